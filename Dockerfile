@@ -15,6 +15,7 @@ COPY pyproject.toml setup.py README.md LICENSE ./
 COPY protocol protocol
 COPY broker broker
 COPY clients clients
+COPY observe observe
 COPY testing testing
 COPY cli cli
 COPY docs cli/docs

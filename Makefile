@@ -111,7 +111,7 @@ interop-%: $(VENV)/.test ## one of them: make interop-franz-go
 	@$(BIN)/python -m tests.interop.run $* $(ARGS)
 
 types: $(VENV)/.spark ## mypy --strict
-	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.testing -p ottla.cli -p ottla.pipeline
+	@$(BIN)/python -m mypy -p ottla.protocol -p ottla.broker -p ottla.clients -p ottla.observe -p ottla.testing -p ottla.cli -p ottla.pipeline
 	@$(BIN)/python -m mypy examples tests/image
 	@MYPYPATH=.types:bench $(BIN)/python -m mypy bench
 

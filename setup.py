@@ -6,17 +6,17 @@ namespace package ``ottla`` (docs/architecture.md, "Packaging").
 
 from setuptools import find_packages, setup
 
-ROOMS = ("broker", "protocol", "clients", "testing", "cli", "pipeline")
+ROOMS = ("broker", "protocol", "clients", "observe", "testing", "cli", "pipeline")
 
 setup(
     packages=[
         *(f"ottla.{name}" for room in ROOMS for name in (room, *(f"{room}.{part}" for part in find_packages(room)))),
-        "ottla.broker.observe.console",  # files of a page, and no module
+        "ottla.observe.console",  # files of a page, and no module
     ],
     package_data={
         "": ["docs/*.md"],  # of ottla.cli, where docs is a link, for `ottla help`
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
-        "ottla.broker": ["py.typed", "observe/console/*"],
+        "ottla.observe": ["py.typed", "console/*"],
         "ottla.pipeline": ["py.typed", "gold/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
     exclude_package_data={"ottla.broker.core": ["ruff.toml"]},

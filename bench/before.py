@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure whether a change costs CPU: heartbeats, durable commits and small produces, beside an earlier commit.
+"""Measure whether a change costs CPU: heartbeats, commits, small produces and rebalances, beside an earlier commit.
 
 Two durable servers, one of this tree and one of the commit, run all the time and take turns under the same load, the
 other one first in every second pair. What is compared are the two turns of one pair. README.md next to this file says
@@ -14,12 +14,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-from heartbeat_groups import form_groups, heartbeats
+from heartbeat_groups import Group, form_groups, heartbeats
 from log import COMMITTED_TOPIC, commits
 from report import describe, rewrite_section
 from servers import BenchError, Load, Server, choose_cores, compile_generator, measure, running
@@ -34,13 +35,15 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import BatchBuilder
 
 HERE = Path(__file__).resolve().parent
 PRODUCE_VERSION = 9
 RECORD_BYTES = 100
 MEETING = ("--set", "group.initial.rebalance.delay.ms=1000")
 """Long enough for all members of a group to meet in its first generation."""
+REBALANCES = 2
+"""In one turn."""
 RESAMPLES = 10_000
 SEED = 1
 
@@ -62,8 +65,9 @@ class Row:
 
 def produces(connections: int) -> Load:
     """Produce of one record, all to one partition."""
-    records = bytes(build_batch([Record(0, 1_700_000_000_000, None, bytes(RECORD_BYTES), [])]))
-    place = PartitionProduceData(index=0, records=records)
+    builder = BatchBuilder()
+    builder.append(None, bytes(RECORD_BYTES), 1_700_000_000_000)
+    place = PartitionProduceData(index=0, records=builder.build())
     request = ProduceRequest(
         acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=COMMITTED_TOPIC, partition_data=[place])]
     )
@@ -114,6 +118,15 @@ def both(commit: str, core: int | None) -> Iterator[tuple[Server, Server]]:
         yield found[0], found[1]
 
 
+def rebalanced(server: Server, group: Group, members: int) -> float:
+    """Server CPU in microseconds for each member, of a few rebalances of a group."""
+    clock = (~server.pid << 3) | 2  # the clock of another process; see clock_getcpuclockid(3)
+    began = time.clock_gettime_ns(clock)
+    for _ in range(REBALANCES):
+        group.rebalance()
+    return (time.clock_gettime_ns(clock) - began) / 1000 / REBALANCES / members
+
+
 def as_markdown(rows: Sequence[Row], about: dict[str, str]) -> str:
     """A section of RESULTS.md."""
     lines = ["## Beside an earlier commit", "", *(f"- {key}: {value}" for key, value in about.items()), ""]
@@ -130,30 +143,32 @@ def as_markdown(rows: Sequence[Row], about: dict[str, str]) -> str:
 @click.argument("commit")
 @click.option("--pairs", default=20, show_default=True, type=click.IntRange(2))
 @click.option("--connections", default=50, show_default=True, type=click.IntRange(1))
+@click.option("--members", default=200, show_default=True, type=click.IntRange(2), help="Of the group that rebalances.")
 @click.option("--seconds", default=1.0, show_default=True, type=click.FloatRange(0.1), help="Of one turn.")
 @click.option("--write", type=click.Path(path_type=Path), help="Rewrite this file's section.")
-def main(commit: str, pairs: int, connections: int, seconds: float, write: Path | None) -> None:
+def main(commit: str, pairs: int, connections: int, members: int, seconds: float, write: Path | None) -> None:
     """See the module."""
     generator = compile_generator()
     server_core, load_core = choose_cores()
     rows: dict[str, Row] = {}
-    try:
-        with both(commit, server_core) as servers:
-            loads = {
-                "heartbeat": [heartbeats(form_groups(server, connections, prefix="beating")) for server in servers],
-                "durable commit": [commits(connections)] * 2,
-                "produce of one record": [produces(connections)] * 2,
-            }
-            for number in range(pairs):
-                for load, of_server in loads.items():
-                    cpu_us = [0.0, 0.0]
-                    for at in (0, 1) if number % 2 else (1, 0):
-                        run = measure(generator, servers[at], of_server[at], connections, 1, seconds, load_core)
-                        cpu_us[at] = run.cpu_us
-                    rows.setdefault(load, Row(load)).cpu_us.append((cpu_us[0], cpu_us[1]))
-                print(f"pair {number + 1} of {pairs}", file=sys.stderr)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    with both(commit, server_core) as servers:
+        loads = {
+            "heartbeat": [heartbeats(form_groups(server, connections, prefix="beating")) for server in servers],
+            "durable commit": [commits(connections)] * 2,
+            "produce of one record": [produces(connections)] * 2,
+        }
+        groups = [Group(server, members) for server in servers]
+        for number in range(pairs):
+            order = (0, 1) if number % 2 else (1, 0)
+            cost = {at: rebalanced(servers[at], groups[at], members) for at in order}
+            rows.setdefault("rebalanced member", Row("rebalanced member")).cpu_us.append((cost[0], cost[1]))
+            for load, of_server in loads.items():
+                cpu_us = [0.0, 0.0]
+                for at in order:
+                    run = measure(generator, servers[at], of_server[at], connections, 1, seconds, load_core)
+                    cpu_us[at] = run.cpu_us
+                rows.setdefault(load, Row(load)).cpu_us.append((cpu_us[0], cpu_us[1]))
+            print(f"pair {number + 1} of {pairs}", file=sys.stderr)
     section = as_markdown(list(rows.values()), describe(server_core is not None))
     click.echo(section)
     if write is not None:

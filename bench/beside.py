@@ -15,7 +15,7 @@ _CALLED = {"kafka": "Apache Kafka", "kfake": "kfake"}
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one server gave under one load."""
+    """The figures of one server under one load."""
 
     per_second: float
     cpu_us: float

@@ -27,12 +27,13 @@ from confluent_kafka import Consumer, TopicPartition
 from report import describe, rewrite_section
 from servers import HERE
 
-from ottla.broker.storage.local.checkpoint import LogState, decode_checkpoint, encode_checkpoint
-from ottla.broker.storage.local.files import OsFiles
-from ottla.broker.storage.local.layout import METADATA_NAME, Layout, encode_metadata, segment_name
+from ottla.broker.storage.local.files import Files
+from ottla.broker.storage.local.layout import Layout
 from ottla.broker.storage.local.segment import SegmentIndex, write_index
 from ottla.protocol.crc import crc32c
 from ottla.protocol.records import HEADER_SIZE
+from ottla.protocol.stored.checkpoint import LogState, decode_checkpoint, encode_checkpoint
+from ottla.protocol.stored.names import METADATA_NAME, encode_metadata, segment_name
 from ottla.protocol.varints import encode_varint
 
 TOPIC = "big"
@@ -91,7 +92,7 @@ def make(directory: Path, gigabytes: int) -> int:
             offset += 1
         os.ftruncate(handle, position)
         os.close(handle)
-        write_index(OsFiles(), str(log_directory), index)
+        write_index(Files(), str(log_directory), index)
     checkpoint = decode_checkpoint(Path(layout.checkpoint).read_bytes(), layout.checkpoint)
     checkpoint.logs.append(
         LogState(

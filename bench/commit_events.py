@@ -8,27 +8,29 @@ thread: the figure is the median, over the rounds, of what a coordinator needs m
 
 from __future__ import annotations
 
+import gc
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
 from ottla.broker.core.effects import Append
+from ottla.broker.core.events import UNOBSERVED, Observer
+from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import Emit, no_op
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.recording import Header
-from ottla.broker.observe.recording_writer import RecordingWriter
-from ottla.broker.observe.sentinels.watch import Sentinels
-from ottla.broker.observe.timeline.live import Timelines
-from ottla.broker.observe.why.history import History
-from ottla.broker.runtime.group_config import group_config
 from ottla.broker.settings import Settings
+from ottla.observe.observers import Observers
+from ottla.observe.recorder import Recorder
+from ottla.observe.recording import Header
+from ottla.observe.recording_writer import RecordingWriter
+from ottla.observe.sentinels.watch import Sentinels
+from ottla.observe.timeline.traffic import Traffic
+from ottla.observe.why.history import History
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -45,7 +47,10 @@ BUDGET_BYTES = 16 << 20
 class Asks:
     """Who asks."""
 
-    client_id, client_host, api_version = "bench", "/127.0.0.1", 8
+    client_id, client_host, api_version, encoded = "bench", "/127.0.0.1", 8, b""
+
+    def __init__(self, request: OffsetCommitRequest) -> None:
+        self.encoded = type(request).layout(self.api_version).encode(request)
 
 
 class Silent:
@@ -55,14 +60,14 @@ class Silent:
         return lambda *arguments, **fields: 0
 
 
-def observers(who: str, directory: Path) -> Emit:
+def observers(who: str, directory: Path) -> Observer:
     """Those that ``who`` names: ``nobody``, the ``ring``, the ring and a ``file``, or ``all`` but the file."""
     silent: Any = Silent()
     if who == "nobody":
-        return no_op
+        return UNOBSERVED
     recorder = Recorder(BUDGET_BYTES, wants_all=who == "file")
     if who == "ring":
-        return Observers([recorder], silent)
+        return deferred([recorder])
     if who == "file":
         about = Header(
             version="", node_id=0, cluster_id="", run_id="", started_ms=0, started_at_ms=0, partitions=1, settings={}
@@ -77,17 +82,43 @@ def observers(who: str, directory: Path) -> Emit:
             log=silent,
         )
         writer.start(1)
-        writer.pull, recorder.file = recorder.write_new, writer
-        return Observers([recorder], silent)
+        recorder.file = writer
+        return deferred([recorder])
     history = History(budget_bytes=BUDGET_BYTES)
-    timelines = Timelines(history, BUDGET_BYTES, lambda: silent, lambda: silent)
-    sentinels = Sentinels(lambda: silent, Settings(), silent, recorder)
-    return Observers([recorder, history, timelines, cast(Emit, sentinels)], silent)
+    sentinels = Sentinels(silent, Settings(), silent, silent, recorder)
+    return deferred([recorder, history, Traffic(BUDGET_BYTES), sentinels])
 
 
-def coordinator(emit: Emit) -> GroupCoordinator:
+class Turns:
+    """The turns of an event loop, for observers that are told between them."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], None]] = []
+
+    def soon(self, function: Callable[[], None]) -> None:
+        self._due.append(function)
+
+    def end(self) -> None:
+        due, self._due = self._due, []
+        for function in due:
+            function()
+
+
+TURNS = Turns()
+
+
+def deferred(observers: Sequence[Observer]) -> Observers:
+    """Observers as a broker has them."""
+    silent: Any = Silent()
+    made = Observers(observers, silent)
+    made.defer(TURNS.soon)
+    return made
+
+
+def coordinator(observer: Observer) -> GroupCoordinator:
     """One that has all its partitions."""
-    made = GroupCoordinator(group_config(Settings()), lambda: "id", PARTITIONS, emit)
+    ids = count()
+    made = GroupCoordinator(GroupConfig.of(Settings()), lambda: str(next(ids)), PARTITIONS, observer)
     made.start()
     for partition in range(PARTITIONS):
         made.load_started(partition, 0, 0)
@@ -103,25 +134,27 @@ def requests() -> list[OffsetCommitRequest]:
     return [OffsetCommitRequest(group_id=f"bench-group-{number}", topics=[topic]) for number in range(GROUPS)]
 
 
-def turn(one: GroupCoordinator, asked: Iterable[OffsetCommitRequest], turns: int, now_ms: int) -> float:
+def turn(one: GroupCoordinator, asked: Iterable[tuple[OffsetCommitRequest, Asks]], turns: int, now_ms: int) -> float:
     """CPU µs for each commit."""
     began, commits = time.thread_time_ns(), 0
     wall_ms = 1_700_000_000_000 + now_ms
     for _ in range(turns):
-        for request in asked:
-            one.commit_offsets(request, Asks, now_ms, wall_ms)
+        for request, asks in asked:
+            one.commit_offsets(request, asks, now_ms, wall_ms)
             commits += 1
         for effect in one.take_effects():
             if isinstance(effect, Append):
                 one.appended(effect.token, ErrorCode.NONE, now_ms, wall_ms)
         one.take_effects()
+        TURNS.end()
     return (time.thread_time_ns() - began) / 1000 / commits
 
 
 def measured(rounds: int, directory: Path) -> Mapping[str, list[float]]:
     """The figures of each round."""
     found = {who: coordinator(observers(who, directory)) for who in ("nobody", "ring", "all", "file")}
-    asked, figures = requests(), {who: list[float]() for who in found}
+    asked = [(request, Asks(request)) for request in requests()]
+    figures = {who: list[float]() for who in found}
     for number in range(rounds):
         for who, one in found.items():
             figures[who].append(turn(one, asked, 100, number * 1000))
@@ -131,6 +164,9 @@ def measured(rounds: int, directory: Path) -> Mapping[str, list[float]]:
 @click.command(help=__doc__)
 @click.option("--rounds", default=41, show_default=True, type=click.IntRange(1))
 def main(rounds: int) -> None:
+    gc.set_threshold(200_000, 20, 100)  # as `ottla serve` does
+    gc.collect()
+    gc.freeze()
     with tempfile.TemporaryDirectory() as directory:
         figures = measured(rounds, Path(directory))
         without = figures["nobody"]

@@ -289,10 +289,7 @@ def main(
     if url:
         look(url, group)
         return
-    try:
-        found = run_all(groups, members, rounds, seconds, pin, kinds or ("paced", "saturated"))
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    found = run_all(groups, members, rounds, seconds, pin, kinds or ("paced", "saturated"))
     about = {**describe(pin), "groups": f"{groups:,} of {members} members, each of them heartbeats"}
     if write is not None:
         rewrite_section(write, as_markdown(found, about))

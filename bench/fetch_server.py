@@ -94,7 +94,7 @@ class Served:
         return log.end_at(int(log.end_offset * share))
 
     def answer(self, key: ApiKey, request: Any) -> Any:
-        """What a broker would say."""
+        """The answer of a broker."""
         if key is ApiKey.METADATA:
             return self._metadata(request)
         if key is ApiKey.LIST_OFFSETS:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 from heartbeat_groups import JOIN_GROUP, MEMBERS_PER_GROUP, Member, form_groups, heartbeats, join_all
-from servers import BenchError, Server, choose_cores, compile_generator, measure, running
+from servers import Server, choose_cores, compile_generator, measure, running
 
 VARIANTS = {"without": ("--set", "ottla.group.events.enable=false"), "with": ()}
 
@@ -103,29 +103,26 @@ def main(connections: int, members: int, rounds: int, seconds: float, rebalances
     generator = compile_generator()
     server_core, load_core = choose_cores() if pin else (None, None)
     found: dict[str, list[tuple[float, float]]] = {}
-    try:
-        with tempfile.TemporaryDirectory() as directory, servers(server_core, Path(directory)) as served:
-            beats = {name: heartbeats(form_groups(one, connections, prefix="beating")) for name, one in served.items()}
-            crowds = {name: Crowd(one, members) for name, one in served.items()}
-            for crowd in crowds.values():
-                crowd.turn(2)
-            for number in range(rounds):
-                names = [*VARIANTS] if number % 2 else [*reversed(VARIANTS)]
-                runs = {
-                    name: measure(generator, served[name], beats[name], connections, 1, seconds, load_core)
-                    for name in names
-                }
-                turns = {name: crowds[name].turn(rebalances) for name in names}
-                for what, of in (
-                    ("heartbeats a second", {name: run.responses / seconds for name, run in runs.items()}),
-                    ("CPU µs of a heartbeat", {name: run.cpu_us for name, run in runs.items()}),
-                    ("CPU µs of a member that rejoins", {name: turn[0] for name, turn in turns.items()}),
-                    (f"ms of a rebalance of {members}", {name: turn[1] for name, turn in turns.items()}),
-                ):
-                    found.setdefault(what, []).append((of["without"], of["with"]))
-                print(f"round {number + 1} of {rounds}", file=sys.stderr)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    with tempfile.TemporaryDirectory() as directory, servers(server_core, Path(directory)) as served:
+        beats = {name: heartbeats(form_groups(one, connections, prefix="beating")) for name, one in served.items()}
+        crowds = {name: Crowd(one, members) for name, one in served.items()}
+        for crowd in crowds.values():
+            crowd.turn(2)
+        for number in range(rounds):
+            names = [*VARIANTS] if number % 2 else [*reversed(VARIANTS)]
+            runs = {
+                name: measure(generator, served[name], beats[name], connections, 1, seconds, load_core)
+                for name in names
+            }
+            turns = {name: crowds[name].turn(rebalances) for name in names}
+            for what, of in (
+                ("heartbeats a second", {name: run.responses / seconds for name, run in runs.items()}),
+                ("CPU µs of a heartbeat", {name: run.cpu_us for name, run in runs.items()}),
+                ("CPU µs of a member that rejoins", {name: turn[0] for name, turn in turns.items()}),
+                (f"ms of a rebalance of {members}", {name: turn[1] for name, turn in turns.items()}),
+            ):
+                found.setdefault(what, []).append((of["without"], of["with"]))
+            print(f"round {number + 1} of {rounds}", file=sys.stderr)
     click.echo(f"{'':34}{'without':>12} {'with':>12} {'cost':>10}")
     for what, pairs in found.items():
         click.echo(f"{what:34}{paired(pairs)}")

@@ -28,7 +28,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from servers import (
-    BenchError,
     Load,
     Run,
     Server,
@@ -260,7 +259,7 @@ def as_json(results: Results, about: dict[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure."""
+    """The measurement to make."""
 
     servers: Sequence[str]
     connections: Sequence[int]
@@ -336,14 +335,11 @@ def main(
     servers, missing = prepared([name for name in SERVERS if not only or name in only])
     plan = Plan(servers, connections, window, rounds, seconds, pace_us, pin, warm_up, missing)
     total = rounds * len(servers) * len(connections) * len(window)
-    try:
-        # Drawn only between turns: a refreshing thread would take CPU from what is measured.
-        console = Console(stderr=True)
-        with Progress(console=console, transient=True, auto_refresh=False, disable=not console.is_terminal) as bar:
-            task = bar.add_task("starting the servers", total=total)
-            results = run_plan(plan, lambda what: bar.update(task, advance=1, description=what, refresh=True))
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    # Drawn only between turns: a refreshing thread would take CPU from what is measured.
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, auto_refresh=False, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting the servers", total=total)
+        results = run_plan(plan, lambda what: bar.update(task, advance=1, description=what, refresh=True))
     about = describe(pin, beside.versions(servers))
     if write is not None:
         rewrite_section(write, as_markdown(results, about))

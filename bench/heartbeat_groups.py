@@ -16,6 +16,8 @@ MEMBERS_PER_GROUP = 20
 SESSION_TIMEOUT_MS = 1_800_000
 """Kafka's largest (group.max.session.timeout.ms): nobody expires while another server has its turn."""
 PATIENCE_SECONDS = 60.0
+SETTLES_SECONDS = 0.3
+"""A server has read by then what was sent."""
 QUIET_SECONDS = 1.5
 """Longer than the initial delay of those that wait for more members."""
 
@@ -32,7 +34,7 @@ HEARTBEAT_ERROR_AT = 13
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one connection heartbeats as."""
+    """The member as which one connection heartbeats."""
 
     group_id: str
     member_id: str
@@ -167,6 +169,45 @@ def join_all(members: Sequence[Member]) -> None:
         raise BenchError("the members of a group did not meet in one generation")
 
 
+def sync_all(members: Sequence[Member]) -> None:
+    """Give every member of a generation its assignment, which is empty."""
+    leaders = [m for m in members if m.member_id == m.leader_id]
+    for follower in members:
+        if follower not in leaders:
+            follower.send_sync([])
+    # The mock cluster takes no SyncGroup any more once the leader's has arrived.
+    time.sleep(SETTLES_SECONDS)
+    for leader in leaders:
+        leader.send_sync([m.member_id for m in members if m.group_id == leader.group_id])
+    for member in members:
+        member.receive_sync()
+
+
+class Group:
+    """One group whose members stay connected, and rebalance as often as they are told to."""
+
+    def __init__(self, server: Server, size: int) -> None:
+        self._members = [Member(server, f"rebalanced-{uuid.uuid4()}") for _ in range(size)]
+        for member in self._members:
+            member.group_id = self._members[0].group_id
+        join_all(self._members)
+        sync_all(self._members)
+
+    def rebalance(self) -> None:
+        """Have the leader join again, and then all others."""
+        leader = next(one for one in self._members if one.member_id == one.leader_id)
+        self._members.remove(leader)
+        leader.send_join()
+        time.sleep(SETTLES_SECONDS)  # who comes before the rebalance has begun is told the old generation
+        for member in self._members:
+            member.send_join()
+        self._members.insert(0, leader)
+        for member in self._members:
+            if error := member.receive_join():
+                raise BenchError(f"JoinGroup of {member.group_id} answered error {error}")
+        sync_all(self._members)
+
+
 def form_groups(
     server: Server, connections: int, size: int = MEMBERS_PER_GROUP, prefix: str = "bench-group"
 ) -> list[Identity]:
@@ -183,16 +224,7 @@ def form_groups(
             members.append(Member(server, f"{prefix}-{i // size}"))
             members[-1].check_versions()
         join_all(members)
-        leaders = [m for m in members if m.member_id == m.leader_id]
-        followers = [m for m in members if m.member_id != m.leader_id]
-        for follower in followers:
-            follower.send_sync([])
-        # The mock cluster takes no SyncGroup any more once the leader's has arrived.
-        time.sleep(0.3)
-        for leader in leaders:
-            leader.send_sync([m.member_id for m in members if m.group_id == leader.group_id])
-        for member in members:
-            member.receive_sync()
+        sync_all(members)
     except OSError as error:
         raise BenchError(f"groups could not be formed: {error}") from error
     finally:

@@ -64,7 +64,7 @@ COMMITTED_TOPIC = "orders"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is wanted of Ottla: a share of the mock's figure, or a figure."""
+    """The goal for Ottla: a share of the mock's figure, or a figure."""
 
     row: str
     wanted: float
@@ -339,8 +339,6 @@ def main(
             with started(of_commits, core, data / "commits") as servers:
                 for connections in COMMITTERS if servers else ():
                     bench.commits(servers, generator, connections)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
     finally:
         shutil.rmtree(data, ignore_errors=True)
     if write is not None:

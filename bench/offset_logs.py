@@ -21,7 +21,8 @@ from ottla.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from ottla.protocol.groups import OFFSETS_TOPIC, coordinator_partition
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.offsets_topic import GroupMemberValue, GroupValue, encode_group_value, group_key, offset_key
 from ottla.protocol.varints import encode_varint
 

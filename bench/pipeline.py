@@ -32,7 +32,7 @@ from report import describe, rewrite_section
 from ottla.pipeline import decode_offset_commit
 from ottla.pipeline.codec.spark_sql import OFFSET_COMMITS
 from ottla.pipeline.session import session
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +82,7 @@ class Results:
 
 
 def cpu_seconds() -> tuple[float, float]:
-    """What the JVM and all Python processes below it have used so far."""
+    """The CPU that the JVM and all Python processes below it have used so far."""
     jvm = python = 0.0
     for child in psutil.Process().children():
         if "java" not in child.name():

@@ -20,14 +20,14 @@ import click
 from heartbeat_groups import form_groups, heartbeats
 from log import COMMITTED_TOPIC, commits
 from report import describe, rewrite_section
-from servers import BenchError, Load, Run, Server, choose_cores, compile_generator, measure, running
+from servers import Load, Run, Server, choose_cores, compile_generator, measure, running
 
 GOAL = 0.05
 QUIET = (
     *("--set", "ottla.history.memory.bytes=0", "--set", "ottla.sentinel.enable=false"),
     *("--set", "ottla.group.events.enable=false"),
 )
-"""Who else observes groups is left out: the recorder is measured, and nothing else."""
+"""Other observers of groups are left out: the recorder is measured, and nothing else."""
 VARIANTS = {
     "off": (*QUIET, "--set", "ottla.recorder.memory.bytes=0"),
     "ring": QUIET,
@@ -142,18 +142,13 @@ def main(
     names = ["off", *(variants or [name for name in VARIANTS if name != "off"])]
     rows: dict[tuple[str, str], Row] = {}
     turn = (generator, connections, seconds, load_core)
-    try:
-        with tempfile.TemporaryDirectory() as directory, servers(names, server_core, Path(directory)) as found:
-            beats = {
-                name: heartbeats(form_groups(server, connections, prefix="beating")) for name, server in found.items()
-            }
-            same = dict.fromkeys(found, commits(connections))
-            for number in range(rounds):
-                compare("heartbeat", beats, found, rows, turn, number)
-                compare("durable commit", same, found, rows, turn, number)
-                print(f"round {number + 1} of {rounds}", file=sys.stderr)
-    except BenchError as error:
-        raise click.ClickException(str(error)) from error
+    with tempfile.TemporaryDirectory() as directory, servers(names, server_core, Path(directory)) as found:
+        beats = {name: heartbeats(form_groups(server, connections, prefix="beating")) for name, server in found.items()}
+        same = dict.fromkeys(found, commits(connections))
+        for number in range(rounds):
+            compare("heartbeat", beats, found, rows, turn, number)
+            compare("durable commit", same, found, rows, turn, number)
+            print(f"round {number + 1} of {rounds}", file=sys.stderr)
     ordered = sorted(rows.values(), key=lambda row: row.load, reverse=True)
     about = describe(server_core is not None)
     if output_format == "json":

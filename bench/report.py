@@ -1,4 +1,4 @@
-"""What the benchmarks' reports share: where and how it was measured, and the file of results."""
+"""The common part of the benchmarks' reports: where and how it was measured, and the file of results."""
 
 from __future__ import annotations
 

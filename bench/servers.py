@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
+
 HERE = Path(__file__).resolve().parent
 COMMANDS = {
     "bare": [sys.executable, str(HERE / "bare_server.py")],
@@ -42,7 +44,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the generator sends; connection i the frame i modulo their number. See request_load.c."""
+    """The generator's load; connection i sends the frame i modulo their number. See request_load.c."""
 
     frames: Sequence[bytes]
     response_bytes: int
@@ -51,7 +53,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the generator measured in one run; see request_load.c."""
+    """The generator's figures of one run; see request_load.c."""
 
     responses: int
     seconds: float
@@ -71,12 +73,12 @@ class Run:
         return self.server_cpu_seconds / self.responses * 1e6
 
 
-class BenchError(Exception):
+class BenchError(click.ClickException):
     """A server could not be started or measured."""
 
 
 class Missing(Exception):
-    """What a server needs is not on this machine; the message says what."""
+    """A server cannot run on this machine; the message says what it lacks."""
 
 
 def prepare(name: str) -> None:
@@ -125,7 +127,7 @@ def compile_generator() -> Path:
 
 
 def pinned(core: int | None) -> Callable[[], None] | None:
-    """What a child process calls before it starts, so that all its threads stay on one core."""
+    """Give the function that a child process calls before it starts, so that all its threads stay on one core."""
     return None if core is None else lambda: os.sched_setaffinity(0, {core})
 
 

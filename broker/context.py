@@ -10,7 +10,7 @@ from ottla.protocol.framing import Gathered
 
 
 class Transport(Protocol):
-    """What a request needs from the connection that it came in on.
+    """The connection of a request, as far as the request needs it.
 
     Attributes:
         client_software: the client's library and its version, as it said with ApiVersions; empty if it did not.
@@ -84,7 +84,7 @@ class Meter(Protocol):
 
 
 class RequestContext:
-    """Who asked, what and how to answer.
+    """The sender of a request, and the way to answer it.
 
     Handlers return a response, or None and call `reply` later, once. The core treats a context as opaque but for
     ``api_version``, ``client_id`` and ``client_host``.
@@ -98,6 +98,7 @@ class RequestContext:
             members are *not* removed then: Kafka cannot see a disconnect of a parked request either.
         overlaps: the request waits for the disk only, and the connection's next one, if it is a Produce too, may be
             served before it is answered.
+        encoded: an OffsetCommit as it came, without its header; empty for other requests.
         meter: counts what the client uses, where there are quotas.
         mutes: nothing at all is read from the connection meanwhile.
     """
@@ -112,6 +113,7 @@ class RequestContext:
         "closed",
         "connection",
         "correlation_id",
+        "encoded",
         "on_close",
         "overlaps",
     )
@@ -131,6 +133,7 @@ class RequestContext:
         self._encode = encode
         self.closed = False
         self.overlaps = False
+        self.encoded = b""
         self.on_close: Callable[[], None] | None = None
 
     @property
@@ -141,11 +144,6 @@ class RequestContext:
     def is_gone(self) -> bool:
         """Whether nobody is there any more to hear the answer, as far as can be seen."""
         return self.closed or self.connection.half_closed
-
-    @property
-    def local_address(self) -> tuple[str, int]:
-        """Where the client reached us: the accepted socket's own host and port."""
-        return self.connection.local_host, self.connection.local_port
 
     def watch(self, encode: Callable[[Any, int], bytes | Gathered]) -> Callable[[Any, int], bytes | Gathered]:
         """Let the answer be encoded by somebody who wants to see it; returns who would have done it."""

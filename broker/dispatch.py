@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
 from ottla.broker.handlers import HANDLERS, Handler, handler
+from ottla.broker.logger import Logger
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
 from ottla.protocol.framing import Gathered
@@ -38,12 +39,6 @@ class Peer(Transport, Protocol):
     repeat: Repeat | None
 
 
-class Log(Protocol):
-    """Where a bug is reported."""
-
-    def error(self, event: str, **fields: Any) -> Any: ...
-
-
 Handle = Callable[[Any, RequestContext, Any], Any]
 
 
@@ -58,6 +53,7 @@ class Route:
     handle: Handle
     header_tags: bool
     is_async: bool
+    is_commit: bool
     error_response: Callable[[Any, int], Any]
 
 
@@ -101,7 +97,7 @@ class Dispatcher:
         meter: counts what clients use; None while there are no quotas.
     """
 
-    def __init__(self, services: Any, log: Log, codec: str = "fused") -> None:
+    def __init__(self, services: Any, log: Logger, codec: str = "fused") -> None:
         self.services = services
         self.log = log
         self.fused = codec == "fused"
@@ -143,7 +139,7 @@ class Dispatcher:
 
     @staticmethod
     def most_request_bytes(api_key: int) -> int:
-        """How long a request may be.
+        """The longest request that an API allows, in bytes.
 
         Raises:
             UnsupportedVersion: there is no such API.
@@ -172,6 +168,8 @@ class Dispatcher:
             asked = code >> 16, code & 0xFFFF, correlation_id
             return self._serve_metered(self.meter, asked, len(frame) - start, route, request, peer)
         ctx = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
+        if route.is_commit:
+            ctx.encoded = frame[position:]
         peer.open = ctx
         try:
             response = route.handle(request, ctx, self.services)
@@ -246,32 +244,25 @@ class Dispatcher:
             handle=self._handle(name, served.handle, row.response),
             header_tags=row.request_header_version(version) == 2,
             is_async=served.is_async,
+            is_commit=key is ApiKey.OFFSET_COMMIT,
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
         return route
 
     def _handle(self, api: str, handle: Handle, response: type) -> Handle:
-        """What serves a route's requests."""
+        """The function that serves a route's requests."""
         return handle
 
     def _is_withheld(self, served: Handler) -> bool:
-        """What is kept and not enforced is served to those only who have said that they know."""
+        """True if an API is not served because its rules are not enforced and the settings do not ask for it."""
         return served.unenforced and not self.services.settings.ottla_unenforced_security_apis_enable
 
     def _unknown_api_versions(self) -> Route:
         from ottla.broker.handlers.api_versions import unknown_version
 
-        served, answer = handler(ApiKey.API_VERSIONS), api(ApiKey.API_VERSIONS).response
-        return Route(
-            api="ApiVersions",
-            decode=lambda frame, position: None,
-            encode=answer.layout(0).response_encoder(header_tags=False, fused=self.fused),
-            handler=served,
-            handle=self._handle("ApiVersions", unknown_version, answer),
-            header_tags=False,
-            is_async=False,
-            error_response=lambda request, code: answer(error_code=code),  # type: ignore[call-arg]
-        )
+        route, answer = self._route(ApiKey.API_VERSIONS << 16), api(ApiKey.API_VERSIONS).response
+        handle = self._handle(route.api, unknown_version, answer)
+        return dataclasses.replace(route, decode=lambda frame, position: None, handle=handle)
 
     def _spawn(self, route: Route, request: Any, work: Any, ctx: RequestContext) -> None:
         task = asyncio.get_running_loop().create_task(self._run(route, request, work, ctx))

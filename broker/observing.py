@@ -1,147 +1,111 @@
-"""Puts together who is told of the coordinator's events: log lines, recorder, history, timelines, topic, metrics."""
+"""What a broker wants of those who observe it: `Observing`. The broker knows nothing else of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from secrets import token_bytes
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from ottla.broker.clock import Clock
-from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
-from ottla.broker.observe.events import Emit, TopicChanged, no_op
-from ottla.broker.observe.group_events import GroupEvents
-from ottla.broker.observe.lines import CoordinatorLines
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.recorder_start import new_recorder, records
-from ottla.broker.observe.timeline.live import Timelines
-from ottla.broker.observe.why.history import History
-from ottla.broker.runtime.group_events import GroupEventLog, topic_configs
+from ottla.broker.core.events import UNOBSERVED, Observer
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.topics.partition import Topic
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.engine import Engine
+from ottla.broker.handlers.services import Explain, Services
+from ottla.broker.net.listener import Listener
 from ottla.broker.runtime.topics import TopicManager
-from ottla.broker.settings import Settings
+from ottla.protocol.records import TopicPartition
 
-if TYPE_CHECKING:
-    from ottla.broker.measuring import Measuring
-    from ottla.broker.observe.sentinels import Sentinels
-    from ottla.broker.runtime.view import View
+
+class CannotObserve(Exception):
+    """The broker cannot be observed as its settings say; the message says why and, where it can, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a broker is reached.
+
+    Attributes:
+        listening: ``host:port`` for this machine.
+        told: host and port that clients are told, unless each is told the address that it reached.
+    """
+
+    listening: str
+    told: tuple[str, int]
 
 
 class Observing:
-    """See the module.
+    """Observes one broker. This one observes nothing: it is what a broker has by default.
 
-    Args:
-        emit: takes the coordinator's events, besides those who observe them anyway; then no line is logged about them.
-        logs: whether there is a log.
-        view, clock: what the broker is, and its clock, once it is started.
+    A broker calls the methods in the order in which they stand here, on its event loop; if its start
+    fails, it calls `stop`.
 
     Attributes:
-        emit: is to be told of each event of the coordinator.
-        measuring: what metrics are made of; None where nobody can ask for them.
-        group_event_log: None where ``ottla.group.events.enable`` is off.
-        sentinels: None until `watch`, and where they are off.
+        observer: is told of the group coordinator's events.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        log: Any,
-        emit: Emit,
-        *,
-        logs: bool,
-        view: Callable[[], View],
-        clock: Callable[[], Clock],
-    ) -> None:
-        self.settings, self.log = settings, log
-        self.recorder = new_recorder(settings, partial(token_bytes, 32))
-        self.measuring = _new_measuring(settings)
-        self.history = History(
-            lambda: {row.name: row.value for row in settings.describe()}, settings.ottla_history_memory_bytes
-        )
-        self.timelines = Timelines(self.history, settings.ottla_timeline_memory_bytes, view, clock)
-        self.group_event_log = GroupEventLog(log) if settings.ottla_group_events_enable else None
-        self.sentinels: Sentinels | None = None
-        self._view = view
-        self._group_events: GroupEvents | None = None
-        self.emit = self._observers(emit, logs)
+    observer: Observer = UNOBSERVED
 
-    def _observers(self, emit: Emit, logs: bool) -> Observers:
-        """All who are told, in this order."""
-        settings = self.settings
-        observers: list[Emit] = []
-        if logs and emit is no_op:
-            observers.append(CoordinatorLines(self.log))
-        if records(settings):
-            observers.append(self.recorder)
-        if self.group_event_log is not None:
-            # Before the history, which forgets who goes.
-            self._group_events = GroupEvents(self.history, self.group_event_log.put, self.recorder.hashes)
-            observers.append(self._group_events)
-            self.history.on_episode.append(self._group_events.on_episode)
-        if settings.ottla_history_memory_bytes:
-            observers += [self.history, self.timelines]
-        elif self._group_events is not None:
-            observers.append(self.history)  # it keeps nothing, but tells of each episode
-        if self.measuring is not None:
-            observers.append(self.measuring.counters)
-            self.history.on_episode.append(self.measuring.counters.on_episode)
-        if emit is not no_op:
-            observers.append(emit)
-        return Observers(observers, self.log, wants_requests=settings.ottla_sentinel_enable)
-
-    def watch(self, clock: Clock) -> None:
-        """Look after groups from now on, if that is wanted."""
-        if not self.settings.ottla_sentinel_enable:
-            return
-        from ottla.broker.observe.sentinels import Sentinels
-
-        recorder = self.recorder if records(self.settings) else no_op
-        self.sentinels = Sentinels(self._view, self.settings, self.log, recorder)
-        self.history.on_episode.append(self.sentinels.on_episode)
-        if self._group_events is not None:
-            self.sentinels.on_alarm.append(self._group_events.on_alarm)
-        self.emit.add(self.sentinels)
-        self.sentinels.start(clock)
-
-    async def begin(self, topics: TopicManager, clock: Clock) -> None:
-        """Tell of what becomes of topics; have the topic of group events, if it is wanted, and write to it from now on.
-
-        It is there from the start: whoever begins to read before the first group comes must not take it for missing.
+    async def start(self, clock: Clock) -> None:
+        """Begin: nothing is opened yet.
 
         Raises:
-            EngineError: it could not be created.
+            CannotObserve: an address is taken, or a package is missing.
         """
-        topics.on_changed = partial(self._topic_changed, clock)
-        if self.group_event_log is None:
-            return
-        settings = self.settings
-        await topics.create_internal(
-            GROUP_EVENTS_TOPIC, settings.ottla_group_events_topic_num_partitions, topic_configs(settings)
-        )
-        self.group_event_log.begin(
-            topics.partition,
-            topics.partition_count(GROUP_EVENTS_TOPIC),
-            clock,
-            max_batch_bytes=settings.message_max_bytes,
-        )
 
-    def _topic_changed(self, clock: Clock, topic: str, partitions_before: int, partitions: int) -> None:
-        self.emit(
-            TopicChanged(
-                group_id="",
-                cause=0,
-                at_ms=clock.monotonic_ms(),
-                wall_ms=clock.wall_ms(),
-                topic=topic,
-                partitions=partitions,
-                partitions_before=partitions_before,
-            )
-        )
+    def topic_changed(self, topic: str, partitions_before: int, partitions: int) -> None:
+        """Take note of a topic that was created (0 partitions before) or has more partitions."""
 
+    def topic_deleted(self, topic: Topic) -> None:
+        """Take note of a topic that is gone."""
 
-def _new_measuring(settings: Settings) -> Measuring | None:
-    """What metrics are made of, where somebody can ask for them."""
-    if not settings.ottla_http_listen:
+    async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
+        """The storage is open and the topics are there; no group is loaded yet.
+
+        Args:
+            directory: of the data; None where everything is in memory.
+
+        Raises:
+            CannotObserve: a file cannot be written.
+            EngineError: an internal topic cannot be created.
+        """
+
+    def explain(self, coordinator: GroupCoordinator, software_of: Callable[[str, str], str]) -> Explain | None:
+        """Give what DescribeGroupHistory answers from; None where no history is kept.
+
+        Args:
+            coordinator: is loaded later.
+            software_of: gives a member's client library and version, by group and member id.
+        """
         return None
-    from ottla.broker.measuring import Measuring
 
-    return Measuring(settings)
+    def dispatcher(self, services: Services, log: Any, codec: str) -> Dispatcher:
+        """Make the dispatcher: an own one where requests are measured."""
+        return Dispatcher(services, log, codec)
+
+    def watch_appends(self, appended: Callable[[TopicPartition], None]) -> Callable[[TopicPartition], None]:
+        """Give what is called with each partition that was appended to: ``appended``, or what calls it."""
+        return appended
+
+    def ready(self, address: Address, listener: Listener) -> None:
+        """The broker serves clients."""
+
+    def tell_ready(self) -> None:
+        """Log where else the broker is reached."""
+
+    def failed(self) -> None:
+        """Nothing can be made durable any more."""
+
+    def stopping(self) -> None:
+        """The broker stops: it answers what is open, and accepts nothing more."""
+
+    def drained(self) -> None:
+        """All is answered; the storage is open for a moment yet."""
+
+    def silence(self) -> None:
+        """Stop without a word, as a killed process does: in the place of `stopping` and `drained`."""
+
+    async def stop(self) -> None:
+        """The storage is closed: let go of everything."""

@@ -196,7 +196,7 @@ _OF_CLUSTERS = (
     "inter.broker.", "leader.", "listener.security.protocol.map", "metadata.", "num.io.threads", "num.network.threads",
     "num.recovery.threads.", "num.replica.", "process.roles", "replica.", "share.", "socket.",
 )  # fmt: skip
-"""What settings of Kafka's begin with that are for its threads, replicas and controllers, and for share groups."""
+"""Prefixes of Kafka's settings for its threads, replicas and controllers, and for share groups."""
 
 
 def is_of_clusters(key: str) -> bool:

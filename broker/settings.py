@@ -11,10 +11,49 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from ottla.broker.setting import INT16_MAX, setting
-from ottla.broker.setting import INT32_MAX as INT32_MAX
-from ottla.broker.setting import INT64_MAX as INT64_MAX
-from ottla.broker.settings_observe import ObserveSettings
+INT16_MAX = 2**15 - 1
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+def setting(
+    default: Any,
+    documentation: str,
+    bounds: tuple[int | None, int | None] = (None, None),
+    *,
+    choices: tuple[str, ...] = (),
+    is_list: bool = False,
+    effective: bool = True,
+    dynamic: bool = False,
+) -> Any:
+    """Declare a setting: its default, what it does, and its bounds (both included) or choices.
+
+    One that is not ``effective`` is checked and described, as Kafka's tools and properties files know it, and has no
+    effect yet; the user is warned. One that is ``dynamic`` may be changed while the broker runs (KIP-226).
+    """
+    metadata = {
+        "documentation": documentation,
+        "bounds": bounds,
+        "choices": choices,
+        "list": is_list,
+        "effective": effective,
+        "dynamic": dynamic,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def ints(low: int) -> tuple[int, int]:
+    """The bounds of a whole number that Kafka keeps in 32 bits."""
+    return low, INT32_MAX
+
+
+def longs(low: int) -> tuple[int, int]:
+    """The bounds of a whole number that Kafka keeps in 64 bits."""
+    return low, INT64_MAX
+
+
+COMPAT = ("kminion", "kafka_exporter", "lag_exporter")
+"""The tools whose names for metrics can be had besides our own."""
 
 
 class BadSetting(Exception):
@@ -36,14 +75,104 @@ class SettingRow(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(ObserveSettings):
+class Settings:
     """Everything about a broker that can be set. Times are in the unit that the name ends with."""
 
     given: frozenset[str] = dataclasses.field(default=frozenset(), repr=False, compare=False)
     """The keys that somebody has set, maybe to their default."""
 
+    # Metrics
+    ottla_metrics_compat: str = setting(
+        "",
+        "Tools under whose names /metrics tells the same once more, for their dashboards.",
+        choices=COMPAT,
+        is_list=True,
+    )
+    ottla_metrics_cluster_name: str = setting(
+        "", "The label cluster_name of kafka-lag-exporter's metrics. Empty: the cluster's id."
+    )
+    ottla_metrics_max_groups: int = setting(
+        1_000, "Groups that have metrics of their own; more are only counted.", ints(0)
+    )
+    ottla_metrics_max_partitions: int = setting(
+        5_000, "Partitions of topics that have metrics of their own; more are only counted.", ints(0)
+    )
+    ottla_metrics_max_group_partitions: int = setting(
+        10_000, "Pairs of a group and a partition that have metrics; more are only counted.", ints(0)
+    )
+
+    # Why groups rebalanced
+    ottla_history_memory_bytes: int = setting(
+        16_777_216, "Memory for why groups rebalanced, all together; 0: keep nothing.", longs(0)
+    )
+    ottla_history_file_enable: bool = setting(
+        True,
+        "Keep why groups rebalanced in the data directory, too, for after a restart: twice ottla.history.memory.bytes.",
+    )
+
+    # Events of groups as a topic
+    ottla_group_events_enable: bool = setting(
+        True, "Write what happens to groups to __ottla_group_events: rebalances with cause and duration, departures."
+    )
+    ottla_group_events_topic_num_partitions: int = setting(
+        1, "Partitions with which __ottla_group_events is created.", (1, 10_000)
+    )
+    ottla_group_events_topic_retention_ms: int = setting(
+        604_800_000, "retention.ms with which it is created; -1: for ever.", longs(-1)
+    )
+    ottla_group_events_topic_retention_bytes: int = setting(
+        67_108_864, "retention.bytes of a partition with which it is created; -1: any.", longs(-1)
+    )
+
+    # Timeline
+    ottla_timeline_memory_bytes: int = setting(
+        8_388_608, "Memory for the commits and the lag that timelines show, all together; 0: keep none.", longs(0)
+    )
+
+    # Sentinels
+    ottla_sentinel_enable: bool = setting(True, "Look out for what is wrong with groups, and say so once.")
+    ottla_sentinel_interval_ms: int = setting(
+        10_000, "How often each group is looked at; groups in which something happened are sooner.", ints(100)
+    )
+    ottla_sentinel_settle_ms: int = setting(
+        30_000,
+        "How long different subscriptions in a group, or a topic without an owner, may last before an alarm.",
+        longs(0),
+    )
+    ottla_sentinel_barrier_ms: int = setting(
+        60_000, "How long a group may wait for its members before an alarm.", longs(0)
+    )
+    ottla_sentinel_idle_ms: int = setting(
+        300_000,
+        "How long a partition with lag may stand still in a Stable group whose others move before an alarm.",
+        longs(0),
+    )
+    ottla_sentinel_storm_rebalances: int = setting(
+        10, "So many rebalances of a group within the window are a storm.", (2, 1_000)
+    )
+    ottla_sentinel_refusals: int = setting(
+        3, "So many members turned away by a group within the window raise an alarm.", (1, 1_000)
+    )
+    ottla_sentinel_storm_window_ms: int = setting(
+        300_000,
+        "The window for counting rebalances and refusals. A flapping member's alarm ends once it has stayed so long.",
+        longs(1),
+    )
+    ottla_sentinel_zombie_ms: int = setting(
+        5_000, "How long the JoinGroup of a client that is gone may wait before an alarm.", longs(0)
+    )
+    ottla_sentinel_quiet_ms: int = setting(
+        60_000,
+        "An alarm about something that happens, such as a fenced commit, ends after so long without it.",
+        longs(1),
+    )
+    ottla_sentinel_max_alarms: int = setting(1_000, "Alarms that stand at a time; more are only counted.", ints(1))
+    ottla_sentinel_max_partitions: int = setting(
+        50_000, "Partitions with lag of which it is known since when they stand still.", ints(0)
+    )
+
     # Who and where
-    node_id: int = setting(1, "The id of this broker.", low=0, high=INT32_MAX)
+    node_id: int = setting(1, "The id of this broker.", ints(0))
     listeners: str = setting(
         "PLAINTEXT://localhost:9092",
         "Where to listen: PLAINTEXT://host:port. No host: all interfaces; localhost: this machine, by IPv4 and IPv6.",
@@ -60,11 +189,10 @@ class Settings(ObserveSettings):
     max_connections: int = setting(
         10_000,
         "Connections open at a time; others wait until one is closed. Fewer if the process may have fewer descriptors.",
-        low=1,
-        high=INT32_MAX,
+        ints(1),
     )
     max_connections_per_ip: int = setting(
-        INT32_MAX, "Connections of one address; more are closed at once.", low=0, high=INT32_MAX, dynamic=True
+        INT32_MAX, "Connections of one address; more are closed at once.", ints(0), dynamic=True
     )
     max_connections_per_ip_overrides: str = setting(
         "", "Other numbers for some addresses or names: 127.0.0.1:200,host:10.", dynamic=True
@@ -72,53 +200,47 @@ class Settings(ObserveSettings):
     connections_max_idle_ms: int = setting(
         600_000,
         "A connection that is quiet without an open request, or reads no answers, is closed after this.",
-        low=1,
-        high=INT64_MAX,
+        longs(1),
     )
     socket_request_max_bytes: int = setting(
-        104_857_600, "The largest request; a frame that announces more closes its connection.", low=1, high=INT32_MAX
+        104_857_600, "The largest request; a frame that announces more closes its connection.", ints(1)
     )
     queued_max_request_bytes: int = setting(
         134_217_728,
         "Bytes of unfinished requests held in memory; above it, connections with a part of one wait. -1: any.",
-        low=-1,
-        high=INT64_MAX,
+        longs(-1),
     )
     ottla_request_progress_timeout_ms: int = setting(
         30_000,
         "While they are that many, a connection whose unfinished request does not grow for so long is closed.",
-        low=1,
-        high=INT32_MAX,
+        ints(1),
     )
     ottla_queued_max_response_bytes: int = setting(
         134_217_728,
         "Bytes of answers that clients do not read; above it, connections are closed, those with the most first.",
-        low=1,
-        high=INT64_MAX,
+        longs(1),
     )
-    listener_backlog_size: int = setting(1024, "Connections that may wait to be accepted.", low=1, high=65_535)
+    listener_backlog_size: int = setting(1024, "Connections that may wait to be accepted.", (1, 65_535))
     shutdown_drain_ms: int = setting(
-        5_000, "How long a stopping broker waits for open requests to be answered.", low=0, high=INT32_MAX
+        5_000, "How long a stopping broker waits for open requests to be answered.", ints(0)
     )
     protocol_codec: str = setting(
-        "fused", "fused: compiled codecs; construct: the interpreted reference, for debugging.",
+        "fused",
+        "fused: compiled codecs; construct: the interpreted reference, for debugging.",
         choices=("fused", "construct"),
-    )  # fmt: skip
+    )
 
     # Quotas
-    quota_window_num: int = setting(
-        11, "The windows over which rates of clients are taken that have a quota.", low=1, high=INT32_MAX
-    )
-    quota_window_size_seconds: int = setting(1, "The length of such a window.", low=1, high=INT32_MAX)
+    quota_window_num: int = setting(11, "The windows over which rates of clients are taken that have a quota.", ints(1))
+    quota_window_size_seconds: int = setting(1, "The length of such a window.", ints(1))
     controller_quota_window_num: int = setting(
-        11, "The windows of the quota of partitions that are created and deleted.", low=1, high=INT32_MAX
+        11, "The windows of the quota of partitions that are created and deleted.", ints(1)
     )
-    controller_quota_window_size_seconds: int = setting(1, "The length of such a window.", low=1, high=INT32_MAX)
+    controller_quota_window_size_seconds: int = setting(1, "The length of such a window.", ints(1))
 
     # Security
     ottla_insecure: bool = setting(
-        False,
-        "Permit listeners that other machines reach without authentication, and HTTP without a token.",
+        False, "Permit listeners that other machines reach without authentication, and HTTP without a token."
     )
     ottla_unenforced_security_apis_enable: bool = setting(
         False,
@@ -126,112 +248,88 @@ class Settings(ObserveSettings):
     )
 
     # Groups
-    group_min_session_timeout_ms: int = setting(
-        6_000, "The shortest session timeout a member may ask for.", low=1, high=INT32_MAX
-    )
-    group_max_session_timeout_ms: int = setting(1_800_000, "The longest session timeout.", low=1, high=INT32_MAX)
+    group_min_session_timeout_ms: int = setting(6_000, "The shortest session timeout a member may ask for.", ints(1))
+    group_max_session_timeout_ms: int = setting(1_800_000, "The longest session timeout.", ints(1))
     group_initial_rebalance_delay_ms: int = setting(
-        3_000, "How long the first rebalance of an empty group waits for more members.", low=0, high=INT32_MAX
+        3_000, "How long the first rebalance of an empty group waits for more members.", ints(0)
     )
-    group_max_size: int = setting(INT32_MAX, "Members that a group may have.", low=1, high=INT32_MAX)
+    group_max_size: int = setting(INT32_MAX, "Members that a group may have.", ints(1))
     ottla_group_max_bytes: int = setting(
-        33_554_432, "What a group may keep of its members: ids, metadata and assignments.", low=1, high=INT64_MAX
+        33_554_432, "What a group may keep of its members: ids, metadata and assignments.", longs(1)
     )
     ottla_groups_max_bytes: int = setting(
-        268_435_456, "What all groups together may keep; beyond it nobody new can join.", low=1, high=INT64_MAX
+        268_435_456, "What all groups together may keep; beyond it nobody new can join.", longs(1)
     )
     ottla_group_max_issued_ids: int = setting(
         10_000,
         "Member ids that a group has issued and that have not come back; beyond them the oldest is void.",
-        low=1,
-        high=INT32_MAX,
+        ints(1),
     )
     ottla_groups_max_issued_bytes: int = setting(
-        16_777_216,
-        "What such ids of all groups together may take; client ids are in them.",
-        low=1,
-        high=INT64_MAX,
+        16_777_216, "What such ids of all groups together may take; client ids are in them.", longs(1)
     )
     group_generation_persist: str = setting(
         "sync", "When a generation is logged: at sync, as Kafka does, or already at join.", choices=("sync", "join")
     )
-    offset_metadata_max_bytes: int = setting(
-        4_096, "The longest metadata of a commit, in UTF-16 units.", low=0, high=INT32_MAX
-    )
-    offsets_retention_minutes: int = setting(
-        10_080, "How long offsets outlive their group's members.", low=1, high=INT32_MAX
-    )
-    offsets_retention_check_interval_ms: int = setting(
-        600_000, "How often expired offsets are looked for.", low=1, high=INT64_MAX
-    )
-    offsets_topic_num_partitions: int = setting(50, "Partitions of __consumer_offsets.", low=1, high=INT32_MAX)
+    offset_metadata_max_bytes: int = setting(4_096, "The longest metadata of a commit, in UTF-16 units.", ints(0))
+    offsets_retention_minutes: int = setting(10_080, "How long offsets outlive their group's members.", ints(1))
+    offsets_retention_check_interval_ms: int = setting(600_000, "How often expired offsets are looked for.", longs(1))
+    offsets_topic_num_partitions: int = setting(50, "Partitions of __consumer_offsets.", ints(1))
     offsets_topic_replication_factor: int = setting(
-        1, "Replicas of __consumer_offsets; one node has one.", low=1, high=32_767, effective=False
+        1, "Replicas of __consumer_offsets; one node has one.", (1, 32_767), effective=False
     )
-    offsets_topic_segment_bytes: int = setting(
-        104_857_600, "Segment size of __consumer_offsets.", low=1, high=INT32_MAX
-    )
+    offsets_topic_segment_bytes: int = setting(104_857_600, "Segment size of __consumer_offsets.", ints(1))
     ottla_offsets_topic_min_compaction_lag_ms: int = setting(
         86_400_000,
         "min.compaction.lag.ms with which __consumer_offsets is created: so long can its history be read. 0: none.",
-        low=0,
-        high=INT64_MAX,
+        longs(0),
     )
     offsets_commit_timeout_ms: int = setting(
-        5_000, "How long a write of the coordinator may take.", low=1, high=INT32_MAX, effective=False
+        5_000, "How long a write of the coordinator may take.", ints(1), effective=False
     )
 
     # Transactions
     producer_id_expiration_ms: int = setting(
-        86_400_000, "How long a partition remembers a producer that does not write.", low=1, high=INT32_MAX
+        86_400_000, "How long a partition remembers a producer that does not write.", ints(1)
     )
     transactional_id_expiration_ms: int = setting(
-        604_800_000, "How long a transactional id that is not used is remembered.", low=1, high=INT32_MAX
+        604_800_000, "How long a transactional id that is not used is remembered.", ints(1)
     )
     ottla_transactional_ids_max_bytes: int = setting(
-        67_108_864, "What transactional ids and their open transactions may keep.", low=1, high=INT64_MAX
+        67_108_864, "What transactional ids and their open transactions may keep.", longs(1)
     )
     transaction_max_timeout_ms: int = setting(
-        900_000, "The longest timeout that a transactional producer may ask for.", low=1, high=INT32_MAX
+        900_000, "The longest timeout that a transactional producer may ask for.", ints(1)
     )
-    transaction_state_log_num_partitions: int = setting(50, "Partitions of __transaction_state.", low=1, high=INT32_MAX)
+    transaction_state_log_num_partitions: int = setting(50, "Partitions of __transaction_state.", ints(1))
     transaction_state_log_replication_factor: int = setting(
-        1, "Replicas of __transaction_state; one node has one.", low=1, high=32_767, effective=False
+        1, "Replicas of __transaction_state; one node has one.", (1, 32_767), effective=False
     )
     transaction_state_log_min_isr: int = setting(
-        1, "Replicas that must have a record of __transaction_state.", low=1, high=INT32_MAX, effective=False
+        1, "Replicas that must have a record of __transaction_state.", ints(1), effective=False
     )
-    transaction_state_log_segment_bytes: int = setting(
-        104_857_600, "Segment size of __transaction_state.", low=1, high=INT32_MAX
-    )
+    transaction_state_log_segment_bytes: int = setting(104_857_600, "Segment size of __transaction_state.", ints(1))
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
-        10_000, "How often transactions that are open for too long are looked for.", low=1, high=INT32_MAX
+        10_000, "How often transactions that are open for too long are looked for.", ints(1)
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
-        3_600_000, "How often transactional ids that expired are looked for.", low=1, high=INT32_MAX
+        3_600_000, "How often transactional ids that expired are looked for.", ints(1)
     )
 
     # Topics
     auto_create_topics_enable: bool = setting(True, "Create a topic when a client asks for its metadata.")
     delete_topic_enable: bool = setting(True, "Allow topics to be deleted.")
-    num_partitions: int = setting(1, "Partitions of a topic that is created without a count.", low=1, high=INT32_MAX)
-    default_replication_factor: int = setting(
-        1, "Replicas of a topic that is created without a factor.", low=1, high=32_767
-    )
+    num_partitions: int = setting(1, "Partitions of a topic that is created without a count.", ints(1))
+    default_replication_factor: int = setting(1, "Replicas of a topic that is created without a factor.", (1, 32_767))
     min_insync_replicas: int = setting(
-        1,
-        "Replicas that must have a record before acks=all is answered.",
-        low=1,
-        high=INT32_MAX,
-        effective=False,
-        dynamic=True,
+        1, "Replicas that must have a record before acks=all is answered.", ints(1), effective=False, dynamic=True
     )
     unclean_leader_election_enable: bool = setting(
         False, "Allow a replica that is behind to lead.", effective=False, dynamic=True
     )
 
     # Records
-    message_max_bytes: int = setting(1_048_588, "The largest record batch.", low=0, high=INT32_MAX, dynamic=True)
+    message_max_bytes: int = setting(1_048_588, "The largest record batch.", ints(0), dynamic=True)
     compression_type: str = setting(
         "producer",
         "Codec of stored batches; producer keeps each batch as it was sent.",
@@ -239,22 +337,20 @@ class Settings(ObserveSettings):
         dynamic=True,
     )
     compression_gzip_level: int = setting(
-        -1, "Level where the broker itself compresses with gzip.", low=-1, high=9, dynamic=True
+        -1, "Level where the broker itself compresses with gzip.", (-1, 9), dynamic=True
     )
-    compression_lz4_level: int = setting(
-        9, "Level where the broker itself compresses with lz4.", low=1, high=17, dynamic=True
-    )
+    compression_lz4_level: int = setting(9, "Level where the broker itself compresses with lz4.", (1, 17), dynamic=True)
     compression_zstd_level: int = setting(
-        3, "Level where the broker itself compresses with zstd.", low=-131_072, high=22, dynamic=True
+        3, "Level where the broker itself compresses with zstd.", (-131_072, 22), dynamic=True
     )
     log_message_timestamp_type: str = setting(
         "CreateTime", "Whose time a record carries.", choices=("CreateTime", "LogAppendTime"), dynamic=True
     )
     log_message_timestamp_before_max_ms: int = setting(
-        INT64_MAX, "How old a record's timestamp may be.", low=0, high=INT64_MAX, dynamic=True
+        INT64_MAX, "How old a record's timestamp may be.", longs(0), dynamic=True
     )
     log_message_timestamp_after_max_ms: int = setting(
-        3_600_000, "How far ahead a record's timestamp may be.", low=0, high=INT64_MAX, dynamic=True
+        3_600_000, "How far ahead a record's timestamp may be.", longs(0), dynamic=True
     )
 
     # Logs
@@ -265,55 +361,38 @@ class Settings(ObserveSettings):
         is_list=True,
         dynamic=True,
     )
-    log_retention_ms: int = setting(
-        604_800_000, "How long records are kept; -1: for ever.", low=-1, high=INT64_MAX, dynamic=True
-    )
-    log_retention_bytes: int = setting(
-        -1, "How large a partition may grow; -1: any.", low=-1, high=INT64_MAX, dynamic=True
-    )
+    log_retention_ms: int = setting(604_800_000, "How long records are kept; -1: for ever.", longs(-1), dynamic=True)
+    log_retention_bytes: int = setting(-1, "How large a partition may grow; -1: any.", longs(-1), dynamic=True)
     log_retention_check_interval_ms: int = setting(
-        300_000, "How often segments are looked for that are too old or too many.", low=1, high=INT64_MAX
+        300_000, "How often segments are looked for that are too old or too many.", longs(1)
     )
-    log_segment_bytes: int = setting(
-        1_073_741_824, "The size at which a new segment is begun.", low=14, high=INT32_MAX, dynamic=True
-    )
+    log_segment_bytes: int = setting(1_073_741_824, "The size at which a new segment is begun.", ints(14), dynamic=True)
     log_segment_delete_delay_ms: int = setting(
         60_000,
         "How long the file of a dropped segment stays on disk; it goes at once.",
-        low=0,
-        high=INT64_MAX,
+        longs(0),
         effective=False,
         dynamic=True,
     )
-    log_roll_ms: int = setting(
-        604_800_000, "The age at which a new segment is begun.", low=1, high=INT64_MAX, dynamic=True
-    )
+    log_roll_ms: int = setting(604_800_000, "The age at which a new segment is begun.", longs(1), dynamic=True)
     log_roll_jitter_ms: int = setting(
-        0, "Random time, up to this, taken off that age for each partition.", low=0, high=INT64_MAX, dynamic=True
+        0, "Random time, up to this, taken off that age for each partition.", longs(0), dynamic=True
     )
-    log_index_interval_bytes: int = setting(
-        4_096, "Bytes of log between two index entries.", low=0, high=INT32_MAX, dynamic=True
-    )
+    log_index_interval_bytes: int = setting(4_096, "Bytes of log between two index entries.", ints(0), dynamic=True)
     log_index_size_max_bytes: int = setting(
-        10_485_760,
-        "The size of a segment's index at which a new segment is begun.",
-        low=4,
-        high=INT32_MAX,
-        dynamic=True,
+        10_485_760, "The size of a segment's index at which a new segment is begun.", ints(4), dynamic=True
     )
     log_flush_interval_messages: int = setting(
         INT64_MAX,
         "Records after which a log is synced; ottla.durability decides that here.",
-        low=1,
-        high=INT64_MAX,
+        longs(1),
         effective=False,
         dynamic=True,
     )
     log_flush_interval_ms: int = setting(
         INT64_MAX,
         "Time after which a log is synced; ottla.durability decides that here.",
-        low=0,
-        high=INT64_MAX,
+        longs(0),
         effective=False,
         dynamic=True,
     )
@@ -324,39 +403,31 @@ class Settings(ObserveSettings):
     # Compaction
     log_cleaner_enable: bool = setting(True, "Compact the topics that ask for it.")
     log_cleaner_threads: int = setting(
-        1, "Threads that compact; here one task does.", low=0, high=INT32_MAX, effective=False, dynamic=True
+        1, "Threads that compact; here one task does.", ints(0), effective=False, dynamic=True
     )
     log_cleaner_backoff_ms: int = setting(
-        15_000, "How long compaction rests when no log is worth it.", low=0, high=INT64_MAX, dynamic=True
+        15_000, "How long compaction rests when no log is worth it.", longs(0), dynamic=True
     )
     log_cleaner_dedupe_buffer_size: int = setting(
         134_217_728,
         "Memory, in bytes, for the keys of one round of compaction; a log with more keys takes several rounds.",
-        low=1_048_576,
-        high=INT64_MAX,
+        longs(1_048_576),
         dynamic=True,
     )
     log_cleaner_io_max_bytes_per_second: float = setting(
-        1.7976931348623157e308,
-        "The most that compaction reads and writes in a second.",
-        low=1,
-        dynamic=True,
+        1.7976931348623157e308, "The most that compaction reads and writes in a second.", (1, None), dynamic=True
     )
     log_cleaner_min_cleanable_ratio: float = setting(
-        0.5, "How much of a log must be new before it is compacted.", low=0, high=1, dynamic=True
+        0.5, "How much of a log must be new before it is compacted.", (0, 1), dynamic=True
     )
     log_cleaner_min_compaction_lag_ms: int = setting(
-        0, "The least time that a record stays out of compaction.", low=0, high=INT64_MAX, dynamic=True
+        0, "The least time that a record stays out of compaction.", longs(0), dynamic=True
     )
     log_cleaner_max_compaction_lag_ms: int = setting(
-        INT64_MAX, "The longest that a record may stay out of compaction.", low=1, high=INT64_MAX, dynamic=True
+        INT64_MAX, "The longest that a record may stay out of compaction.", longs(1), dynamic=True
     )
     log_cleaner_delete_retention_ms: int = setting(
-        86_400_000,
-        "How long a compacted topic keeps the markers of deleted keys.",
-        low=0,
-        high=INT64_MAX,
-        dynamic=True,
+        86_400_000, "How long a compacted topic keeps the markers of deleted keys.", longs(0), dynamic=True
     )
 
     # Durability
@@ -366,38 +437,29 @@ class Settings(ObserveSettings):
         choices=("fsync", "interval", "os"),
         dynamic=True,
     )
-    ottla_durability_interval_ms: int = setting(
-        50, "Time between syncs under the policy interval.", low=1, high=INT32_MAX
-    )
+    ottla_durability_interval_ms: int = setting(50, "Time between syncs under the policy interval.", ints(1))
 
     # Observing
     ottla_recorder_memory_bytes: int = setting(
-        16_777_216, "Memory for what recently happened to groups, all together; 0: keep nothing.", low=0, high=INT64_MAX
+        16_777_216, "Memory for what recently happened to groups, all together; 0: keep nothing.", longs(0)
     )
     ottla_recorder_file: str = setting(
         "", "A file to record what happens to groups in; as JSON lines if its name ends with .jsonl. Empty: none."
     )
     ottla_recorder_file_bytes: int = setting(
-        67_108_864, "The size at which the file is set aside under a number and begun anew.", low=4096, high=INT64_MAX
+        67_108_864, "The size at which the file is set aside under a number and begun anew.", longs(4096)
     )
-    ottla_recorder_file_count: int = setting(
-        10, "How many files that were set aside are kept; the oldest go.", low=1, high=INT32_MAX
-    )
+    ottla_recorder_file_count: int = setting(10, "How many files that were set aside are kept; the oldest go.", ints(1))
     ottla_recorder_hash_group_ids: bool = setting(
         False, "Hash group ids in what is recorded, with a random key that is told to nobody."
     )
     ottla_recorder_hash_client_hosts: bool = setting(False, "Hash the addresses of clients in what is recorded.")
 
     # Reading
-    fetch_max_bytes: int = setting(57_671_680, "The most that one Fetch is answered with.", low=1024, high=INT32_MAX)
-    fetch_max_wait_ms: int = setting(
-        300_000, "The longest that a Fetch is parked, whatever the client asks.", low=0, high=INT32_MAX
-    )
+    fetch_max_bytes: int = setting(57_671_680, "The most that one Fetch is answered with.", ints(1024))
+    fetch_max_wait_ms: int = setting(300_000, "The longest that a Fetch is parked, whatever the client asks.", ints(0))
     max_incremental_fetch_session_cache_slots: int = setting(
-        1_000,
-        "How many consumers may have a fetch session, in which they name only what changed.",
-        low=0,
-        high=INT32_MAX,
+        1_000, "How many consumers may have a fetch session, in which they name only what changed.", ints(0)
     )
 
     # HTTP
@@ -416,11 +478,10 @@ class Settings(ObserveSettings):
         128,
         "HTTP connections open at a time. When one more comes, the longest idle one of the busiest address is closed; "
         "streams are half of them at most. A browser with the console holds up to seven.",
-        low=8,
-        high=INT32_MAX,
+        ints(8),
     )
     ottla_http_stream_max_bytes: int = setting(
-        4_194_304, "How far a reader of the HTTP stream may be behind; then it is dropped.", low=65_536, high=INT32_MAX
+        4_194_304, "How far a reader of the HTTP stream may be behind; then it is dropped.", ints(65_536)
     )
 
     @property
@@ -468,7 +529,7 @@ def type_of(key: str) -> str:
         case bool():
             return "boolean"
         case int():
-            high = field.metadata["high"]
+            _, high = field.metadata["bounds"]
             return "short" if high <= INT16_MAX else "int" if high <= INT32_MAX else "long"
         case float():
             return "double"
@@ -484,7 +545,7 @@ def parse_value(key: str, text: str) -> Any:
         KeyError: there is no such setting.
     """
     field = FIELDS[key]
-    low, high, choices = field.metadata["low"], field.metadata["high"], field.metadata["choices"]
+    (low, high), choices = field.metadata["bounds"], field.metadata["choices"]
     text = text.strip()
     allowed = f"allowed are {low} to {high}" if high is not None else f"allowed is {low} or more"
     match field.default:

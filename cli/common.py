@@ -1,4 +1,4 @@
-"""What the commands that talk to a broker share: options, subjects, and turning failures into sentences."""
+"""Shared by the commands that talk to a broker: options, subjects, and failures as sentences."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
 
-from ottla.broker.observe.printable import printable
-from ottla.cli.completion import complete_topics
-from ottla.cli.output import Refused
+from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
+from ottla.cli.output import Refused, print_json
 from ottla.clients.durations import parse_duration_ms
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, KafkaError
@@ -25,47 +26,125 @@ else:
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-DEFAULT_BOOTSTRAP = "localhost:9092"
+
+bootstrap_option = click.option(
+    "--bootstrap-server",
+    "-b",
+    "bootstrap",
+    metavar="HOST:PORT[,…]",
+    envvar="OTTLA_BOOTSTRAP_SERVERS",
+    show_envvar=True,
+    default=DEFAULT_BOOTSTRAP,
+    show_default=True,
+    help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
+)
 
 
-def bootstrap_option(function: F) -> F:
-    """``--bootstrap-server``, as Kafka's tools have it, and kcat's ``-b``."""
-    return click.option(
-        "--bootstrap-server",
-        "-b",
-        "bootstrap",
-        metavar="HOST:PORT[,…]",
-        envvar="OTTLA_BOOTSTRAP_SERVERS",
-        show_envvar=True,
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
-        help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
-    )(function)
+def _format_option(help: str) -> Callable[[F], F]:
+    kinds = click.Choice(["text", "json"])
+    return click.option("--format", "output_format", type=kinds, default="text", show_default=True, help=help)
 
 
-def topic_option(function: F) -> F:
-    """``--topic``, for who does not name topics by position."""
-    return click.option(
-        "--topic",
-        "-t",
-        "more",
-        metavar="TOPIC",
-        multiple=True,
-        shell_complete=complete_topics,
-        help="The same as an argument.",
-    )(function)
+format_option = _format_option("Tables for people, or JSON for programs.")
+lines_format_option = _format_option("Lines for people, or a JSON object on each line.")
 
 
-def format_option(function: F) -> F:
-    """``--format text|json``."""
-    return click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Tables for people, or JSON for programs.",
-    )(function)
+class Answer(NamedTuple):
+    """The result of a command.
+
+    Attributes:
+        document: for JSON.
+        print_text: prints the same for people.
+        failure: ends the command once that is printed.
+    """
+
+    document: Any
+    print_text: Callable[[], None]
+    failure: Exception | None = None
+
+
+def formatted(function: Callable[..., Answer]) -> Callable[..., None]:
+    """``--format``, for a command whose function returns its answer."""
+
+    @format_option
+    @wraps(function)
+    def command(output_format: str, **options: Any) -> None:
+        answer = function(**options)
+        if output_format == "json":
+            print_json(answer.document)
+        else:
+            answer.print_text()
+        if answer.failure is not None:
+            raise answer.failure
+
+    return command
+
+
+def asks_broker(function: Callable[..., Awaitable[T]]) -> Callable[..., T]:
+    """``--bootstrap-server``, for a command whose function gets an admin client first. Raises as `with_admin`."""
+
+    @bootstrap_option
+    @wraps(function)
+    def command(bootstrap: str, **options: Any) -> T:
+        return with_admin(bootstrap, lambda admin: function(admin, **options))
+
+    return command
+
+
+class Subjects:
+    """The subjects of a command, named by position or by option. The function gets each once, in order.
+
+    Args:
+        noun: the word for one of them.
+        flags: the option, with its long name first.
+        required: whether a command without a subject is a usage error; else it gets an empty list, or None.
+    """
+
+    def __init__(
+        self,
+        noun: str,
+        *flags: str,
+        metavar: str,
+        complete: Callable[..., list[str]] | None = None,
+        help: str = "The same as an argument.",
+    ) -> None:
+        self.noun = noun
+        self.flag = flags[0].removeprefix("--")
+        self.complete = complete
+        self.option = click.option(*flags, "more", metavar=metavar, multiple=True, shell_complete=complete, help=help)
+
+    def many(self, parameter: str, metavar: str, *, required: bool = True, completed: bool = True) -> Callable[[F], F]:
+        """Any number of subjects, as a list."""
+
+        def choose(given: Sequence[str], more: Sequence[str]) -> list[str]:
+            return names(given, more, self.flag, self.noun) if required else list(dict.fromkeys([*given, *more]))
+
+        complete = self.complete if completed else None
+        return self._chosen(choose, parameter, metavar=metavar, nargs=-1, shell_complete=complete)
+
+    def one(self, parameter: str, *, required: bool = True) -> Callable[[F], F]:
+        """A single subject."""
+
+        def choose(given: str | None, more: Sequence[str]) -> str | None:
+            return one_name(given, more, self.noun) if required or given is not None or more else None
+
+        metavar = f"[{self.noun.upper()}]"
+        return self._chosen(choose, parameter, metavar=metavar, required=False, shell_complete=self.complete)
+
+    def _chosen(self, choose: Callable[[Any, Sequence[str]], Any], parameter: str, **argument: Any) -> Callable[[F], F]:
+        def decorate(function: F) -> F:
+            @click.argument(parameter, **argument)
+            @self.option
+            @wraps(function)
+            def command(more: tuple[str, ...], **options: Any) -> Any:
+                return function(**options | {parameter: choose(options[parameter], more)})
+
+            return cast(F, command)
+
+        return decorate
+
+
+TOPICS = Subjects("topic", "--topic", "-t", metavar="TOPIC", complete=complete_topics)
 
 
 class Duration(_OptionType):
@@ -88,6 +167,12 @@ class Duration(_OptionType):
         if not low <= found <= high:
             self.fail(f"{value!r} is not within {' to '.join(self.bounds)}.", param, ctx)
         return found
+
+
+def duration_option(*flags: str, shortest: str = "0ms", longest: str = "5200w", **options: Any) -> Callable[[F], F]:
+    """An option that is a `Duration`; its default is shown if there is one."""
+    shown = True if "default" in options else None
+    return click.option(*flags, type=Duration(shortest, longest), metavar="DURATION", show_default=shown, **options)
 
 
 def names(positional: Sequence[str], optional: Sequence[str], what: str, noun: str = "") -> list[str]:
@@ -122,16 +207,17 @@ def near(name: str, known: Iterable[str]) -> str:
     return close[0] if close else ""
 
 
-def missing(noun: str, name: str, known: Iterable[str], more: str = "") -> Refused:
-    """What to say of a group or a topic that does not exist: which one was meant, or where to see those that exist.
+def missing(noun: str, name: str, known: Iterable[str], more: str = "", *, command: str = "") -> Refused:
+    """The error for a group or the like that does not exist: it names the one that was meant, or where to see all.
 
     Args:
-        noun: ``group`` or ``topic``.
+        noun: ``group``, ``topic`` and so on.
         more: ends the sentence that says so.
+        command: lists those that exist, if it is not called as the noun is.
     """
     known = list(known)
     shown = next((one for one in known if one != name and printable(one) == name), None)
-    advice = [f"`ottla {noun}s list` shows those that exist."]
+    advice = [f"`ottla {command or f'{noun}s'} list` shows those that exist."]
     if shown is not None:
         advice = [f"Its name holds characters that are shown as escapes. In bash and zsh it is written {word(shown)}"]
     elif meant := near(name, known):
@@ -154,6 +240,18 @@ def _in_quotes(one: str) -> str:
     if one.isprintable():
         return one
     return f"\\u{ord(one):04x}" if ord(one) < 1 << 16 else f"\\U{ord(one):08x}"
+
+
+def pair(option: str, text: str, form: str = "KEY=VALUE") -> tuple[str, str]:
+    """Split the value of an option at its first equals sign.
+
+    Raises:
+        click.UsageError: it has none, or nothing before it.
+    """
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.UsageError(f"{option} {text!r}: write {form}.")
+    return key, value
 
 
 def topics_exist(wanted: Iterable[str], known: Iterable[str]) -> None:
@@ -180,6 +278,18 @@ def topic_partitions(text: str) -> tuple[str, list[int] | None]:
             raise click.UsageError(f"--topic {text!r}: write TOPIC, or TOPIC:PARTITION,PARTITION…")
         partitions += range(int(match[1]), int(match[2] or match[1]) + 1)
     return topic, sorted(set(partitions))
+
+
+def chosen_partitions(topic: str, wanted: Sequence[int] | None, known: Iterable[int]) -> list[int]:
+    """The partitions that are wanted of a topic; all that it has for None.
+
+    Raises:
+        Refused: it has no such partition.
+    """
+    known = sorted(known)
+    if stray := sorted(set(wanted or ()) - set(known)):
+        raise Refused(f"Topic {topic!r} has no partition {stray[0]}: it has 0 to {known[-1]}.")
+    return known if wanted is None else list(wanted)
 
 
 def with_admin(bootstrap: str, work: Callable[[Admin], Awaitable[T]]) -> T:
@@ -277,7 +387,7 @@ def _not_a_strangers(bootstrap: str) -> None:
 
 
 def no_broker(bootstrap: str, error: Exception) -> Refused:
-    """What to say when no broker answers at an address."""
+    """The error for an address at which no broker answers."""
     from ottla.cli.greeting import Who, greet
 
     told = sorted(set(_REFUSED.findall(str(error))) - set(bootstrap.replace(" ", "").split(",")))
@@ -319,7 +429,7 @@ _SELF_EXPLAINING = ("INVALID_CONFIG", "INVALID_PARTITIONS", "INVALID_REPLICATION
 
 
 def _plain(error: KafkaError) -> str:
-    """What an error says, without its name where more is said."""
+    """The text of an error, without its name if the text says more."""
     tried, named, said = str(error).partition(f": {error.code.text}; ")
     if named and error.code.name in _SELF_EXPLAINING:
         return f"Cannot {tried}: {said[:1].lower()}{said[1:]}"

@@ -1,4 +1,4 @@
-"""What the shell completes: names of groups and topics, of the broker that the command line names.
+"""Shell completion of groups and topics, as the broker has them that the command line names.
 
 It is quick or silent: where no broker answers in time, nothing is completed and nothing is said.
 """
@@ -10,7 +10,7 @@ import logging
 import os
 import shlex
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.clients import Admin
 
 PATIENCE_S = 1.0
+DEFAULT_BOOTSTRAP = "localhost:9092"
 
 
 def complete_groups(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -34,25 +35,20 @@ def complete_groups(context: click.Context, parameter: click.Parameter, incomple
 def complete_topics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The topics whose names begin so; internal ones if they are asked for by their underscores."""
 
-    async def ask(admin: Admin) -> list[str]:
-        return await admin.list_topics(include_internal=incomplete.startswith("_"))
-
-    return _fitting(context, ask, incomplete)
+    with_internal = incomplete.startswith("_")
+    return _fitting(context, lambda admin: admin.list_topics(include_internal=with_internal), incomplete)
 
 
-def _fitting(context: click.Context, ask: Callable[[Admin], Awaitable[Iterable[str]]], incomplete: str) -> list[str]:
-    bootstrap = context.params.get("bootstrap") or os.environ.get("OTTLA_BOOTSTRAP_SERVERS")
-    # A name that the shell would have to quote is left out: what a shell makes of such completions differs.
-    return sorted(one for one in _answer(bootstrap, ask) if one.startswith(incomplete) and shlex.quote(one) == one)
-
-
-def _answer(bootstrap: str | None, ask: Callable[[Admin], Awaitable[Iterable[str]]]) -> Iterable[str]:
-    from ottla.cli.common import DEFAULT_BOOTSTRAP
+def _fitting(context: click.Context, ask: Callable[[Admin], Awaitable[list[str]]], incomplete: str) -> list[str]:
+    """The names that begin so; none if no broker tells them in time."""
     from ottla.clients import Admin
 
-    async def main() -> Iterable[str]:
-        async with Admin(bootstrap_servers=bootstrap or DEFAULT_BOOTSTRAP) as admin:
-            return await ask(admin)
+    bootstrap = context.params.get("bootstrap") or os.environ.get("OTTLA_BOOTSTRAP_SERVERS") or DEFAULT_BOOTSTRAP
+
+    async def main() -> list[str]:
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            # A name that the shell would have to quote is left out: what a shell makes of such completions differs.
+            return sorted(one for one in await ask(admin) if one.startswith(incomplete) and shlex.quote(one) == one)
 
     logging.disable()
     before = signal.signal(signal.SIGALRM, _give_up)
@@ -60,7 +56,7 @@ def _answer(bootstrap: str | None, ask: Callable[[Admin], Awaitable[Iterable[str
     try:
         return asyncio.run(main())
     except Exception:  # whatever is wrong, the command itself will say it
-        return ()
+        return []
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

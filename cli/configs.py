@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, names, near, topics_exist, with_admin
+from ottla.cli.common import Answer, Subjects, bootstrap_option, formatted, names, near, topics_exist, with_admin
 from ottla.cli.completion import complete_topics
-from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
+from ottla.cli.output import Refused, note, print_each, print_fields, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, ConfigEntry
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 TOPICS, BROKERS = "topics", "brokers"
 # Where a value comes from (KIP-226).
@@ -29,26 +28,24 @@ SOURCES = {
     8: "group",
 }
 NO_EFFECT = "No effect yet."
-"""How the documentation of a setting ends that the broker knows and does not act on."""
+"""The end of the documentation of a setting that the broker knows and does not act on."""
 _OWN = {TOPICS: {1}, BROKERS: {2, 3, 4}}
 
 
-def entity_options(function: F) -> F:
-    """``--entity-type`` and ``--entity-name``."""
-    function = click.option(
-        "--entity-name",
-        "more",
-        metavar="NAME",
-        multiple=True,
-        help="A topic, or a broker's id; the same as an argument.",
-    )(function)
-    return click.option(
-        "--entity-type",
-        type=click.Choice([TOPICS, BROKERS]),
-        default=TOPICS,
-        show_default=True,
-        help="Whether each NAME is a topic or a broker.",
-    )(function)
+ENTITIES = Subjects(
+    "topic",
+    "--entity-name",
+    metavar="NAME",
+    complete=complete_topics,
+    help="A topic, or a broker's id; the same as an argument.",
+)
+type_option = click.option(
+    "--entity-type",
+    type=click.Choice([TOPICS, BROKERS]),
+    default=TOPICS,
+    show_default=True,
+    help="Whether each NAME is a topic or a broker.",
+)
 
 
 @click.group("configs")
@@ -57,58 +54,37 @@ def command() -> None:
 
 
 @command.command(short_help="Show settings.")
-@click.argument("entities", metavar="[NAME]…", nargs=-1, shell_complete=complete_topics)
-@entity_options
+@type_option
+@ENTITIES.many("entities", "[NAME]…", required=False)
 @click.option("--all", "everything", is_flag=True, help="Also what nobody has set.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only this setting, wherever it comes from.")
-@format_option
+@formatted
 @bootstrap_option
-def describe(
-    entities: tuple[str, ...],
-    more: tuple[str, ...],
-    entity_type: str,
-    everything: bool,
-    keys: tuple[str, ...],
-    output_format: str,
-    bootstrap: str,
-) -> None:
+def describe(entities: list[str], entity_type: str, everything: bool, keys: tuple[str, ...], bootstrap: str) -> Answer:
     """Show what is set for the topics or brokers NAME; with --all what is in force."""
-    given = list(dict.fromkeys([*entities, *more]))
     if entity_type == TOPICS:
-        names(entities, more, "entity-name", "topic")
+        names(entities, (), "entity-name", "topic")
 
-    async def ask(admin: Admin) -> tuple[list[str], dict[Any, dict[str, ConfigEntry]]]:
+    async def ask(admin: Admin) -> list[dict[str, Any]]:
         if entity_type == TOPICS:
-            topics_exist(given, await admin.list_topics())
-        wanted = given or await _one_broker(admin)
-        found = await admin.describe_configs(**{entity_type: _ids(wanted, entity_type)}, keys=keys or None)
-        return wanted, dict(found)
+            topics_exist(entities, await admin.list_topics())
+        wanted = entities or await _one_broker(admin)
+        ids = _ids(wanted, entity_type)
+        found: Any = await admin.describe_configs(**{entity_type: ids}, keys=keys or None)
+        rows: list[dict[str, Any]] = []
+        for name, key in zip(wanted, ids, strict=True):
+            entries = [entry for _, entry in sorted(found[key].items())]
+            shown = [_row(one) for one in entries if everything or keys or one.source in _OWN[entity_type]]
+            rows.append({"entity_type": entity_type, "entity_name": name, "configs": shown})
+        return rows
 
-    wanted, found = with_admin(bootstrap, ask)
-    described = [
-        {
-            "entity_type": entity_type,
-            "entity_name": name,
-            "configs": [
-                _row(entry)
-                for _, entry in sorted(found[key].items())
-                if everything or keys or entry.source in _OWN[entity_type]
-            ],
-        }
-        for name, key in zip(wanted, _ids(wanted, entity_type), strict=True)
-    ]
-    if output_format == "json":
-        print_json(described)
-        return
-    for number, one in enumerate(described):
-        if number:
-            say()
-        _print(one)
+    described = with_admin(bootstrap, ask)
+    return Answer(described, partial(print_each, described, _print))
 
 
 @command.command(short_help="Change settings.")
-@click.argument("entities", metavar="[NAME]…", nargs=-1, shell_complete=complete_topics)
-@entity_options
+@type_option
+@ENTITIES.many("entities", "[NAME]…", required=False)
 @click.option(
     "--add-config",
     "added",
@@ -120,8 +96,7 @@ def describe(
 @click.option("--validate-only", is_flag=True, help="Say whether the broker would accept it, and change nothing.")
 @bootstrap_option
 def alter(
-    entities: tuple[str, ...],
-    more: tuple[str, ...],
+    entities: list[str],
     entity_type: str,
     added: tuple[str, ...],
     deleted: tuple[str, ...],
@@ -129,7 +104,7 @@ def alter(
     bootstrap: str,
 ) -> None:
     """Change settings of the topics or brokers NAME; those that are not named stay as they are."""
-    wanted = names(entities, more, "entity-name", "topic" if entity_type == TOPICS else "broker's id")
+    names(entities, (), "entity-name", "topic" if entity_type == TOPICS else "broker's id")
     changes: dict[str, str | None] = {}
     for text in added:
         changes |= parse_pairs(text)
@@ -143,8 +118,8 @@ def alter(
 
     async def ask(admin: Admin) -> dict[str, ConfigEntry]:
         if entity_type == TOPICS:
-            topics_exist(wanted, await admin.list_topics())
-        resources: Any = dict.fromkeys(_ids(wanted, entity_type), changes)
+            topics_exist(entities, await admin.list_topics())
+        resources: Any = dict.fromkeys(_ids(entities, entity_type), changes)
         known: dict[str, ConfigEntry] = {}
         for entries in (await admin.describe_configs(**{entity_type: list(resources)})).values():
             known |= entries
@@ -153,9 +128,10 @@ def alter(
         return known
 
     known = with_admin(bootstrap, ask)
-    for name in wanted:
+    words = [f"{key} back to its default" if value is None else f"{key}={value}" for key, value in changes.items()]
+    for name in entities:
         what = "topic" if entity_type == TOPICS else "broker"
-        say(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {_in_words(changes)}.")
+        say(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {', '.join(words)}.")
 
     for key, value in changes.items():
         if value is not None and key in known and (known[key].documentation or "").endswith(NO_EFFECT):
@@ -247,22 +223,14 @@ def _row(entry: ConfigEntry) -> dict[str, Any]:
 def _print(described: dict[str, Any]) -> None:
     what = "Topic" if described["entity_type"] == TOPICS else "Broker"
     say(f"{what} {described['entity_name']}", bold=True)
-    rows: list[tuple[Cell, ...]] = [
-        (
-            row["name"],
-            "(hidden)" if row["sensitive"] else row["value"],
-            row["source"],
-            "read-only" if row["read_only"] else "",
-        )
-        for row in described["configs"]
-    ]
-    if not rows:
+    if not described["configs"]:
         note("  Nothing is set; --all shows what is in force.")
         return
-    print_table(("key", "value", "from", ""), rows)
-
-
-def _in_words(changes: dict[str, str | None]) -> str:
-    return ", ".join(
-        f"{key} back to its default" if value is None else f"{key}={value}" for key, value in changes.items()
+    print_fields(
+        ("key", "value", "from", ""),
+        described["configs"],
+        "name",
+        lambda row: "(hidden)" if row["sensitive"] else row["value"],
+        "source",
+        lambda row: "read-only" if row["read_only"] else "",
     )

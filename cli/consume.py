@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import select
 import signal
@@ -14,12 +13,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ottla.cli.common import Duration, bootstrap_option, names, run, topic_option, topic_partitions, topics_exist
-from ottla.cli.completion import complete_groups, complete_topics
+from ottla.cli.common import (
+    TOPICS,
+    bootstrap_option,
+    chosen_partitions,
+    duration_option,
+    run,
+    topic_partitions,
+    topics_exist,
+)
+from ottla.cli.completion import complete_groups
 from ottla.cli.escapes import compile_format
-from ottla.cli.output import Refused, json_text, note, on_terminal
+from ottla.cli.log_rows import bytes_json
+from ottla.cli.output import Refused, count_of, json_text, note, on_terminal
+from ottla.cli.resets import Target, To, offsets_of, parse_start
 from ottla.cli.silence import silence_told
-from ottla.cli.starts import Start, parse_start
 
 if TYPE_CHECKING:
     from ottla.clients import Consumer, ConsumerRecord, TopicPartition
@@ -30,26 +38,25 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Wish:
-    """What to read, and when to stop.
+    """The records to read, and when to stop.
 
     Attributes:
         topics: with the partitions wanted, None for all.
         start: where to begin; None for where the group stands.
-        idle_s: stop when nothing came for so long; None waits for ever.
+        timeout_s: stop when no record has come for this long; None waits for ever.
     """
 
     topics: dict[str, list[int] | None]
     group: str | None
-    start: Start | None
+    start: Target | None
     max_messages: int | None
-    idle_s: float | None
+    timeout_s: float | None
     exit_at_end: bool
     quiet: bool
 
 
 @click.command("consume")
-@click.argument("topics", metavar="[TOPIC[:PARTITIONS]]…", nargs=-1, shell_complete=complete_topics)
-@topic_option
+@TOPICS.many("topics", "[TOPIC[:PARTITIONS]]…")
 @click.option("--partition", "-p", "partitions", metavar="N[,N…]", help="Only these partitions of the topic.")
 @click.option(
     "--group",
@@ -71,13 +78,7 @@ class Wish:
 )
 @click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
 @click.option("--exit", "-e", "exit_at_end", is_flag=True, help="Stop at the end of the log.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    metavar="DURATION",
-    type=Duration(),
-    help="Stop when no record has come for this long: 10s.",
-)
+@duration_option("--timeout", "timeout_s", help="Stop when no record has come for this long: 10s.")
 @click.option(
     "--format",
     "-f",
@@ -90,18 +91,14 @@ class Wish:
 @click.option("--quiet", "-q", is_flag=True, help="Only records: no notes on rebalances and the end.")
 @bootstrap_option
 def command(
-    topics: tuple[str, ...],
-    more: tuple[str, ...],
+    topics: list[str],
     partitions: str | None,
     group: str | None,
     from_beginning: bool,
     offset: str | None,
-    max_messages: int | None,
-    exit_at_end: bool,
-    timeout_s: float | None,
     output_format: str,
-    quiet: bool,
     bootstrap: str,
+    **until: Any,
 ) -> None:
     """Print the records of topics, until Ctrl-C or as the options say.
 
@@ -115,32 +112,23 @@ def command(
       ottla consume orders --group billing --max-messages 100
       ottla consume orders:0,3 --offset -10 --exit --format '%p/%o %k: %s\\n'
     """
-    wanted = dict(topic_partitions(text) for text in names(topics, more, "topic"))
+    wanted = dict(topic_partitions(text) for text in topics)
     if partitions is not None:
         if len(wanted) != 1:
             raise click.UsageError("--partition needs exactly one topic; or write TOPIC:PARTITIONS for each.")
         (topic,) = wanted
         wanted[topic] = topic_partitions(f"{topic}:{partitions}")[1]
-    wish = Wish(
-        topics=wanted,
-        group=group,
-        start=_start(group, wanted, from_beginning, offset),
-        max_messages=max_messages,
-        idle_s=timeout_s,
-        exit_at_end=exit_at_end,
-        quiet=quiet,
-    )
+    wish = Wish(topics=wanted, group=group, start=_start(group, wanted, from_beginning, offset), **until)
     try:
         printed, reason = run(_consume(bootstrap, wish, _renderer(output_format)), bootstrap)
     except BrokenPipeError:
         # What was not read by the other side is not committed. Nothing more is to be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    if not quiet:
-        plural = "" if printed == 1 else "s"
-        note(f"{printed:,} record{plural}{reason and f'; {reason}'}.")
-    if max_messages is not None and printed < max_messages and reason == IDLE:
-        raise Refused(f"Only {printed} of {max_messages} records came in time.", "Allow more with --timeout.")
+    if not wish.quiet:
+        note(f"{count_of(printed, 'record', ',')}{reason and f'; {reason}'}.")
+    if wish.max_messages is not None and printed < wish.max_messages and reason == IDLE:
+        raise Refused(f"Only {printed} of {wish.max_messages} records came in time.", "Allow more with --timeout.")
 
 
 IDLE = "nothing more came"
@@ -148,7 +136,7 @@ IDLE = "nothing more came"
 
 def _start(
     group: str | None, wanted: dict[str, list[int] | None], from_beginning: bool, offset: str | None
-) -> Start | None:
+) -> Target | None:
     if from_beginning and offset is not None:
         raise click.UsageError("--from-beginning and --offset say two things: choose one.")
     if group is None:
@@ -179,23 +167,13 @@ def as_json(record: ConsumerRecord[Any, Any]) -> bytes:
         "offset": record.offset,
         "timestamp": record.timestamp,
     }
-    for name, data in (("key", record.key), ("value", record.value)):
-        row.update(_json_bytes(name, data))
-    row["headers"] = [{"name": name, **_json_bytes("value", value)} for name, value in record.headers]
+    row |= bytes_json("key", record.key) | bytes_json("value", record.value)
+    row["headers"] = [{"name": name, **bytes_json("value", value)} for name, value in record.headers]
     return json_text(row).encode() + b"\n"
 
 
-def _json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
-    if data is None:
-        return {name: None}
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode()}
-
-
 async def _consume(bootstrap: str, wish: Wish, render: Callable[[ConsumerRecord[Any, Any]], bytes]) -> tuple[int, str]:
-    """Print until a reason to stop; gives how many records, and the reason in words."""
+    """Print until there is a reason to stop; returns the count of records, and the reason in words."""
     from ottla.clients import Consumer
 
     stopping = asyncio.Event()
@@ -231,21 +209,19 @@ async def _begin(consumer: Consumer, wish: Wish) -> None:
     places: list[TopicPartition] = []
     for topic, listed in wish.topics.items():
         known = await consumer.partitions_for_topic(topic)
-        if stray := sorted(set(listed or ()) - known):
-            raise Refused(f"Topic {topic!r} has no partition {stray[0]}: it has 0 to {max(known)}.")
-        places += [TopicPartition(topic, partition) for partition in (sorted(known) if listed is None else listed)]
+        places += [TopicPartition(topic, partition) for partition in chosen_partitions(topic, listed, known)]
     assert wish.start is not None
-    offsets = await wish.start.offsets(consumer, places)
+    offsets = await offsets_of(consumer, wish.start, places)
     # Nothing is awaited between these two: no fetch from another place gets under way.
     consumer.assign(places)
     for place, offset in offsets.items():
         consumer.seek(place, offset)
-    if wish.start.is_latest and not wish.quiet and not wish.exit_at_end:
+    if wish.start.to is To.LATEST and not wish.quiet and not wish.exit_at_end:
         note("Waiting for new records; --from-beginning prints those that are there.")
 
 
 def _listener(consumer: Consumer) -> Any:
-    """Notes what the group assigns."""
+    """Tells which partitions the group assigns and takes away."""
     from ottla.clients import ConsumerRebalanceListener
 
     class Listener(ConsumerRebalanceListener):
@@ -295,13 +271,13 @@ async def _print_all(
             came = loop.time()
         elif wish.exit_at_end and await _at_end(consumer):
             return printed, "the end of the log"
-        elif wish.idle_s is not None and loop.time() - came >= wish.idle_s:
+        elif wish.timeout_s is not None and loop.time() - came >= wish.timeout_s:
             return printed, IDLE
     return printed, "stopped"
 
 
 def _hangup(out: BinaryIO) -> Callable[[], bool]:
-    """Tells whether whoever reads our output has gone (``| head``): otherwise that shows only with the next record."""
+    """Tells whether the reader of our output has gone (``| head``): otherwise only the next record would show it."""
     try:
         poll = select.poll()
         poll.register(out.fileno(), 0)

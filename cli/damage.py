@@ -1,4 +1,4 @@
-"""What is damaged in a data directory, for the commands that tell of it."""
+"""Damage in a data directory, for the commands that report it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-CATALOG = "catalog.json"
+from ottla.protocol.stored.names import CATALOG_NAME, parse_directory_name
 
 
 def catalog_problem(data_dir: Path) -> str | None:
-    """Why a broker could not read the catalog of a directory that has logs; None if it can."""
+    """The reason why a broker could not read the catalog of a directory that has logs; None if it can."""
     from ottla.broker.core.topics.catalog import BadCatalog, Catalog
-    from ottla.broker.storage.engine import Corrupt
+    from ottla.broker.engine import Corrupt
     from ottla.broker.storage.local.layout import decode_catalog
 
-    path = data_dir / CATALOG
+    path = data_dir / CATALOG_NAME
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -33,17 +33,15 @@ def catalog_problem(data_dir: Path) -> str | None:
 
 def topics_by_directory(data_dir: Path) -> dict[str, int]:
     """Topics, and how many partitions each has, as far as the directories of their logs tell."""
-    from ottla.cli.segments import partition_of
-
     found: dict[str, int] = {}
     try:
         names = os.listdir(data_dir / "logs")
     except OSError:
         return found
     for name in sorted(names):
-        named = partition_of(name)
+        named = parse_directory_name(name)
         if named is not None:
-            found[named[0]] = max(found.get(named[0], 0), named[1] + 1)
+            found[named.topic] = max(found.get(named.topic, 0), named.partition + 1)
     return found
 
 

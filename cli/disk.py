@@ -1,4 +1,4 @@
-"""How long a disk takes to make an append durable, measured the way a broker appends."""
+"""Measures how long a disk takes to make an append durable; it appends as a broker does."""
 
 from __future__ import annotations
 
@@ -62,52 +62,34 @@ def measure(
 
     A temporary file in ``directory`` is used; its name is gone before the first byte is written. Raises OSError.
     """
-    return [
-        _measure(directory, size, grown, seconds, clock, sync)
-        for size in (4 * 1024, 64 * 1024)
-        for grown in (False, True)
-    ]
 
-
-def _measure(
-    directory: Path,
-    size: int,
-    grown: bool,
-    seconds: float,
-    clock: Callable[[], float],
-    sync: Callable[[int], None],
-) -> Latency:
-    path = directory / f".ottla-doctor-{os.getpid()}"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        path.unlink()
-        data = os.urandom(size)
-        room = len(_FILL) if grown else _fill(handle, size)
-        sync(handle)
-        appends: list[float] = []
-        syncs: list[float] = []
-        deadline = clock() + seconds
-        while len(appends) < _MOST and (len(appends) < _FEWEST or clock() < deadline):
-            position = len(appends) * size
-            if not grown:
-                position %= room  # over what is written already: its blocks are there, too
-            begun = clock()
-            os.pwrite(handle, data, position)
-            written = clock()
+    def one(size: int, grown: bool) -> Latency:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            path.unlink()
+            data = os.urandom(size)
+            room = len(_FILL) if grown else _fill(handle, size)
             sync(handle)
-            appends.append(written - begun)
-            syncs.append(clock() - written)
-    finally:
-        os.close(handle)
-    return Latency(
-        size,
-        grown,
-        len(appends),
-        quantile(appends, 0.5),
-        quantile(appends, 0.99),
-        quantile(syncs, 0.5),
-        quantile(syncs, 0.99),
-    )
+            appends: list[float] = []
+            syncs: list[float] = []
+            deadline = clock() + seconds
+            while len(appends) < _MOST and (len(appends) < _FEWEST or clock() < deadline):
+                position = len(appends) * size
+                if not grown:
+                    position %= room  # over what is written already: its blocks are there, too
+                begun = clock()
+                os.pwrite(handle, data, position)
+                written = clock()
+                sync(handle)
+                appends.append(written - begun)
+                syncs.append(clock() - written)
+        finally:
+            os.close(handle)
+        halves = [quantile(times, part) for times in (appends, syncs) for part in (0.5, 0.99)]
+        return Latency(size, grown, len(appends), *halves)
+
+    path = directory / f".ottla-doctor-{os.getpid()}"
+    return [one(size, grown) for size in (4 * 1024, 64 * 1024) for grown in (False, True)]
 
 
 def _fill(handle: int, size: int) -> int:

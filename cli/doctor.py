@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import Duration, format_option, with_admin
+from ottla.cli import doctor_checks as checks
+from ottla.cli.common import Answer, duration_option, formatted, with_admin
 from ottla.cli.damage import catalog_problem
-from ottla.cli.doctor_checks import (
-    FAIL,
-    OK,
-    WARN,
-    Finding,
-    check_broker,
-    check_clock,
-    check_directory,
-    check_disk,
-    check_filesystem,
-    check_open_files,
-    check_port,
-    check_settings,
-    check_space,
-    check_versions,
-    disk_lines,
-    worst,
-)
-from ottla.cli.output import print_json, say
+from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
+from ottla.cli.output import say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin
@@ -52,15 +37,14 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 @click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One setting, as for `ottla serve`.")
 @click.option("--listen", metavar="[HOST:]PORT", help="Where the broker is to listen. [by the settings]")
 @click.option("--disk/--no-disk", "with_disk", default=True, help="Measure the disk. [measured]")
-@click.option(
+@duration_option(
     "--disk-time",
-    type=Duration("10ms", "60s"),
-    metavar="DURATION",
+    shortest="10ms",
+    longest="60s",
     default="1s",
-    show_default=True,
-    help="How long each of the four measurements of the disk takes.",
+    help="The time for each of the four measurements of the disk.",
 )
-@format_option
+@formatted
 def command(
     data_dir: Path | None,
     bootstrap: str | None,
@@ -69,26 +53,22 @@ def command(
     listen: str | None,
     with_disk: bool,
     disk_time: float,
-    output_format: str,
-) -> None:
+) -> Answer:
     """Check the machine, the disk and the settings. Exit code 1 if something would not work.
 
     The disk is measured where the logs live: how long an append of 4 kB and of 64 kB takes, and the fdatasync that
     makes it durable, which is what every acknowledged commit waits for.
     """
-    findings = [check_versions(), check_clock(), check_open_files()]
+    findings = [checks.check_versions(), checks.check_clock(), checks.check_open_files()]
     directory, port = _configured(findings, config_file, pairs, listen)
     findings += _of_directory(data_dir or directory)
     if with_disk:
-        findings.append(check_disk(data_dir or directory, disk_time))
+        findings.append(checks.check_disk(data_dir or directory, disk_time))
     # Where a broker is asked, it is the one that has the port.
-    findings.append(check_port(*port) if bootstrap is None else check_broker(bootstrap, _ask))
-    verdict = worst(findings)
-    if output_format == "json":
-        print_json({"verdict": verdict, "checks": [vars(one) for one in findings]})
-    else:
-        _print(findings)
-    raise SystemExit(1 if verdict == FAIL else 0)
+    findings.append(checks.check_port(*port) if bootstrap is None else checks.check_broker(bootstrap, _ask))
+    verdict = checks.worst(findings)
+    document = {"verdict": verdict, "checks": [vars(one) for one in findings]}
+    return Answer(document, partial(_print, findings), click.exceptions.Exit(1) if verdict == FAIL else None)
 
 
 def _configured(
@@ -104,24 +84,24 @@ def _configured(
         directory = Path(loaded.settings.log_dirs or directory)
         serve.check_http(loaded.settings)
         address = serve.listening_address(listen, loaded.settings)
-        findings.append(check_settings(loaded))
+        findings.append(checks.check_settings(loaded))
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
     return directory, address
 
 
 def _of_directory(directory: Path) -> list[Finding]:
-    from ottla.cli.in_use import in_use
+    from ottla.protocol.stored.files import is_locked
 
-    findings = [check_directory(directory, lambda path: in_use(path / "any"))]
-    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not in_use(directory / "any"):
+    findings = [checks.check_directory(directory, is_locked)]
+    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not is_locked(directory):
         findings.append(_of_its_content(directory))
-    return [*findings, check_filesystem(directory), check_space(directory)]
+    return [*findings, checks.check_filesystem(directory), checks.check_space(directory)]
 
 
 def _of_its_content(directory: Path) -> Finding:
     """Whether a broker could open what is there; segments are not read."""
-    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine
 
     try:
@@ -138,7 +118,7 @@ def _of_its_content(directory: Path) -> Finding:
 
 
 def _ask(bootstrap: str) -> dict[str, Any]:
-    """Who answers, and how long that takes."""
+    """The cluster, the node that answers, and the time of its answers."""
 
     async def ask(admin: Admin) -> dict[str, Any]:
         trips = []
@@ -161,7 +141,7 @@ def _print(findings: list[Finding]) -> None:
     for one in findings:
         say(f"{one.verdict.upper() if one.verdict == FAIL else one.verdict:<4}", fg=_COLORS[one.verdict], nl=False)
         say(f"  {one.check:<{width}}  {one.found}")
-        for line in disk_lines(one):
+        for line in checks.disk_lines(one):
             say(f"{'':{width + 8}}{line}")
         if one.advice:
             say(f"{'':{width + 8}}→ {one.advice}")

@@ -1,4 +1,4 @@
-"""What `ottla doctor` looks at. A check gives a finding; none raises."""
+"""The checks of `ottla doctor`. Each returns a finding; none raises."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import os
 import platform
 import resource
-import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.disk import Latency, measure
+from ottla.cli.greeting import bind_error
 
 if TYPE_CHECKING:
     from ottla.broker.setting_sources import Loaded
@@ -32,7 +32,7 @@ _OLDEST_PLAUSIBLE_S = 1_700_000_000
 
 @dataclass
 class Finding:
-    """What a check found. ``advice`` says what to do about a warning or a failure."""
+    """The result of a check. ``advice`` says what to do about a warning or a failure."""
 
     check: str
     verdict: str
@@ -79,7 +79,7 @@ def check_clock(now: Callable[[], float] = time.time, state: Callable[[], int | 
 
 
 def _clock_state() -> int | None:
-    """What the kernel says of its clock; None where it cannot be asked."""
+    """The state of the kernel's clock; None where it cannot be asked."""
     try:
         return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512)))
     except (OSError, AttributeError):
@@ -134,7 +134,7 @@ def check_filesystem(path: Path, mounts: str | None = None) -> Finding:
 
 
 def filesystem_of(path: Path, mounts: str | None = None) -> tuple[str, str]:
-    """Where the volume of a directory is mounted, and its kind; empty where that cannot be told."""
+    """The mount point of a directory's volume, and its kind; empty if unknown."""
     if mounts is None:
         try:
             mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
@@ -263,15 +263,12 @@ def risks(loaded: Loaded) -> list[str]:
 def check_port(host: str, port: int) -> Finding:
     """Whether a broker could listen there."""
     where = f"{host or '*'}:{port}"
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        advice = "Stop what listens there, or choose another port with --listen. If it is your broker, all is well."
-        return Finding("port", WARN, f"{where} cannot be taken: {error.strerror or error}", advice)
-    return Finding("port", OK, f"{where} is free")
+    if (error := bind_error(host, port)) is None:
+        return Finding("port", OK, f"{where} is free")
+    # Python puts the address into what it says of a socket; what it says of a name has a number of its own kind.
+    reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
+    advice = "Stop what listens there, or choose another port with --listen. If it is your broker, all is well."
+    return Finding("port", WARN, f"{where} cannot be taken: {reason}", advice)
 
 
 def check_broker(bootstrap: str, ask: Callable[[str], dict[str, Any]]) -> Finding:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ottla.broker.observe.printable import printable
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from ottla.clients import ConsumerRecord

@@ -1,8 +1,7 @@
-"""Who answers at an address: an Ottla, another broker, or something else; and which process has a port."""
+"""Finds out who answers at an address (an Ottla, another broker, something else), and which process has a port."""
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import time
@@ -18,7 +17,7 @@ MOST_WORDS = 100
 
 
 class Who(Enum):
-    """Who answers, in words that end a sentence."""
+    """Kinds of servers, in words that end a sentence."""
 
     OTTLA = "an Ottla broker"
     BROKER = "Apache Kafka, or another broker that speaks its protocol"
@@ -87,20 +86,20 @@ def _listening(table: Path, port: int) -> list[str]:
     return [row[9] for row in rows if row[3] == LISTENS and int(row[1].rpartition(":")[2], 16) == port]
 
 
-def bind_error(host: str, port: int) -> int:
-    """Why a broker could not listen there at the moment, as in errno; 0 if it could."""
+def bind_error(host: str, port: int) -> OSError | None:
+    """The reason why a broker could not listen there at the moment; None if it could."""
     from ottla.broker.net.listener import bind
 
     try:
         sockets = bind(host, port)
     except OSError as error:
-        return error.errno or errno.EIO
+        return error
     for sock in sockets:
         sock.close()
-    return 0
+    return None
 
 
 def free_port(host: str, port: int, used: Collection[int] = ()) -> int | None:
     """The next port that nobody has at the moment, and that is not to be used for something else."""
     ports = (other for other in range(port + 1, min(port + 100, 65_536)) if other not in used)
-    return next((other for other in ports if not bind_error(host, other)), None)
+    return next((other for other in ports if bind_error(host, other) is None), None)

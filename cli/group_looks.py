@@ -1,9 +1,13 @@
-"""What `ottla groups wait` and `ottla groups watch` see of a group, through Kafka's own APIs."""
+"""Looks at groups through Kafka's own APIs, for `ottla groups wait` and `ottla groups watch`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.cli.common import reason
+from ottla.cli.output import count_of
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription
@@ -34,27 +38,67 @@ class Look(NamedTuple):
         return ", ".join(words)
 
 
-def count_of(count: int, noun: str) -> str:
-    """``1 member``, ``2 members``."""
-    return f"{count} {noun}{'s' * (count != 1)}"
+class Turn(NamedTuple):
+    """One look at groups, or the error in its place."""
+
+    looks: dict[str, Look]
+    error: KafkaError | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why the groups cannot be seen; empty if they can."""
+        return reason(str(self.error)) if self.error else ""
 
 
-def quoted(group_id: str) -> str:
-    """A group's id in a sentence."""
-    return f"'{group_id}'"
+async def turns(
+    bootstrap: str,
+    look: Callable[[Admin], Awaitable[dict[str, Look]]],
+    pause_s: Callable[[], float],
+    *,
+    must_begin: bool = False,
+    **options: Any,
+) -> AsyncGenerator[Turn, None]:
+    """Look again and again, through outages of the broker.
+
+    Args:
+        pause_s: the seconds until the next look.
+        must_begin: an error before the first look ends it.
+        options: those of the admin client.
+
+    Raises:
+        ottla.clients.errors.KafkaError: one that does not pass.
+    """
+    from ottla.clients import Admin
+    from ottla.clients.errors import KafkaError
+
+    seen = not must_begin
+    while True:
+        try:
+            async with Admin(bootstrap_servers=bootstrap, **options) as admin:
+                while True:
+                    turn = Turn(await look(admin))
+                    seen = True
+                    yield turn
+                    await asyncio.sleep(pause_s())
+        except KafkaError as error:
+            if not (seen and may_pass(error)):
+                raise
+            turn = Turn({}, error)
+        yield turn
+        await asyncio.sleep(pause_s())
 
 
 async def look_at(admin: Admin, group_ids: Collection[str], *, lag_of: Collection[str] = ()) -> dict[str, Look]:
     """Look at groups; at the lag of some of them only, as it takes requests for each."""
-    looks = {}
+    found = {}
     for group_id, group in (await admin.describe_groups(group_ids)).items():
         lag = await total_lag(admin, group) if group_id in lag_of and group.state != "Dead" else None
-        looks[group_id] = Look(group.state, len(group.members), group.protocol_name or "", lag, group)
-    return looks
+        found[group_id] = Look(group.state, len(group.members), group.protocol_name or "", lag, group)
+    return found
 
 
 async def total_lag(admin: Admin, group: GroupDescription) -> int | None:
-    """How many records are not consumed yet, of all partitions that were committed or are assigned.
+    """The count of records not consumed yet, in all partitions that were committed or are assigned.
 
     None where nobody can tell: there is no such partition, or one without a committed offset holds records.
     """

@@ -4,74 +4,77 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ottla.broker.observe.printable import printable
-from ottla.cli.common import bootstrap_option, format_option, one_name, topic_partitions, topics_exist, with_admin
-from ottla.cli.completion import complete_groups, complete_topics
-from ottla.cli.group_words import group_option, has_members, no_group
-from ottla.cli.output import Cell, Refused, note, print_json, print_table, say, warn
+from ottla.cli.common import (
+    Answer,
+    asks_broker,
+    bootstrap_option,
+    chosen_partitions,
+    formatted,
+    topic_partitions,
+    topics_exist,
+    with_admin,
+)
+from ottla.cli.completion import complete_topics
+from ottla.cli.group_words import GROUPS, has_members, no_group
+from ottla.cli.output import Cell, Refused, Row, note, print_fields, say, warn
 from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms
 from ottla.clients.durations import parse_duration_ms
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, TopicPartition
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def scope_option(**options: Any) -> Callable[[F], F]:
+    """``--topic``, of topics or some of their partitions."""
+    return click.option(
+        "--topic",
+        "-t",
+        "topics",
+        metavar="TOPIC[:PARTITIONS]",
+        multiple=True,
+        shell_complete=complete_topics,
+        callback=lambda context, parameter, given: [topic_partitions(text) for text in given],
+        **options,
+    )
+
+
 @click.command("delete-offsets", short_help="Forget committed offsets.")
-@click.argument("group", required=False, shell_complete=complete_groups)
-@group_option
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    metavar="TOPIC[:PARTITIONS]",
-    multiple=True,
-    shell_complete=complete_topics,
-    required=True,
-    help="Of these.",
-)
-@bootstrap_option
-def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, ...], bootstrap: str) -> None:
+@GROUPS.one("group")
+@scope_option(required=True, help="Of these.")
+@asks_broker
+async def delete_offsets(admin: Admin, group: str, topics: list[tuple[str, list[int] | None]]) -> None:
     """Forget what GROUP has committed for topics to which none of its members subscribes."""
-    name = one_name(group, more, "group")
-    scope = [topic_partitions(text) for text in topics]
-
-    async def ask(admin: Admin) -> None:
-        committed = await admin.list_group_offsets(name)
-        places = [
-            tp
-            for topic, listed in scope
-            for tp in sorted(committed)
-            if tp.topic == topic and (listed is None or tp.partition in listed)
-        ]
-        if not committed and (await admin.describe_groups([name]))[name].state == "Dead":
-            raise await no_group(admin, name)
-        if not places:
-            raise Refused(
-                f"Group {name!r} has committed nothing there.", f"`ottla groups describe {name}` shows what it has."
-            )
-        await admin.delete_group_offsets(name, places)
-        for tp in places:
-            say(f"Deleted the offset of {tp.topic} {tp.partition}, which was {committed[tp].offset}.")
-
-    with_admin(bootstrap, ask)
+    committed = await admin.list_group_offsets(group)
+    places = [
+        tp
+        for topic, listed in topics
+        for tp in sorted(committed)
+        if tp.topic == topic and (listed is None or tp.partition in listed)
+    ]
+    if not committed and (await admin.describe_groups([group]))[group].state == "Dead":
+        raise await no_group(admin, group)
+    if not places:
+        raise Refused(
+            f"Group {group!r} has committed nothing there.", f"`ottla groups describe {group}` shows what it has."
+        )
+    await admin.delete_group_offsets(group, places)
+    for tp in places:
+        say(f"Deleted the offset of {tp.topic} {tp.partition}, which was {committed[tp].offset}.")
 
 
 @click.command("reset-offsets", short_help="Move a group to other offsets.")
-@click.argument("group", required=False, shell_complete=complete_groups)
-@group_option
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    metavar="TOPIC[:PARTITIONS]",
-    multiple=True,
-    shell_complete=complete_topics,
-    help="Only these topics, or some of their partitions: orders:0,1.",
-)
+@GROUPS.one("group")
+@scope_option(help="Only these topics, or some of their partitions: orders:0,1.")
 @click.option("--all-topics", is_flag=True, help="All topics for which the group has committed offsets.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record.")
@@ -85,67 +88,57 @@ def delete_offsets(group: str | None, more: tuple[str, ...], topics: tuple[str, 
 @click.option("--dry-run", is_flag=True, help="Only show what would be done: the default.")
 @click.option("--execute", is_flag=True, help="Do it.")
 @click.option("--create", is_flag=True, help="Make the group if it does not exist.")
-@format_option
+@formatted
 @bootstrap_option
 def reset_offsets(
-    group: str | None,
-    more: tuple[str, ...],
-    topics: tuple[str, ...],
+    group: str,
+    topics: list[tuple[str, list[int] | None]],
     all_topics: bool,
     dry_run: bool,
     execute: bool,
     create: bool,
-    output_format: str,
     bootstrap: str,
     **targets: Any,
-) -> None:
+) -> Answer:
     """Move GROUP, which must have no members, to other offsets.
 
     \b
       ottla groups reset-offsets billing --topic orders --to-earliest
       ottla groups reset-offsets billing --all-topics --by-duration 1h --execute
     """
-    name = one_name(group, more, "group")
     if all_topics == bool(topics):
         raise click.UsageError("Say which topics: --topic TOPIC[:PARTITIONS], or --all-topics.")
     if dry_run and execute:
         raise click.UsageError("--dry-run and --execute exclude each other.")
-    scope = dict(topic_partitions(text) for text in topics)
     target = _target(targets)
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
-        described = (await admin.describe_groups([name]))[name]
+        described = (await admin.describe_groups([group]))[group]
         if described.members:
             raise has_members(described, "reset")
         if described.state == "Dead" and not create:
-            await _may_create(admin, name, execute)
-        places = await _places(admin, name, scope, target)
+            await _may_create(admin, group, execute)
+        places = await _places(admin, group, dict(topics), target)
         moves = {tp: _move(tp, target, place) for tp, place in places.items()}
         if execute:
-            await admin.alter_group_offsets(name, {tp: one.offset for tp, one in moves.items()})
+            await admin.alter_group_offsets(group, {tp: one.offset for tp, one in moves.items()})
         return [
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "committed_offset": places[tp].committed,
-                "new_offset": one.offset,
-                "remark": one.remark,
-            }
+            {**tp._asdict(), "committed_offset": places[tp].committed, "new_offset": one.offset, "remark": one.remark}
             for tp, one in moves.items()
         ]
 
     rows = with_admin(bootstrap, ask)
-    if output_format == "json":
-        print_json({"group": name, "executed": execute, "offsets": rows})
-        return
+    done = f"Group {group!r} was reset." if execute else "Nothing was changed: add --execute to do it."
+    return Answer({"group": group, "executed": execute, "offsets": rows}, partial(_print_reset, rows, done))
+
+
+def _print_reset(rows: list[dict[str, Any]], done: str) -> None:
     for row in rows:
         if row["remark"]:
             warn(f"{row['topic']} {row['partition']}: {row['remark']}")
-    print_table(
-        ("topic", "partition", "committed", "new offset", "change"),
-        [(row["topic"], row["partition"], row["committed_offset"], row["new_offset"], _change(row)) for row in rows],
-    )
-    note(f"Group {name!r} was reset." if execute else "Nothing was changed: add --execute to do it.")
+    headings = ("topic", "partition", "committed", "new offset", "change")
+    print_fields(headings, rows, "topic", "partition", "committed_offset", "new_offset", _change)
+    note(done)
 
 
 def may_ask() -> bool:
@@ -192,7 +185,7 @@ def _target(given: dict[str, Any]) -> Target:
 async def _places(
     admin: Admin, name: str, scope: dict[str, list[int] | None], target: Target
 ) -> dict[TopicPartition, Place]:
-    """What is known of the partitions in scope; all topics with offsets if the scope is empty.
+    """The logs and offsets of the partitions in scope; of all topics with offsets if the scope is empty.
 
     Raises:
         Refused: there are none, or one does not exist.
@@ -209,10 +202,8 @@ async def _places(
     infos = await admin.describe_topics(scope)
     places = []
     for topic, listed in scope.items():
-        known = sorted(infos[topic].partitions)
-        if stray := sorted(set(listed or ()) - set(known)):
-            raise Refused(f"Topic {topic!r} has no partition {stray[0]}: it has 0 to {known[-1]}.")
-        places += [TopicPartition(topic, partition) for partition in (known if listed is None else listed)]
+        chosen = chosen_partitions(topic, listed, infos[topic].partitions)
+        places += [TopicPartition(topic, partition) for partition in chosen]
     starts = await admin.list_offsets(dict.fromkeys(places, "earliest"))
     ends = await admin.list_offsets(dict.fromkeys(places, "latest"))
     at_time = await admin.list_offsets(dict.fromkeys(places, target.value)) if target.to is To.TIME else {}
@@ -234,7 +225,7 @@ def _move(tp: TopicPartition, target: Target, place: Place) -> Move:
         raise Refused(f"{tp.topic} {tp.partition}: {error}.") from None
 
 
-def _change(row: dict[str, Any]) -> Cell:
+def _change(row: Row) -> Cell:
     if row["committed_offset"] is None:
         return None
     distance = row["new_offset"] - row["committed_offset"]

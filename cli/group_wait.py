@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import Duration, bootstrap_option, format_option, one_name, reason, run, with_admin
-from ottla.cli.completion import complete_groups
-from ottla.cli.group_looks import Look, count_of, look_at, may_pass, quoted
-from ottla.cli.group_words import group_option, no_group
-from ottla.cli.output import Refused, duration, print_json, say
+from ottla.cli.common import bootstrap_option, duration_option, format_option, reason, run, with_admin
+from ottla.cli.group_looks import Look, look_at, turns
+from ottla.cli.group_words import GROUPS, STATES, no_group
+from ottla.cli.output import Refused, count_of, duration, print_json, say
 
-if TYPE_CHECKING:
-    from ottla.clients import Admin
-
-STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
 POLL_S = 0.2
 ANSWER_MS = 5_000
 FIRST_LOOK_S = 3.0
@@ -26,14 +21,14 @@ FIRST_LOOK_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a group should be; None for what does not matter."""
+    """The state of a group to wait for; None for what does not matter."""
 
     state: str | None
     members: int | None
     lag: int | None
 
     def met_by(self, look: Look) -> bool:
-        """Whether it is so."""
+        """Whether a group looks as wanted."""
         return (
             self.state in (None, look.state)
             and self.members in (None, look.members)
@@ -51,7 +46,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Outcome:
-    """What was seen last, if anything was, and what was in the way."""
+    """The last look at the group, if there was one, and the error that came after it."""
 
     look: Look | None = None
     reached: bool = False
@@ -60,19 +55,15 @@ class Outcome:
 
 
 @click.command("wait", short_help="Wait until a group is as it should be.")
-@click.argument("group", required=False, shell_complete=complete_groups)
-@group_option
+@GROUPS.one("group")
 @click.option("--state", type=click.Choice(STATES, case_sensitive=False), help="The group is in this state.")
 @click.option("--members", type=click.IntRange(0), metavar="N", help="The group has exactly N members.")
 @click.option("--lag", type=click.IntRange(0), metavar="N", help="At most N records are left to read.")
-@click.option(
-    "--timeout", type=Duration(), metavar="DURATION", default="30s", show_default=True, help="Give up after this."
-)
+@duration_option("--timeout", default="30s", help="Give up after this.")
 @format_option
 @bootstrap_option
 def wait(
-    group: str | None,
-    more: tuple[str, ...],
+    group: str,
     state: str | None,
     members: int | None,
     lag: int | None,
@@ -84,26 +75,25 @@ def wait(
 
     Members are waited for in the state Stable, unless --state says another; lag in any state.
     """
-    name = one_name(group, more, "group")
     if state is None and members != 0:
         state = "Stable" if members is not None or lag is None else None
     wanted = Wanted(state, members, lag)
-    outcome = run(watch_for(bootstrap, name, wanted, timeout), bootstrap)
+    outcome = run(watch_for(bootstrap, group, wanted, timeout), bootstrap)
     if output_format == "json":
-        print_json(_as_json(name, wanted, outcome))
+        print_json(_as_json(group, outcome))
         if not outcome.reached:
             raise SystemExit(1)
     elif outcome.reached and outcome.look is not None:
         seen = outcome.look.words(lag=lag is not None)
-        say(f"Group {quoted(name)}: {seen} (after {duration(outcome.waited_s)})")
+        say(f"Group '{group}': {seen} (after {duration(outcome.waited_s)})")
     elif outcome.look is not None and not outcome.look.exists and not outcome.trouble:
         then = f"; waited {duration(timeout)} in vain for it to {wanted}"
-        raise with_admin(bootstrap, lambda admin: no_group(admin, name, then))
+        raise with_admin(bootstrap, lambda admin: no_group(admin, group, then))
     else:
-        raise _in_vain(name, wanted, outcome, timeout)
+        raise _in_vain(group, wanted, outcome, timeout)
 
 
-def _as_json(name: str, wanted: Wanted, outcome: Outcome) -> dict[str, object]:
+def _as_json(name: str, outcome: Outcome) -> dict[str, object]:
     look = outcome.look
     return {
         "group": name,
@@ -117,7 +107,7 @@ def _as_json(name: str, wanted: Wanted, outcome: Outcome) -> dict[str, object]:
 
 
 def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float) -> Refused:
-    look, waited = outcome.look, f"Waited {duration(timeout_s)} in vain for group {quoted(name)} to {wanted}"
+    look, waited = outcome.look, f"Waited {duration(timeout_s)} in vain for group '{name}' to {wanted}"
     since = f" ({reason(str(outcome.trouble))})" if outcome.trouble else ""
     if look is None:
         return Refused(f"{waited}; no broker answered{since}.")
@@ -131,41 +121,24 @@ async def watch_for(bootstrap: str, name: str, wanted: Wanted, timeout_s: float)
     loop = asyncio.get_running_loop()
     began = loop.time()
     outcome = Outcome()
+    lag_of = [] if wanted.lag is None else [name]
+
+    def pause_s() -> float:
+        return min(POLL_S, max(0.0, began + timeout_s - loop.time()))
+
+    each = turns(
+        bootstrap, lambda admin: look_at(admin, [name], lag_of=lag_of), pause_s, default_api_timeout_ms=ANSWER_MS
+    )
     try:
-        async with asyncio.timeout(max(timeout_s, FIRST_LOOK_S)):
-            while True:
-                if await _looks(bootstrap, name, wanted, outcome, began + timeout_s):
+        async with asyncio.timeout(max(timeout_s, FIRST_LOOK_S)), aclosing(each):
+            async for turn in each:
+                outcome.trouble = turn.error
+                if turn.error is None:
+                    outcome.look = turn.looks[name]
+                    outcome.reached = wanted.met_by(outcome.look)
+                if outcome.reached or loop.time() >= began + timeout_s:
                     break
-                await asyncio.sleep(min(POLL_S, max(0.0, began + timeout_s - loop.time())))
     except TimeoutError:
         pass
     outcome.waited_s = loop.time() - began
     return outcome
-
-
-async def _looks(bootstrap: str, name: str, wanted: Wanted, outcome: Outcome, deadline: float) -> bool:
-    """Look until there is nothing more to wait for (True) or the connection is lost (False)."""
-    from ottla.clients import Admin
-    from ottla.clients.errors import KafkaError
-
-    loop = asyncio.get_running_loop()
-    try:
-        async with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=ANSWER_MS) as admin:
-            while not await _look(admin, name, wanted, outcome):
-                left_s = deadline - loop.time()
-                if left_s <= 0:
-                    return True
-                await asyncio.sleep(min(POLL_S, left_s))
-            return True
-    except KafkaError as error:
-        if not may_pass(error):
-            raise
-        outcome.trouble = error
-        return loop.time() >= deadline
-
-
-async def _look(admin: Admin, name: str, wanted: Wanted, outcome: Outcome) -> bool:
-    looks = await look_at(admin, [name], lag_of=[name] if wanted.lag is not None else ())
-    outcome.look, outcome.trouble = looks[name], None
-    outcome.reached = wanted.met_by(looks[name])
-    return outcome.reached

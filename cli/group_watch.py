@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import Duration, bootstrap_option, format_option, reason, run
-from ottla.cli.completion import complete_groups
-from ottla.cli.group_looks import Look, count_of, look_at, may_pass
-from ottla.cli.group_words import group_option, host, partitions_in_words
-from ottla.cli.output import Cell, note, on_terminal, print_json, say, state, styled, table
+from ottla.cli.common import bootstrap_option, duration_option, format_option, run
+from ottla.cli.group_looks import Look, Turn, look_at, turns
+from ottla.cli.group_words import GROUPS, host, partitions_in_words
+from ottla.cli.output import Cell, count_of, note, on_terminal, print_json, say, state, styled, table, when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +32,7 @@ class Change(NamedTuple):
 
 
 class Watched:
-    """What is known of the groups that are watched. Pure."""
+    """The last looks at the groups that are watched. Pure."""
 
     def __init__(self) -> None:
         self.looks: dict[str, Look] = {}
@@ -57,71 +54,33 @@ class Watched:
 
 
 @click.command("watch", short_help="Show what groups do, as it happens.")
-@click.argument("groups", metavar="[GROUP]…", nargs=-1, shell_complete=complete_groups)
-@group_option
-@click.option(
-    "--interval",
-    type=Duration("100ms"),
-    metavar="DURATION",
-    default="1s",
-    show_default=True,
-    help="How often to look.",
-)
+@GROUPS.many("groups", "[GROUP]…", required=False)
+@duration_option("--interval", shortest="100ms", default="1s", help="Time between two looks.")
 @format_option
 @bootstrap_option
-def watch(groups: tuple[str, ...], more: tuple[str, ...], interval: float, output_format: str, bootstrap: str) -> None:
+def watch(groups: list[str], interval: float, output_format: str, bootstrap: str) -> None:
     """Show state, members and lag of GROUPs, or of all, until Ctrl-C.
 
     A table on a terminal; in a pipe, or with --format json, one line for each change. When the broker does not answer,
     one line on standard error says so, and another one when it is back. Exit code 0 after Ctrl-C, 1 if no broker
     answers at the beginning.
     """
-    wanted = list(dict.fromkeys([*groups, *more]))
     try:
         if output_format == "json":
-            run(_lines(bootstrap, wanted, interval, _json_line), bootstrap)
+            run(_lines(bootstrap, groups, interval, _json_line), bootstrap)
         elif on_terminal():
-            run(_table(bootstrap, wanted, interval), bootstrap)
+            run(_table(bootstrap, groups, interval), bootstrap)
         else:
-            run(_lines(bootstrap, wanted, interval, _text_line), bootstrap)
+            run(_lines(bootstrap, groups, interval, _text_line), bootstrap)
     except KeyboardInterrupt:
         return
 
 
-class Turn(NamedTuple):
-    """One look at all that is watched: the groups, or why they cannot be seen."""
-
-    looks: dict[str, Look]
-    trouble: str
-
-
-async def turns(bootstrap: str, wanted: Sequence[str], interval_s: float) -> AsyncIterator[Turn]:
-    """Look again and again, through outages of the broker; but the first time there has to be one.
-
-    Raises:
-        ottla.clients.errors.KafkaError: there is none, or it refuses.
-    """
-    from ottla.clients import Admin
-    from ottla.clients.errors import KafkaError
-
+def looks(bootstrap: str, wanted: Sequence[str], interval_s: float) -> AsyncGenerator[Turn, None]:
+    """Look again and again, through outages of the broker that come after a first look. Raises as `turns`."""
     lags: dict[str, int | None] = {}
-    seen = False
-    while True:
-        try:
-            async with Admin(
-                bootstrap_servers=bootstrap, default_api_timeout_ms=ANSWER_MS, request_timeout_ms=ANSWER_MS
-            ) as admin:
-                while True:
-                    turn = Turn(await _look(admin, wanted, lags), "")
-                    seen = True
-                    yield turn
-                    await asyncio.sleep(interval_s)
-        except KafkaError as error:
-            if not (seen and may_pass(error)):
-                raise
-            trouble = reason(str(error))
-        yield Turn({}, trouble)
-        await asyncio.sleep(interval_s)
+    times = {"default_api_timeout_ms": ANSWER_MS, "request_timeout_ms": ANSWER_MS}
+    return turns(bootstrap, lambda admin: _look(admin, wanted, lags), lambda: interval_s, must_begin=True, **times)
 
 
 async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]) -> dict[str, Look]:
@@ -130,26 +89,26 @@ async def _look(admin: Admin, wanted: Sequence[str], lags: dict[str, int | None]
     for gone in lags.keys() - set(ids):
         del lags[gone]
     due = [*(one for one in ids if one not in lags), *lags][:LAGS_PER_LOOK]
-    looks = await look_at(admin, ids, lag_of=due)
+    found = await look_at(admin, ids, lag_of=due)
     for group_id in due:
         lags.pop(group_id, None)
-        if group_id in looks:
-            lags[group_id] = looks[group_id].lag
-    return {group_id: look._replace(lag=lags.get(group_id)) for group_id, look in looks.items()}
+        if group_id in found:
+            lags[group_id] = found[group_id].lag
+    return {group_id: look._replace(lag=lags.get(group_id)) for group_id, look in found.items()}
 
 
 # -- lines
 
 
 async def _lines(
-    bootstrap: str, wanted: Sequence[str], interval_s: float, print_change: Callable[[Change, datetime], None]
+    bootstrap: str, wanted: Sequence[str], interval_s: float, print_change: Callable[[Change], None]
 ) -> None:
     def tell(text: str) -> None:
-        note(f"{_time(datetime.now(UTC))}  The broker at {bootstrap} {text}")
+        note(f"{_now()}  The broker at {bootstrap} {text}")
 
     watched = Watched()
     out = False
-    async for turn in turns(bootstrap, wanted, interval_s):
+    async for turn in looks(bootstrap, wanted, interval_s):
         if turn.trouble:
             if not out:
                 tell(f"does not answer ({turn.trouble}); trying again")
@@ -159,24 +118,24 @@ async def _lines(
             tell("answers again")
             out = False
         for change in watched.update(turn.looks, time.monotonic()):
-            print_change(change, datetime.now(UTC))
+            print_change(change)
 
 
-def _text_line(change: Change, now: datetime) -> None:
+def _text_line(change: Change) -> None:
     words = "gone" if change.look is None else change.look.words(lag=True)
-    say(f"{_time(now)}  {change.group_id}: {words}")
+    say(f"{_now()}  {change.group_id}: {words}")
 
 
-def _json_line(change: Change, now: datetime) -> None:
+def _json_line(change: Change) -> None:
     look = change.look
-    fields: dict[str, Any] = {"time": _time(now), "group": change.group_id, "exists": look is not None}
+    fields: dict[str, Any] = {"time": _now(), "group": change.group_id, "exists": look is not None}
     if look is not None:
         fields |= {"state": look.state, "members": look.members, "assignor": look.assignor or None, "lag": look.lag}
     print_json(fields, indent=None)
 
 
-def _time(now: datetime) -> str:
-    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _now() -> str:
+    return when(time.time_ns() // 1_000_000)
 
 
 # -- a table
@@ -188,7 +147,7 @@ async def _table(bootstrap: str, wanted: Sequence[str], interval_s: float) -> No
 
     watched = Watched()
     with Live(console=Console(), auto_refresh=False, transient=False) as live:
-        async for turn in turns(bootstrap, wanted, interval_s):
+        async for turn in looks(bootstrap, wanted, interval_s):
             now = time.monotonic()
             if not turn.trouble:
                 list(watched.update(turn.looks, now))
@@ -228,11 +187,7 @@ def _members(look: Look) -> RenderableType:
     if not members:
         return styled((count_of(0, "member"), "dim"))
     rows: list[tuple[Cell, ...]] = [
-        (
-            one.client_id,
-            host(one.client_host),
-            partitions_in_words([(tp.topic, tp.partition) for tp in one.assignment]) or None,
-        )
+        (one.client_id, host(one.client_host), partitions_in_words(one.assignment) or None)
         for one in sorted(members, key=lambda one: (one.client_id, one.member_id))
     ]
     return table(("client", "host", "partitions"), rows)

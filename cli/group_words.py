@@ -1,36 +1,64 @@
-"""What the commands about groups share: options, and sentences."""
+"""Options and sentences that the commands about groups share."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import missing, with_admin, word
+from ottla.cli.common import Subjects, duration_option, missing, with_admin, word
 from ottla.cli.completion import complete_groups
-from ottla.cli.output import Refused
+from ottla.cli.output import Refused, Row, note
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, GroupDescription
+    from ottla.observe.recording import Recording
 
-group_option = click.option(
-    "--group",
-    "-G",
-    "more",
-    metavar="GROUP",
-    multiple=True,
-    shell_complete=complete_groups,
-    help="The same as an argument.",
+STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
+
+
+def _before_now(context: click.Context, parameter: click.Parameter, seconds: float | None) -> int | None:
+    """The Unix time in ms that was so long ago."""
+    return None if seconds is None else time.time_ns() // 1_000_000 - round(seconds * 1000)
+
+
+GROUPS = Subjects("group", "--group", "-G", metavar="GROUP", complete=complete_groups)
+since_option = duration_option(
+    "--since", "since_ms", callback=_before_now, help="The rebalances since then: 10m, 1h30m, PT2H."
+)
+recording_option = click.option(
+    "--file",
+    "recording",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
 )
 
 
+@contextmanager
+def opened_recording(path: Path) -> Iterator[Recording]:
+    """A recording while it is read; what is missing of it is noted at the end. Raises `Refused`."""
+    from ottla.observe.recording import NoRecording, open_recording
+
+    try:
+        recording = open_recording(path)
+        yield recording
+    except NoRecording as error:
+        raise Refused(f"{error}.") from None
+    for text in recording.notes:
+        note(f"Recording: {text}.")
+
+
 async def no_group(admin: Admin, name: str, more: str = "") -> Refused:
-    """What to say of a group that does not exist; ``more`` ends the sentence."""
+    """The error for a group that does not exist; ``more`` ends the sentence."""
     return missing("group", name, [one.group_id for one in await admin.list_groups()], more)
 
 
 def group_history(bootstrap: str, group_id: str, view: str, **chosen: Any) -> bytes:
-    """What an Ottla remembers of a group, as `ottla.clients.Admin.describe_group_history` gives it.
+    """The history of a group that an Ottla keeps, as `ottla.clients.Admin.describe_group_history` gives it.
 
     Raises:
         Refused: it knows no such group, or the broker is none of ours.
@@ -66,7 +94,7 @@ def _keeps_no_history(bootstrap: str, group_id: str) -> Refused:
 
 
 def has_members(group: GroupDescription, what: str) -> Refused:
-    """What to say when a group would have to be empty; ``what`` cannot be done to it: ``deleted``, ``reset``."""
+    """The error for a group that should be empty; ``what`` cannot be done to it: ``deleted``, ``reset``."""
     who = ", ".join(f"{one.client_id} on {host(one.client_host)}" for one in group.members[:3])
     more = f" and {len(group.members) - 3} more" if len(group.members) > 3 else ""
     return Refused(
@@ -80,7 +108,12 @@ def host(text: str) -> str:
     return text.removeprefix("/")
 
 
-def partitions_in_words(places: list[tuple[str, int]]) -> str:
+def assignment_in_words(rows: Iterable[Row]) -> str | None:
+    """``orders 0-3,7; refunds 0``, of partitions as JSON has them; None for none."""
+    return partitions_in_words((row["topic"], row["partition"]) for row in rows) or None
+
+
+def partitions_in_words(places: Iterable[tuple[str, int]]) -> str:
     """``orders 0-3,7; refunds 0``."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(places):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from importlib.resources import files
 from typing import NamedTuple
 
 import click
 
 from ottla.cli.common import near
+from ottla.cli.main import COMMANDS
 from ottla.cli.output import page, print_table, say
 
 SECTIONED = "command-line"
@@ -18,14 +18,14 @@ _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 
 
 class Topic(NamedTuple):
-    """Something to read about."""
+    """A page, or a section of one."""
 
     title: str
     text: str
 
 
 def topics() -> dict[str, Topic]:
-    """All there is to read, by the names to ask for."""
+    """All pages and sections, by the names to ask for."""
     found: dict[str, Topic] = {}
     for file in sorted(files("ottla.cli").joinpath("docs").iterdir(), key=lambda file: file.name):
         if not file.name.endswith(".md"):
@@ -45,7 +45,7 @@ def _named(title: str) -> str:
 
 
 def _fitting(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in (*topics(), *_commands(), *_causes()) if name.startswith(incomplete)]
+    return [name for name in (*topics(), *COMMANDS, *_causes()) if name.startswith(incomplete)]
 
 
 @click.command("help")
@@ -66,14 +66,13 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
         page(known[name].text)
     elif (about := _setting(name) or _causes().get(name)) is not None:
         page(about)
-    elif (found := _help_of(context, words)) is not None:
-        say(*found.split("\n"))
     else:
-        owners = _owners(context, words[0]) if len(words) == 1 else []
-        if len(owners) == 1 and (found := _help_of(context, (*owners, *words))) is not None:
+        owners = [one for one in COMMANDS if len(words) == 1 and _help_of(context, (one, *words)) is not None]
+        found = _help_of(context, words) or (_help_of(context, (*owners, *words)) if len(owners) == 1 else None)
+        if found is not None:
             say(*found.split("\n"))
             return
-        meant = near(name, [*known, *_commands(), *_causes()])
+        meant = near(name, [*known, *COMMANDS, *_causes()])
         advice = f"did you mean {meant!r}?" if meant else "`ottla help` says what there is."
         if owners:
             advice = f"name one of: {', '.join(f'ottla help {owner} {name}' for owner in owners)}"
@@ -81,7 +80,7 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
 
 
 def _setting(key: str) -> str | None:
-    """What docs/settings.md has in the row of a setting."""
+    """The row of a setting in docs/settings.md."""
     rows = (line.split(" | ") for line in topics()["settings"].text.splitlines())
     for row in rows:
         if len(row) == 3 and row[0] == f"| `{key}`":
@@ -95,25 +94,13 @@ def _causes() -> dict[str, str]:
     return {section.partition("\n")[0]: f"# {section.rstrip()}\n" for section in sections}
 
 
-def _commands() -> list[str]:
-    from ottla.cli.main import COMMANDS
-
-    return list(COMMANDS)
-
-
 def _help_of(context: click.Context, words: tuple[str, ...]) -> str | None:
     """The help of a command, or of a command of a command."""
     assert context.parent is not None
-    found: click.Command | None = import_module("ottla.cli.main").command
     inner = context.parent
+    found: click.Command | None = inner.command
     for word in words:
         if not isinstance(found, click.Group) or (found := found.get_command(inner, word)) is None:
             return None
         inner = click.Context(found, info_name=word, parent=inner)
     return None if found is None else found.get_help(inner)
-
-
-def _owners(context: click.Context, word: str) -> list[str]:
-    """The commands that have a command of this name."""
-    assert context.parent is not None
-    return [name for name in _commands() if _help_of(context, (name, word)) is not None]

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.observe.printable import printable
+from ottla.cli.output import count_of
+from ottla.observe.printable import printable
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
 from ottla.protocol.offsets_topic import (
     GroupKey,
     GroupMemberValue,
+    GroupValue,
     OffsetKey,
-    decode_group_value,
+    OffsetValue,
     decode_key,
-    decode_offset_value,
+    decode_value,
     record_type,
 )
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.protocol.transaction_log import TransactionStatus, decode_transaction_key, decode_transaction_value
-
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
+from ottla.protocol.transaction_log import TransactionLogValue, TransactionStatus, decode_transaction_key
 
 OFFSET = "OffsetCommit"
 GROUP = "GroupMetadata"
+TRANSACTION = "TransactionMetadata"
 UNREADABLE = "unreadable"
+DELETED = {"deleted": True}
 
 # Types of key that other group protocols write (KIP-848, KIP-932, KIP-1071), as Kafka names them; the key of each
 # begins with the group id, and of those with "Member" the member id follows.
@@ -71,10 +73,10 @@ def _of_group(key: bytes, value: bytes | None) -> dict[str, Any]:
     decoded = decode_key(key)
     if isinstance(decoded, OffsetKey):
         row = {"type": OFFSET, "group": decoded.group_id, "topic": decoded.topic, "partition": decoded.partition}
-        return row | (_offset(value) if value is not None else {"deleted": True})
+        return row | (DELETED if value is None else _offset(value))
     if isinstance(decoded, GroupKey):
         row = {"type": GROUP, "group": decoded.group_id}
-        return row | (_group(value) if value is not None else {"deleted": True})
+        return row | (DELETED if value is None else _group(value))
     kind = record_type(key)
     name = OTHER_TYPES.get(kind, f"type {kind}")
     row = {"type": name}
@@ -82,7 +84,7 @@ def _of_group(key: bytes, value: bytes | None) -> dict[str, Any]:
         row["group"], rest = _text(key, 2)
         if "Member" in name:
             row["member_id"], _ = _text(key, rest)
-    return row | ({"deleted": True} if value is None else {"value_bytes": len(value)})
+    return row | (DELETED if value is None else {"value_bytes": len(value)})
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
@@ -95,7 +97,7 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _offset(value: bytes) -> dict[str, Any]:
-    stored = decode_offset_value(value)
+    stored = decode_value(OffsetValue, value)
     row: dict[str, Any] = {
         "offset": stored.offset,
         "leader_epoch": stored.leader_epoch,
@@ -110,7 +112,7 @@ def _offset(value: bytes) -> dict[str, Any]:
 
 
 def _group(value: bytes) -> dict[str, Any]:
-    stored = decode_group_value(value)
+    stored = decode_value(GroupValue, value)
     return {
         "protocol_type": stored.protocol_type,
         "generation": stored.generation,
@@ -148,11 +150,11 @@ def _transaction(key: bytes, value: bytes | None) -> dict[str, Any]:
     transactional_id = decode_transaction_key(key)
     if transactional_id is None:
         return {"type": f"type {int.from_bytes(key[:2], 'big', signed=True)}"}
-    row: dict[str, Any] = {"type": "TransactionMetadata", "transactional_id": transactional_id}
+    row: dict[str, Any] = {"type": TRANSACTION, "transactional_id": transactional_id}
     if value is None:
-        return row | {"deleted": True}
-    stored = decode_transaction_value(value)
-    row |= {
+        return row | DELETED
+    stored = decode_value(TransactionLogValue, value)
+    return row | {
         "state": _status(stored.transaction_status),
         "producer_id": stored.producer_id,
         "producer_epoch": stored.producer_epoch,
@@ -167,7 +169,6 @@ def _transaction(key: bytes, value: bytes | None) -> dict[str, Any]:
             {"topic": one.topic, "partitions": one.partition_ids} for one in stored.transaction_partitions or ()
         ],
     }
-    return row
 
 
 def _status(number: int) -> str:
@@ -182,19 +183,14 @@ def _status(number: int) -> str:
 
 
 def in_words(row: dict[str, Any]) -> str:
-    """What `described` gave, as a line; a group has one more for each member. Names cannot add lines."""
+    """A row of `described` as a line; a group has one more for each member. Names cannot add lines."""
     row = _printable(row)
     kind = row["type"]
     if kind == UNREADABLE:
         return f"unreadable: {row['reason']}"
-    if kind == OFFSET:
-        subject = f"offset of group {row['group']} in {row['topic']}-{row['partition']}"
-        return f"{subject}: {'deleted' if 'deleted' in row else _offset_in_words(row)}"
-    if kind == GROUP:
-        return f"group {row['group']}: {'deleted' if 'deleted' in row else _group_in_words(row)}"
-    if kind == "TransactionMetadata":
-        subject = f"transactional id {row['transactional_id']}"
-        return f"{subject}: {'deleted' if 'deleted' in row else _transaction_in_words(row)}"
+    if kind in _IN_WORDS:
+        subject, words_of = _IN_WORDS[kind]
+        return f"{subject.format_map(row)}: {'deleted' if 'deleted' in row else words_of(row)}"
     words = [kind]
     if "group" in row:
         words.append(f"of group {row['group']}")
@@ -228,7 +224,7 @@ def _offset_in_words(row: dict[str, Any]) -> str:
 
 def _group_in_words(row: dict[str, Any]) -> str:
     members = row["members"]
-    words = [f"generation {row['generation']}", f"{len(members)} member{'s' * (len(members) != 1)}"]
+    words = [f"generation {row['generation']}", count_of(len(members), "member")]
     if row["protocol"]:
         words.append(f"protocol {row['protocol']}")
     lines = [", ".join(words)]
@@ -242,12 +238,22 @@ def _group_in_words(row: dict[str, Any]) -> str:
 def _assigned(member: dict[str, Any]) -> str:
     if "assignment" not in member:
         return f"{member.get('assignment_bytes', 0)} bytes of assignment"
-    places = [f"{one['topic']} {','.join(map(str, one['partitions']))}" for one in member["assignment"]]
-    return "; ".join(places) or "no partitions"
+    return "; ".join(_places(member["assignment"])) or "no partitions"
 
 
 def _transaction_in_words(row: dict[str, Any]) -> str:
     words = [row["state"], f"producer {row['producer_id']} epoch {row['producer_epoch']}"]
     if row["partitions"]:
-        words.append(", ".join(f"{one['topic']} {','.join(map(str, one['partitions']))}" for one in row["partitions"]))
+        words.append(", ".join(_places(row["partitions"])))
     return ", ".join(words)
+
+
+def _places(rows: list[dict[str, Any]]) -> list[str]:
+    return [f"{one['topic']} {','.join(map(str, one['partitions']))}" for one in rows]
+
+
+_IN_WORDS = {
+    OFFSET: ("offset of group {group} in {topic}-{partition}", _offset_in_words),
+    GROUP: ("group {group}", _group_in_words),
+    TRANSACTION: ("transactional id {transactional_id}", _transaction_in_words),
+}

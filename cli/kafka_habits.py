@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import click
 
-from ottla.broker.observe.printable import printable
+from ottla.observe.printable import printable
 
 
 class CommandFirst(click.Group):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.output import Refused, note, print_table, say, warn
+from ottla.cli.output import Cell, Refused, note, print_table, say, warn
 from ottla.cli.pipeline_options import SPARK, STREAM, with_config
 from ottla.pipeline.config import Config
 
@@ -51,10 +50,10 @@ class _Lake(click.Group):
     help="Write what is there and end, or go on until stopped.",
 )
 @click.option("--json-schema", metavar="DDL|FILE", help="Read values as JSON: 'id BIGINT, at TIMESTAMP', or a file.")
-@click.option("--json-prefix", default="", metavar="TEXT", help="Put before the names of these columns.")
-@click.option("--group", "-G", metavar="GROUP", help="Commit how far it is for this group, for lag tools to see.")
+@click.option("--json-prefix", default="", metavar="TEXT", help="Prefix for the names of these columns.")
+@click.option("--group", "-G", metavar="GROUP", help="Commit the progress for this group, for lag tools to see.")
 @click.option("--include-headers/--no-include-headers", default=True, help="Write headers.  [default: yes]")
-@with_config(_READ, STREAM, SPARK, starting_offsets="Where a topic begins that was not written to DIR before.")
+@with_config(_READ, STREAM, SPARK, starting_offsets="Start of a topic that was not written to DIR before.")
 def command(
     config: Config,
     topics: tuple[str, ...],
@@ -80,114 +79,75 @@ def command(
     if config.log_dir and group:
         raise click.UsageError("--group: there is no broker that could keep its offsets; leave out --log-dir.")
     with _failures():
+        from ottla.pipeline.topic_lake import LakeSettings
         from ottla.pipeline.topic_lake.look import look
 
         names = list(dict.fromkeys(topics))
-        found = look(names, bootstrap=config.bootstrap_server, log_dir=config.log_dir)
-        options = _source_options(config, group, include_headers)
-        wanted = [_settings(one, to, names, mode, options, json_schema, json_prefix, found, config) for one in names]
+        found = look(config, names)
+        given = {
+            "includeHeaders": str(include_headers).lower(),
+            "isolation": config.isolation,
+            "maxOffsetsPerTrigger": str(config.max_offsets_per_trigger),
+            "startingOffsets": config.starting_offsets,
+        }
+        options = config.source_options(**given, **({"group": group} if group else {}))
+        interval_ms = config.trigger_ms if mode == "stream" else None
+        wanted = [
+            LakeSettings(
+                topic=one,
+                folder=to if len(names) == 1 else str(Path(to) / one),
+                options=options,
+                interval_ms=interval_ms,
+                json_schema=json_schema,
+                json_prefix=json_prefix,
+                cluster_id=found.cluster_id,
+            )
+            for one in names
+        ]
         _write(config, to, wanted, found)
 
 
-def _source_options(config: Config, group: str | None, headers: bool) -> dict[str, str]:
-    options = {
-        "failOnDataLoss": str(config.fail_on_data_loss).lower(),
-        "includeHeaders": str(headers).lower(),
-        "isolation": config.isolation,
-        "maxOffsetsPerTrigger": str(config.max_offsets_per_trigger),
-        "startingOffsets": config.starting_offsets,
-    }
-    if config.log_dir:
-        options["path"] = config.log_dir
-    else:
-        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
-    if group:
-        options["group"] = group
-    if config.tasks:
-        options["tasks"] = str(config.tasks)
-    return options | config.kafka
-
-
-def _settings(
-    topic: str,
-    to: str,
-    names: Sequence[str],
-    mode: str,
-    options: dict[str, str],
-    json_schema: str | None,
-    json_prefix: str,
-    found: Topics,
-    config: Config,
-) -> LakeSettings:
-    from ottla.pipeline.topic_lake import LakeSettings
-
-    return LakeSettings(
-        topic,
-        to if len(names) == 1 else str(Path(to) / topic),
-        options,
-        "stream" if mode == "stream" else "available-now",
-        config.trigger_ms / 1000,
-        json_schema,
-        json_prefix,
-        found.cluster_id,
-    )
-
-
-@dataclass
-class _Sum:
-    """What has been written of a topic in this run."""
-
-    rows: int = 0
-    bad: int = 0
-    batches: int = 0
-    files: int = 0
-    size: int = 0
-
-    def add(self, done: Written) -> None:
-        self.rows += done.rows
-        self.bad += done.bad
-        self.batches += 1 if done.rows else 0
-        self.files += done.files
-        self.size += done.size
-
-
 def _write(config: Config, to: str, wanted: list[LakeSettings], found: Topics) -> None:
-    from ottla.cli.pipeline import to_stop
+    from ottla.cli.pipeline_runs import to_stop
     from ottla.cli.pipeline_show import Bars
     from ottla.pipeline.lake import Lake
     from ottla.pipeline.running import spark, watch
     from ottla.pipeline.topic_lake import start
 
-    sums = {one.topic: _Sum() for one in wanted}
+    sums = {one.topic: Counter[str]() for one in wanted}
     begins = dict(found.begins) if config.starting_offsets == "earliest" else dict(found.ends)
     _check_folders(wanted)
+
+    def add(done: Written) -> None:
+        batches = 1 if done.rows else 0
+        sums[done.topic].update(rows=done.rows, bad=done.bad, batches=batches, files=done.files, size=done.size)
+
     with (
         spark(config, Lake(str(Path(to) / "_spark")), "lake") as running,
         to_stop() as stopping,
-        start(running.session, wanted, lambda done: sums[done.topic].add(done)) as queries,
+        start(running.session, wanted, add) as queries,
     ):
-        if wanted[0].mode == "stream":
+        if wanted[0].interval_ms:
             note(f"Writing {', '.join(sums)} of {config.origin} to {to}; Ctrl-C stops.")
         with Bars("records") as bars:
 
             def tell(progress: dict[str, Progress]) -> None:
-                bars.streams(progress, found.ends if wanted[0].mode != "stream" else {}, begins)
+                bars.streams(progress, {} if wanted[0].interval_ms else found.ends, begins)
 
             named = {one.topic: query for one, query in zip(wanted, queries, strict=True)}
             watch(named, stopping, tell)
-    print_table(
-        ("topic", "rows", "bad", "batches", "files", "bytes", "folder"),
-        [
-            (one.topic, f"{sum_.rows:,}", f"{sum_.bad:,}", sum_.batches, sum_.files, f"{sum_.size:,}", one.folder)
-            for one, sum_ in ((one, sums[one.topic]) for one in wanted)
-        ],
-    )
-    if bad := sum(one.bad for one in sums.values()):
+    rows: list[tuple[Cell, ...]] = []
+    for one in wanted:
+        done = sums[one.topic]
+        counts = (f"{done['rows']:,}", f"{done['bad']:,}", done["batches"], done["files"], f"{done['size']:,}")
+        rows.append((one.topic, *counts, one.folder))
+    print_table(("topic", "rows", "bad", "batches", "files", "bytes", "folder"), rows)
+    if bad := sum(one["bad"] for one in sums.values()):
         warn(f"{bad:,} rows do not fit the JSON schema; they are in _bad, each with the reason.")
 
 
 def _check_folders(wanted: Sequence[LakeSettings]) -> None:
-    """What is wrong with a folder is said before Spark starts, which takes a while."""
+    """Check the folders before Spark starts, which takes a while."""
     from ottla.pipeline.topic_lake import LakeError, TopicFolder
 
     for one in wanted:
@@ -200,19 +160,17 @@ def _check_folders(wanted: Sequence[LakeSettings]) -> None:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """What can go wrong in words, as one sentence and exit code 1."""
-    missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
-    if missing:
-        raise Refused(f"The lake needs {' and '.join(missing)}.", "pip install 'ottla[spark]'")
-    from ottla.pipeline.running import RunFailed
-    from ottla.pipeline.session import NoJava
-    from ottla.pipeline.topic_lake import LakeError
+    """`failures` of the pipeline's commands; those of a topic's folder are made sentences."""
+    from ottla.cli.pipeline_runs import failures
 
-    try:
-        yield
-    except (LakeError, NoJava, RunFailed) as error:
-        text = str(error)
-        raise Refused(f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")) from None
+    with failures("lake"):
+        from ottla.pipeline.topic_lake import LakeError
+
+        try:
+            yield
+        except LakeError as error:
+            text = str(error)
+            raise Refused(f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "?")) else ".")) from None
 
 
 # -- compact, snapshot

@@ -4,49 +4,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ottla.cli.common import Duration
-from ottla.cli.in_use import in_use
-from ottla.cli.internal_records import OFFSETS_TOPIC
-from ottla.cli.journal import WAL, JournalView, data_directory_of, print_journal
-from ottla.cli.log_rows import (
-    BATCH_HEADING,
-    INTERNAL,
-    batch_json,
-    batch_line,
-    record_json,
-    record_line,
-    records_of,
-)
+from ottla.cli.common import duration_option, lines_format_option
+from ottla.cli.journal import FRAME_HEADING, frame_line, frames_of
+from ottla.cli.log_rows import BATCH_HEADING, INTERNAL, batch_json, batch_line, record_json, record_line, records_of
 from ottla.cli.log_tail import Follower
 from ottla.cli.log_verify import verify
 from ottla.cli.output import Refused, note, print_json, say
-from ottla.cli.segment_indexes import (
-    INDEX,
-    TIME_INDEX,
-    TRANSACTION_INDEX,
-    read_offset_index,
-    read_time_index,
-    read_transaction_index,
-)
+from ottla.cli.segment_indexes import TRANSACTION_INDEX, read_offset_index, read_time_index, read_transaction_index
 from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.stored.journal import JournalView, data_directory_of
+from ottla.protocol.stored.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, WAL_SUFFIX, parse_directory_name
 
 paths_argument = click.argument(
     "paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path)
 )
-lines_format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or a JSON object on each line.",
+max_messages_option = click.option(
+    "--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records."
 )
 decode_option = click.option(
     "--decode/--no-decode",
@@ -65,7 +47,7 @@ def command() -> None:
 
 @dataclass(frozen=True)
 class Wish:
-    """What to print. ``decode`` is None to go by the name of the directory."""
+    """The options of printing. ``decode`` is None to go by the name of the directory."""
 
     with_records: bool
     decode: bool | None
@@ -91,7 +73,7 @@ def _must_exist(path: Path) -> None:
     if path.exists():
         return
     root = data_directory_of(path)
-    if root is not None and path.name in JournalView(root, in_use=in_use(root / "logs")).names():
+    if root is not None and path.name in JournalView(root).followed.places:
         raise Refused(
             f"{path} is not there yet: the records of {path.name} are in the journal. Print them with:",
             f"ottla log dump {root} --print-data-log",
@@ -104,7 +86,7 @@ def _must_exist(path: Path) -> None:
 @click.option("--print-data-log", "with_records", is_flag=True, help="Print the records too, not only the batches.")
 @decode_option
 @click.option("--offset", type=click.IntRange(min=0), help="Begin with the batch that has this offset.")
-@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
+@max_messages_option
 @lines_format_option
 def dump(
     paths: tuple[Path, ...],
@@ -120,11 +102,11 @@ def dump(
     try:
         for path in paths:
             _must_exist(path)
-            if path.suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            if path.suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX):
                 _print_index(path, wish)
                 continue
-            if path.suffix == WAL:
-                print_journal(path, wish.with_records, wish.as_json)
+            if path.suffix == WAL_SUFFIX:
+                printer.print_journal(path)
                 continue
             for log in stored_logs(path):
                 printer.print_log(log)
@@ -138,7 +120,7 @@ def dump(
 
 
 class _Printer:
-    """Prints segments, and counts what has been printed."""
+    """Prints segments and files of the journal, and counts what has been printed. All raises `Enough`."""
 
     def __init__(self, wish: Wish) -> None:
         self.wish = wish
@@ -146,24 +128,41 @@ class _Printer:
         self.seen = self.damaged = 0
 
     def print_log(self, log: StoredLog) -> None:
-        """Raises `Enough`."""
+        partition = log.partition
         for path, batches in log.parts(self.wish.offset):
-            self.seen += 1
-            self._print_part(log.partition, path, batches)
+            where = "  (in the journal, not yet in a segment)" if path.suffix == WAL_SUFFIX else ""
+            with self._file(path, f"{partition.name}  {path}{where}", BATCH_HEADING):
+                for batch in batches:
+                    row = {"topic": partition.topic, "partition": partition.partition, "file": str(path)}
+                    row |= batch_json(batch) | {"in_journal": path.suffix == WAL_SUFFIX}
+                    self._print(row, batch_line(batch), partition.topic, batch)
 
-    def _print_part(self, partition: PartitionFiles, path: Path, batches: Iterator[StoredBatch]) -> None:
+    def print_journal(self, path: Path) -> None:
+        """Raises `Refused` for a file that is not in a journal."""
+        frames = frames_of(path)
+        with self._file(path, str(path), FRAME_HEADING):
+            for row, batch in frames:
+                if batch is None:
+                    self._print_line(row, frame_line(row))
+                else:
+                    tp = parse_directory_name(row["log"])
+                    self._print(row, frame_line(row), "" if tp is None else tp.topic, batch)
+
+    @contextmanager
+    def _file(self, path: Path, title: str, heading: str) -> Iterator[None]:
+        """The heading of a file, and a note where it cannot be read on."""
+        self.seen += 1
         if not self.wish.as_json:
-            where = "  (in the journal, not yet in a segment)" if path.suffix == WAL else ""
-            say(f"{partition.name}  {path}{where}", bold=True)
-            say(f"  {BATCH_HEADING}")
+            say(title, bold=True)
+            say(f"  {heading}")
         try:
-            for batch in batches:
-                self._print_batch(partition, path, batch)
+            yield
         except Unreadable as error:
             self.damaged += 1
             note(f"{path}, {error}")
 
-    def _print_batch(self, partition: PartitionFiles, path: Path, batch: StoredBatch) -> None:
+    def _print(self, row: dict[str, Any], line: str, topic: str, batch: StoredBatch) -> None:
+        """A batch, with its records if they are wanted."""
         wish = self.wish
         records = list(records_of(batch)) if wish.with_records else []
         if wish.offset is not None:
@@ -171,15 +170,11 @@ class _Printer:
         count = len(records) if wish.with_records else batch.header.record_count
         if self.left is not None:
             records = records[: self.left]
-        decode_as = wish.decode_as(partition.topic)
-        if wish.as_json:
-            row = {"topic": partition.topic, "partition": partition.partition, "file": str(path), **batch_json(batch)}
-            row["in_journal"] = path.suffix == WAL
-            if wish.with_records:
-                row["records"] = [record_json(record, batch, decode_as) for record in records]
-            print_json(row, indent=None)
-        else:
-            say(f"  {batch_line(batch)}")
+        decode_as = wish.decode_as(topic)
+        if wish.as_json and wish.with_records:
+            row["records"] = [record_json(record, batch, decode_as) for record in records]
+        self._print_line(row, line)
+        if not wish.as_json:
             for record in records:
                 say(*f"    | {record_line(record, batch, decode_as)}".split("\n"))
         if self.left is not None:
@@ -187,12 +182,18 @@ class _Printer:
             if self.left <= 0:
                 raise Enough
 
+    def _print_line(self, row: dict[str, Any], line: str) -> None:
+        if self.wish.as_json:
+            print_json(row, indent=None)
+        else:
+            say(f"  {line}")
+
 
 def _print_index(path: Path, wish: Wish) -> None:
     """The entries of an index file."""
     read: dict[str, Callable[[Path], Sequence[Any]]] = {
-        INDEX: read_offset_index,
-        TIME_INDEX: read_time_index,
+        INDEX_SUFFIX: read_offset_index,
+        TIME_INDEX_SUFFIX: read_time_index,
         TRANSACTION_INDEX: read_transaction_index,
     }
     try:
@@ -219,15 +220,8 @@ command.add_command(verify)
 @paths_argument
 @decode_option
 @click.option("--from-beginning", is_flag=True, help="Print what is there already, too.")
-@click.option("--max-messages", "-c", metavar="N", type=click.IntRange(min=1), help="Stop after N records.")
-@click.option(
-    "--interval",
-    type=Duration("1ms"),
-    metavar="DURATION",
-    default="200ms",
-    show_default=True,
-    help="How often to look.",
-)
+@max_messages_option
+@duration_option("--interval", shortest="1ms", default="200ms", help="How often to look.")
 @lines_format_option
 def tail(
     paths: tuple[Path, ...],

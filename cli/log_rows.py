@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ottla.broker.observe.printable import printable
-from ottla.cli.internal_records import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, described, in_words
-from ottla.cli.output import json_text
+from ottla.cli.internal_records import described, in_words
+from ottla.cli.output import json_text, when
 from ottla.cli.segments import StoredBatch, Unreadable
+from ottla.observe.printable import printable
 from ottla.protocol.batch import BatchError, Record
 from ottla.protocol.batch_reader import iter_records
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 # The types of control records, as Kafka names them (KIP-98, KIP-630, KIP-853).
 _CONTROL = ("ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def when(timestamp_ms: int) -> str:
-    """A Unix time in ms as UTC; a number that is no date stays one, and -1 is a dash."""
-    if timestamp_ms == -1:
-        return "-"
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def records_of(batch: StoredBatch) -> Iterator[Record]:
@@ -59,7 +47,7 @@ def codec_name(batch: StoredBatch) -> str:
 
 
 def batch_json(batch: StoredBatch) -> dict[str, Any]:
-    """What the header of a batch says."""
+    """The header of a batch."""
     header = batch.header
     return {
         "position": batch.position,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from ottla.cli.journal import JournalView, data_directory_of, log_name
+from ottla.cli.journal import journal_batches
 from ottla.cli.output import Refused
 from ottla.cli.segments import PartitionFiles, StoredBatch, Unreadable, base_offset_of, find_partitions, read_batches
-from ottla.protocol.batch import BatchError, parse_header
+from ottla.protocol.stored.journal import Followed, JournalView, data_directory_of
 
 
 class Follower:
@@ -22,8 +23,9 @@ class Follower:
         self._next_offset = 0
         self._segment: Path | None = None
         self._position = 0
-        root = data_directory_of(partition.path)
-        self._journal = None if root is None else _JournalFollower(root, partition.path.name)
+        self._root = data_directory_of(partition.path)
+        self._journal: Followed | None = None
+        self._gap_at = -1
         if not from_beginning:
             self._skip()
 
@@ -32,7 +34,8 @@ class Follower:
         if segments := self._segments():
             self._segment, self._position = segments[-1], 0
             self._next_offset = base_offset_of(segments[-1]) or 0
-        self.poll()
+        for _ in self.poll():
+            pass
 
     def _segments(self) -> tuple[Path, ...]:
         try:
@@ -40,9 +43,8 @@ class Follower:
         except Refused:
             return ()  # nothing was written yet, or the topic is gone
 
-    def poll(self) -> list[StoredBatch]:
-        """What is new and whole. Raises `Unreadable` where it is damaged."""
-        found: list[StoredBatch] = []
+    def poll(self) -> Iterator[StoredBatch]:
+        """The new batches that are whole. Raises `Unreadable` where one is damaged."""
         # What was listed behind a segment was begun after its last batch: reading up to its end gives all of it.
         for path in self._segments():
             base = base_offset_of(path) or 0
@@ -50,77 +52,40 @@ class Follower:
                 continue
             if path != self._segment:
                 self._segment, self._position = path, 0
-            found += self._read(path)
-        if self._journal is not None:
-            for batch in self._journal.poll(self._next_offset):
-                found.append(batch)
-                self._next_offset = batch.header.last_offset + 1
-        return found
+            yield from self._read(path)
+        if self._root is not None:
+            yield from self._read_journal(JournalView(self._root, self._journal))
 
-    def _read(self, path: Path) -> list[StoredBatch]:
+    def _read(self, path: Path) -> Iterator[StoredBatch]:
+        begin = self._position
         try:
-            return self._read_on(path)
-        except Unreadable:
-            # Compaction may have put another file in its place: then its beginning is sound.
-            if self._position == 0:
-                raise
-            self._position = 0
-            return self._read_on(path)
-
-    def _read_on(self, path: Path) -> list[StoredBatch]:
-        found = []
-        try:
-            for batch in read_batches(path, self._position):
+            for batch in read_batches(path, begin):
                 batch.check_crc()
                 self._position = batch.position + batch.header.size
                 if batch.header.base_offset >= self._next_offset:
-                    found.append(batch)
                     self._next_offset = batch.header.last_offset + 1
+                    yield batch
         except FileNotFoundError:
-            return found  # deleted by retention since it was listed
+            return  # deleted by retention since it was listed
         except Unreadable as error:
-            if not error.unfinished:
+            if error.unfinished:
+                return
+            if not begin:
                 raise
-        return found
+            # Compaction may have put another file in its place: then its beginning is sound.
+            self._position = 0
+            yield from self._read(path)
 
-
-class _JournalFollower:
-    """The batches of one log in a journal that is being written."""
-
-    def __init__(self, root: Path, name: str) -> None:
-        self._root = root
-        self._name = name
-        self._names: dict[int, str] = {}
-        self._lsn = 0
-        self._gap_at = -1
-
-    def poll(self, next_offset: int) -> list[StoredBatch]:
-        """Those that are new and go on from ``next_offset``."""
-        from ottla.broker.storage.local.frames import Kind
-
-        view = JournalView(self._root, in_use=True)
-        if view.checkpoint is None:
-            return []
-        self._names |= {state.log_id: state.name for state in view.checkpoint.logs}
-        # What the checkpoint has left behind is in the segments.
-        self._lsn = max(self._lsn, view.checkpoint.lsn)
-        found: list[StoredBatch] = []
-        reader = view.reader()
-        for frame in reader.frames(self._lsn):
-            if frame.kind == Kind.LOG:
-                self._names[frame.log_id] = log_name(frame)
-            if frame.kind == Kind.BATCH and self._names.get(frame.log_id) == self._name:
-                try:
-                    batch = StoredBatch(0, parse_header(frame.body), frame.body)
-                except BatchError:
-                    break  # the file was recycled while it was read
-                offset = batch.header.base_offset
-                if offset > next_offset and self._gap_at != offset:
-                    # The segments may have what lies between by the next time; if not, compaction took it.
-                    self._gap_at = offset
-                    break
-                if offset >= next_offset:
-                    found.append(batch)
-                    next_offset = batch.header.last_offset + 1
-            self._lsn = frame.end_lsn
-        return found
+    def _read_journal(self, view: JournalView) -> Iterator[StoredBatch]:
+        """The batches that go on from what was given; what the checkpoint has left behind is in the segments."""
+        name = self._directory.name
+        for _, batch in journal_batches(view, name, self._next_offset):
+            offset = batch.header.base_offset
+            if offset > self._next_offset and self._gap_at != offset:
+                # The segments may have what lies between by the next time; if not, compaction took it.
+                self._gap_at = offset
+                break
+            self._next_offset = batch.header.last_offset + 1
+            yield batch
+        if all(place.end_offset <= self._next_offset for place in view.followed.places.get(name, ())):
+            self._journal = view.followed

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ottla.cli.common import format_option
-from ottla.cli.in_use import in_use
-from ottla.cli.journal import JournalView, check_journal, data_directory_of
+from ottla.cli.common import Answer, formatted
+from ottla.cli.journal import followed_journal, journal_batches, with_journal
 from ottla.cli.log_rows import records_of
-from ottla.cli.output import Cell, Refused, Styled, note, print_json, print_table
+from ottla.cli.output import Cell, Refused, Styled, note, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
-from ottla.cli.segments import (
-    PartitionFiles,
-    Unreadable,
-    base_offset_of,
-    find_partitions,
-    partition_of,
-    read_batches,
-)
+from ottla.cli.segments import PartitionFiles, Unreadable, base_offset_of, find_partitions, read_batches
 from ottla.protocol.batch import HEADER_SIZE, BatchError, parse_header
+from ottla.protocol.stored.files import in_use
+from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_of
+from ottla.protocol.stored.names import JOURNAL_NAME
 
 
 @dataclass
 class Verdict:
-    """What was found in one segment."""
+    """The result of checking one segment."""
 
     partition: PartitionFiles
     path: Path
@@ -40,7 +36,7 @@ class Verdict:
     """File, first bad byte, what is wrong."""
     remark: str = ""
     in_journal: int | None = None
-    """How many records of the partition come after this and are in the journal alone; None but for its last segment."""
+    """The number of records behind this segment that are in the journal alone; None but for the last segment."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -62,42 +58,29 @@ class Verdict:
 @click.command("verify", short_help="Check CRCs, offsets and indexes.")
 @click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--records", "deep", is_flag=True, help="Decompress and parse the records of each batch, too.")
-@format_option
-def verify(paths: tuple[Path, ...], deep: bool, output_format: str) -> None:
+@formatted
+def verify(paths: tuple[Path, ...], deep: bool) -> Answer:
     """Check the segments of PATH: CRCs, rising offsets, and whether the indexes agree. Exit code 1 if they do not."""
     verdicts: list[Verdict] = []
     for path in paths:
         verdicts += verify_path(path, deep=deep)
-    if output_format == "json":
-        print_json([verdict.as_json() for verdict in verdicts])
-    else:
-        _print(verdicts)
-    faulty = [verdict for verdict in verdicts if verdict.faults]
-    if faulty:
+    failure = None
+    if faulty := [verdict for verdict in verdicts if verdict.faults]:
         path, at, reason = faulty[0].faults[0]
-        raise Refused(
+        failure = Refused(
             f"{len(faulty)} of {len(verdicts)} segments are damaged; the first bad byte is {path}:{at} ({reason}).",
             "Keep a copy of the directory before you start a broker on it; `ottla recover` says what can be saved.",
         )
+    return Answer([verdict.as_json() for verdict in verdicts], partial(_print, verdicts), failure)
 
 
 def _print(verdicts: list[Verdict]) -> None:
     rows: list[tuple[Cell, ...]] = []
     for verdict in verdicts:
         offsets = None if verdict.first_offset is None else f"{verdict.first_offset}–{verdict.last_offset}"
+        counts = (verdict.batches, verdict.records, verdict.bytes, verdict.in_journal)
         result = Styled("DAMAGED", "bold red") if verdict.faults else Styled("ok", "green")
-        rows.append(
-            (
-                verdict.partition.name,
-                verdict.path.name,
-                offsets,
-                verdict.batches,
-                verdict.records,
-                verdict.bytes,
-                verdict.in_journal,
-                result,
-            )
-        )
+        rows.append((verdict.partition.name, verdict.path.name, offsets, *counts, result))
     if not rows:
         note("There are no segments yet.")
         return
@@ -113,7 +96,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
     """The segments below a path and, of a whole data directory, the journal."""
     _must_be_a_segment(path)
     root = data_directory_of(path)
-    journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
+    journal = None if root is None else JournalView(root)
     verdicts: list[Verdict] = []
     if journal is not None and path.absolute() == root and (found := _verify_journal(journal)) is not None:
         verdicts.append(found)
@@ -124,10 +107,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
             raise
         partitions = []
     if journal is not None and path.absolute() == root:
-        known = {partition.path.name for partition in partitions}
-        for name in sorted(journal.names() - known):
-            if named := partition_of(name):
-                partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
+        partitions = with_journal(partitions, journal)
     for partition in partitions:
         trusted = None if journal is None else journal.trusted(partition.path.name)
         of_partition = verify_partition(partition, trusted, deep=deep)
@@ -140,7 +120,7 @@ def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
 def _count_in_journal(journal: JournalView, partition: PartitionFiles, verdicts: list[Verdict]) -> None:
     """Note how many records of a partition the journal holds beyond what its segments have."""
     ends = [verdict.last_offset + 1 for verdict in verdicts if verdict.last_offset is not None]
-    batches = journal.batches(partition.path.name, max(ends, default=0))
+    batches = journal_batches(journal, partition.path.name, max(ends, default=0))
     count = sum(batch.header.record_count for _, batch in batches)
     if count and not verdicts:
         verdicts.append(Verdict(partition, partition.path, remark="it has no segment yet"))
@@ -163,36 +143,32 @@ def _must_be_a_segment(path: Path) -> None:
 
 
 def _verify_journal(journal: JournalView) -> Verdict | None:
-    found = check_journal(journal)
-    if found is None:
+    found = followed_journal(journal)
+    if found is None or found.checkpoint is None:
         return None
-    path = found.path or journal.data_dir / "journal"
-    verdict = Verdict(PartitionFiles(path.parent, "", 0, ()), path, batches=found.frames)
-    verdict.remark = f"whole frames from lsn {found.first_lsn} to {found.end_lsn}"
-    verdict.bytes = found.end_lsn - found.first_lsn
-    if found.is_damaged:
-        reason = f"no frame at lsn {found.end_lsn}, and what was acknowledged reaches to lsn {found.synced_lsn}"
-        verdict.faults.append((path, found.position, reason))
+    reader, begin = found.followed.reader, found.checkpoint.lsn
+    path = Path(reader.paths[reader.first_lsn]) if reader.first_lsn >= 0 else journal.data_dir / JOURNAL_NAME
+    verdict = Verdict(PartitionFiles(path.parent, "", 0, ()), path, batches=found.followed.frame_count)
+    verdict.remark = f"whole frames from lsn {begin} to {reader.end_lsn}"
+    verdict.bytes = reader.end_lsn - begin
+    if reader.end_lsn < reader.synced_lsn:
+        reason = f"no frame at lsn {reader.end_lsn}, and what was acknowledged reaches to lsn {reader.synced_lsn}"
+        verdict.faults.append((path, reader.end_lsn - max(reader.first_lsn, 0), reason))
     return verdict
 
 
-def verify_partition(
-    partition: PartitionFiles, trusted: tuple[int, int] | None = None, *, deep: bool = False
-) -> list[Verdict]:
-    """The segments of a partition, each for itself and in their order.
-
-    ``trusted`` is the last segment, and how many bytes of it, that count; what follows comes from the journal.
-    """
+def verify_partition(partition: PartitionFiles, trusted: Trusted | None = None, *, deep: bool = False) -> list[Verdict]:
+    """The segments of a partition, each for itself and in their order. What is not ``trusted`` is in the journal."""
     verdicts: list[Verdict] = []
     for number, path in enumerate(partition.segments):
         verdict = Verdict(partition, path)
         base = base_offset_of(path) or 0
-        if trusted is not None and base > trusted[0]:
+        if trusted is not None and base > trusted.last_base:
             verdict.remark = "begun after the last checkpoint: a broker that starts makes it anew from the journal"
         else:
             is_last = number == len(partition.segments) - 1
             ceiling = None if is_last else base_offset_of(partition.segments[number + 1])
-            end = trusted[1] if trusted is not None and base == trusted[0] and trusted[1] >= 0 else None
+            end = None if trusted is None else trusted.end_of(base)
             _verify_segment(verdict, end, is_last=is_last, ceiling=ceiling, deep=deep)
         verdicts.append(verdict)
     return verdicts
@@ -223,32 +199,22 @@ def _verify_segment(verdict: Verdict, upto: int | None, *, is_last: bool, ceilin
             verdict.first_offset = header.base_offset if verdict.first_offset is None else verdict.first_offset
             verdict.last_offset = header.last_offset
     except Unreadable as error:
-        _judge(verdict, error, is_last, is_written)
+        if error.unfinished and is_written:
+            verdict.remark = f"a batch is being written at byte {error.position}"
+        else:
+            is_torn = error.unfinished and is_last
+            more = ": an unfinished write, which a broker cuts off when it starts" if is_torn else ""
+            verdict.faults.append((path, error.position, error.reason + more))
     else:
         left = path.stat().st_size - end
         if upto is not None and end < upto:
             verdict.faults.append((path, end, f"{upto - end:,} bytes that the checkpoint vouches for are missing"))
         elif upto is not None and left:
             verdict.remark = f"{left:,} bytes from byte {end} on come from the journal when a broker starts"
+        elif left and is_last:
+            verdict.remark = f"{left:,} zero bytes from byte {end} on: space filled in advance"
         elif left:
-            _judge_zeros(verdict, end, left, is_last)
+            verdict.faults.append((path, end, f"{left:,} zero bytes up to the end of the file"))
     verdict.bytes = end
     if not verdict.faults:
         verdict.faults += check_indexes(path, outline, growing_from=end if is_written or upto is not None else None)
-
-
-def _judge(verdict: Verdict, error: Unreadable, is_last: bool, is_written: bool) -> None:
-    if error.unfinished and is_written:
-        verdict.remark = f"a batch is being written at byte {error.position}"
-        return
-    reason = error.reason
-    if error.unfinished and is_last:
-        reason += ": an unfinished write, which a broker cuts off when it starts"
-    verdict.faults.append((verdict.path, error.position, reason))
-
-
-def _judge_zeros(verdict: Verdict, position: int, count: int, is_last: bool) -> None:
-    if is_last:
-        verdict.remark = f"{count:,} zero bytes from byte {position} on: space filled in advance"
-    else:
-        verdict.faults.append((verdict.path, position, f"{count:,} zero bytes up to the end of the file"))

@@ -12,27 +12,26 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-# command → (module, attribute, one line of help)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "serve": ("ottla.cli.serve", "Run a broker."),
-    "topics": ("ottla.cli.topics", "List, describe, create, delete and grow topics."),
-    "groups": ("ottla.cli.groups", "List, describe, delete groups and reset their offsets."),
-    "why": ("ottla.cli.why", "Say why a group rebalanced, who held it up, and what to do."),
-    "timeline": ("ottla.cli.timeline", "Draw who joined, waited, owned and was silent when."),
-    "produce": ("ottla.cli.produce", "Send lines of a file or of standard input to a topic."),
-    "consume": ("ottla.cli.consume", "Print the records of topics, alone or as a member of a group."),
-    "pipeline": ("ottla.cli.pipeline", "Keep the history of groups as tables, with Spark."),
-    "lake": ("ottla.cli.lake", "Write topics to Parquet, every record once; compact it."),
-    "configs": ("ottla.cli.configs", "Show and change settings of topics and of the broker."),
-    "transactions": ("ottla.cli.transactions", "List transactions; find and abort those that hang."),
-    "offsets": ("ottla.cli.offsets", "Read __consumer_offsets, of a broker or of files."),
-    "replay": ("ottla.cli.replay", "Play a recording back: does the coordinator decide the same?"),
-    "doctor": ("ottla.cli.doctor", "Check the machine, the disk and the settings."),
-    "recover": ("ottla.cli.recover", "Say what is damaged in a data directory, or discard what is damaged."),
-    "log": ("ottla.cli.log", "Look into segment files: print, check and follow them."),
-    "help": ("ottla.cli.help", "Print a page of the documentation: settings, exit-codes, completion, …"),
+COMMANDS = {
+    "serve": "Run a broker.",
+    "topics": "List, describe, create, delete and grow topics.",
+    "groups": "List, describe, delete groups and reset their offsets.",
+    "why": "Say why a group rebalanced, who held it up, and what to do.",
+    "timeline": "Draw who joined, waited, owned and was silent when.",
+    "produce": "Send lines of a file or of standard input to a topic.",
+    "consume": "Print the records of topics, alone or as a member of a group.",
+    "pipeline": "Keep the history of groups as tables, with Spark.",
+    "lake": "Write topics to Parquet, every record once; compact it.",
+    "configs": "Show and change settings of topics and of the broker.",
+    "transactions": "List transactions; find and abort those that hang.",
+    "offsets": "Read __consumer_offsets, of a broker or of files.",
+    "replay": "Play a recording back: does the coordinator decide the same?",
+    "doctor": "Check the machine, the disk and the settings.",
+    "recover": "Say what is damaged in a data directory, or discard what is damaged.",
+    "log": "Look into segment files: print, check and follow them.",
+    "help": "Print a page of the documentation: settings, exit-codes, completion, …",
 }
-
+"""One line of help for each command, which is in the module of its name."""
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells count: 128 and the number of the signal."""
@@ -44,7 +43,7 @@ RENAMED = {
     "--seconds": "--disk-time, with a unit: --disk-time 1s",
     "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
 }
-"""What options were called before, or are called elsewhere, and what to say instead."""
+"""Old names of options, and names that other tools have; and what to say instead."""
 _NO_NUMBER = re.compile(r"(.*) is not a valid (integer|float)", re.DOTALL)
 _NO_COMMAND = re.compile(r"No such command ('.*'|\".*\")", re.DOTALL)
 
@@ -85,17 +84,17 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        command: click.Command = import_module(f"ottla.cli.{cmd_name}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands, none of which is imported for that, and the options."""
-        named = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        named = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @contextmanager
@@ -104,7 +103,7 @@ def _harmless_errors() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        from ottla.broker.observe.printable import printable
+        from ottla.observe.printable import printable
 
         if type(error).__name__ == "NoArgsIsHelpError":  # help, which is ours; before click 8.2 it is no error
             raise
@@ -123,7 +122,7 @@ def _harmless_errors() -> Iterator[None]:
 
 
 def _no_command(unknown: str, context: click.Context) -> click.UsageError:
-    """What to say of a command that does not exist, which is given in quotes: which one was meant."""
+    """The error for a command that does not exist, named in quotes; it names the one that was meant."""
     from ottla.cli.common import near
 
     group, path = context.command, context.command_path
@@ -133,7 +132,7 @@ def _no_command(unknown: str, context: click.Context) -> click.UsageError:
 
 
 def _number(parameter: click.Parameter | None) -> str:
-    """What number a parameter takes, in words."""
+    """The numbers that a parameter takes, in words."""
     kind = parameter.type if parameter else None
     noun = "a number" if isinstance(kind, click.types.FloatParamType) else "a whole number"
     low, high = (kind.min, kind.max) if isinstance(kind, click.IntRange | click.FloatRange) else (None, None)
@@ -144,7 +143,6 @@ def _number(parameter: click.Parameter | None) -> str:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    invoke_without_command=False,
 )
 @click.version_option(package_name="ottla", prog_name="ottla")
 def command() -> None:

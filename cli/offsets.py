@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.cli.common import DEFAULT_BOOTSTRAP, near, run
-from ottla.cli.completion import complete_groups
-from ottla.cli.internal_records import GROUP, OFFSET, OFFSETS_TOPIC, OTHER_TYPES, described, in_words
-from ottla.cli.log_rows import control_type, records_of, when
-from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
+from ottla.cli.common import lines_format_option, near, run
+from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_groups
+from ottla.cli.internal_records import GROUP, OFFSET, OTHER_TYPES, described, in_words
+from ottla.cli.log_rows import control_type, records_of
+from ottla.cli.output import Refused, note, print_fields, print_json, say, when
 from ottla.cli.segments import StoredBatch, Unreadable
 from ottla.cli.stored_logs import StoredLog, stored_logs
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from ottla.clients import Consumer, TopicPartition
@@ -62,14 +63,7 @@ def command() -> None:
     shell_complete=complete_groups,
     help="Only records of this group.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or a JSON object on each line.",
-)
+@lines_format_option
 def decode(
     paths: tuple[Path, ...], bootstrap: str | None, latest: bool, groups: tuple[str, ...], output_format: str
 ) -> None:
@@ -252,11 +246,12 @@ def _wanted(row: dict[str, Any], groups: tuple[str, ...]) -> bool:
 
 
 def _line(row: dict[str, Any]) -> str:
-    start = f"{row['log_partition']:>2}  {row['log_offset']:>8}  {when(row['timestamp']):<24}"
-    if "producer_id" not in row:
-        return f"{start}  {in_words(row)}"
-    words = f"{row['type']} of producer {row['producer_id']}" if row["type"] in ("COMMIT", "ABORT") else in_words(row)
-    return f"{start}  {words}" + ("" if row["type"] in ("COMMIT", "ABORT") else f" (producer {row['producer_id']})")
+    words = in_words(row)
+    if "producer_id" in row:
+        is_end = row["type"] in ("COMMIT", "ABORT")
+        producer = f"producer {row['producer_id']}"
+        words = f"{row['type']} of {producer}" if is_end else f"{words} ({producer})"
+    return f"{row['log_partition']:>2}  {row['log_offset']:>8}  {when(row['timestamp']):<24}  {words}"
 
 
 def _print_state(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -274,20 +269,14 @@ def _print_state(rows: list[dict[str, Any]], as_json: bool) -> None:
     for row in rows:
         if row["type"] != OFFSET:
             say(*in_words(row).split("\n"))
-    committed: list[tuple[Cell, ...]] = [
-        (
-            row["group"],
-            row["topic"],
-            row["partition"],
-            row["offset"],
-            row["leader_epoch"] if row["leader_epoch"] >= 0 else None,
-            when(row["commit_timestamp"]),
-            row["metadata"] or None,
-        )
-        for row in rows
-        if row["type"] == OFFSET
-    ]
-    if committed:
+    if committed := [row for row in rows if row["type"] == OFFSET]:
         if any(row["type"] == GROUP for row in rows):
             say()
-        print_table(("group", "topic", "partition", "offset", "epoch", "committed", "metadata"), committed)
+        print_fields(
+            ("group", "topic", "partition", "offset", "epoch", "committed", "metadata"),
+            committed,
+            *("group", "topic", "partition", "offset"),
+            lambda row: row["leader_epoch"] if row["leader_epoch"] >= 0 else None,
+            lambda row: when(row["commit_timestamp"]),
+            lambda row: row["metadata"] or None,
+        )

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, one clear sentence for what failed.
+"""The output of commands: tables for people, JSON for programs, one clear sentence for a failure.
 
 A terminal gets coloured tables; a pipe gets the same rows as plain aligned text, untruncated.
 
@@ -11,16 +11,19 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 
-from ottla.broker.observe.printable import printable
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
+
+T = TypeVar("T")
 
 WIDEST = 250
 """Rows are padded up to here, as wide as a topic's name: a longer cell pushes what follows it in its own row only."""
@@ -45,7 +48,9 @@ class Styled(NamedTuple):
 
 Cell: TypeAlias = str | int | Styled | None
 """None is shown as a dash: there is no value."""
+Row: TypeAlias = Mapping[str, Any]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?( (s|ms|%))?", re.ASCII)
 _STATES = {
     "Stable": "green",
@@ -104,6 +109,29 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, titl
     if title:
         say(title)
     click.echo(plain(headings, rows, _right(headings, rows)))
+
+
+def print_fields(
+    headings: Sequence[str], rows: Iterable[Row], *fields: str | Callable[[Row], Cell], nothing: str = ""
+) -> None:
+    """A table of rows of JSON: each column shows a field, or what a function makes of the row.
+
+    Args:
+        nothing: a note to give in place of a table without rows.
+    """
+    cells = [[row[field] if isinstance(field, str) else field(row) for field in fields] for row in rows]
+    if cells or not nothing:
+        print_table(headings, cells)
+    else:
+        note(nothing)
+
+
+def print_each(found: Iterable[T], print_one: Callable[[T], None], *between: str) -> None:
+    """Print one thing after another, with empty lines between them: one, or those given."""
+    for number, one in enumerate(found):
+        if number:
+            say(*between)
+        print_one(one)
 
 
 def plain(headings: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[bool]) -> str:
@@ -198,8 +226,24 @@ def warn(text: str) -> None:
     click.secho(f"Warning: {printable(text)}", err=True, fg="yellow" if sys.stderr.isatty() else None)
 
 
+def count_of(count: int, noun: str, form: str = "") -> str:
+    """``1 member``, ``2 members``; with the form ``,`` also ``1,000 members``."""
+    return f"{count:{form}} {noun}{'s' * (count != 1)}"
+
+
 def duration(seconds: float) -> str:
     """``0.8 s``, ``12.3 s``, ``2 min 5 s``."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def when(timestamp_ms: int) -> str:
+    """A Unix time in ms as UTC; a number that is no date stays one, and -1 is a dash."""
+    if timestamp_ms == -1:
+        return "-"
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import format_option
-from ottla.cli.output import Refused, note, print_table, say, warn
+from ottla.cli.common import format_option, pair
+from ottla.cli.output import Cell, Refused, note, print_table, say, warn
 from ottla.cli.pipeline_alerts import command as alerts
 from ottla.cli.pipeline_options import GOLD, READ, SPARK, STREAM, WRITE, since_option, with_config
-from ottla.pipeline.config import Config, ConfigError, near
+from ottla.cli.pipeline_runs import failures, look_at, to_stop, with_spark
+from ottla.pipeline.config import Config, near
 
 if TYPE_CHECKING:
-    from ottla.pipeline.cluster import Cluster
     from ottla.pipeline.gold import TableResult
     from ottla.pipeline.lake import Lake
-    from ottla.pipeline.running import Spark
+    from ottla.pipeline.silver import Work
 
 _MOST_REASONS = 10
 _MADE = "The folder of the tables; made if it is not there."
-_AGAIN = "Stopping; what is under way is done again at the next start, and counts once."
 
 
 @click.group("pipeline")
@@ -41,90 +35,49 @@ def command() -> None:
     """
 
 
-@contextmanager
-def failures() -> Iterator[None]:
-    """What can go wrong in words, as one sentence and exit code 1."""
-    missing = [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]
-    if missing:
-        raise Refused(f"The pipeline needs {' and '.join(missing)}.", "pip install 'ottla[spark]'")
-    from ottla.pipeline.cluster import NoCluster
-    from ottla.pipeline.lake import LakeError
-    from ottla.pipeline.parquet_files import UnreadableTable
-    from ottla.pipeline.running import RunFailed
-    from ottla.pipeline.session import NoJava
-    from ottla.pipeline.sinks import NoPackage
-
-    try:
-        yield
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from None
-    except (NoCluster, LakeError, UnreadableTable, RunFailed, NoJava, NoPackage) as error:
-        raise Refused(str(error)) from None
-
-
-@contextmanager
-def with_spark(config: Config, lake: Lake, what: str) -> Iterator[Spark]:
-    """A session; what Spark raises in the block is said in a sentence, with the file that has more."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    from ottla.pipeline.running import RunFailed, first_line, spark
-
-    if sys.stderr.isatty():
-        note("Starting Spark …")
-    with spark(config, lake, what) as running:
-        try:
-            yield running
-        except RunFailed as error:
-            raise Refused(str(error), f"What Spark says: {running.log}") from None
-        except (PySparkException, Py4JError, ConnectionError) as error:
-            raise Refused(first_line(error), f"What Spark says: {running.log}") from None
-
-
-@contextmanager
-def to_stop(said: str = _AGAIN) -> Iterator[Callable[[float], bool]]:
-    """Ctrl-C and SIGTERM ask to stop; a second one ends at once. Gives what waits, and says whether to stop."""
-    asked = threading.Event()
-
-    def ask(number: int, frame: object) -> None:
-        if asked.is_set():
-            os._exit(128 + number)
-        asked.set()
-        note(said)
-
-    before = {one: signal.signal(one, ask) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.wait
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-
-def look_at(config: Config) -> Cluster:
-    from ottla.pipeline.cluster import look
-
-    if not config.bootstrap_server and not config.log_dir:
-        raise click.UsageError("Say what to read: --bootstrap-server HOST:PORT, or --log-dir DIR.")
-    return look(config)
-
-
-def _ages(config: Config, lake: Lake, cluster_id: str) -> None:
+def _ages(work: Work) -> None:
     """Note how old unread records are. What is only said less exactly without it must not keep a run from going on."""
     from ottla.pipeline.cluster import options_of
     from ottla.pipeline.record_times import look_up
     from ottla.pipeline.source.logs import SourceError
 
-    if config.log_dir:
+    if work.config.log_dir:
         return  # files tell where logs ended when
     try:
-        look_up(options_of(config), lake, cluster_id)
+        look_up(options_of(work.config), work.lake, work.cluster_id)
     except SourceError as error:
         note(f"How old unread records are could not be asked ({error}): it is known from the first sample on.")
 
 
-def _quarantine(lake: Lake, running: Spark) -> list[tuple[str, int]]:
-    rows = lake.read(running.session, "quarantine").groupBy("error").count().orderBy("count", ascending=False)
+@contextmanager
+def _filling(config: Config, what: str) -> Iterator[Work]:
+    """Hold the lake and a session of Spark's, for a command that writes silver tables."""
+    from ottla.pipeline.lake import Lake
+    from ottla.pipeline.silver import Work
+    from ottla.pipeline.sinks import check
+
+    check(config.format)
+    cluster, lake = look_at(config), Lake(config.lake)
+    with lake.writing(what) as note_jvm:
+        about = lake.open(format=config.format, cluster_id=cluster.cluster_id)
+        with with_spark(config, lake, what) as running:
+            note_jvm(running.jvm_pid)
+            yield Work(running.session, lake, config, cluster, about["cluster_id"])
+
+
+def _quarantine(work: Work) -> list[tuple[str, int]]:
+    rows = work.lake.read(work.spark, "quarantine").groupBy("error").count().orderBy("count", ascending=False)
     return [(row[0], row[1]) for row in rows.limit(_MOST_REASONS).collect()]
+
+
+def _filled(work: Work, heads: Sequence[str], rows: Sequence[Sequence[Cell]], reasons: list[tuple[str, int]]) -> None:
+    """Say what was written, what could not be read, what cannot be known, and what comes next."""
+    from ottla.cli.pipeline_show import cannot_know, quarantined
+
+    print_table(heads, rows)
+    quarantined(reasons)
+    cannot_know(work.cluster)
+    _next(work.config, "gold", "report")
 
 
 def _next(config: Config, *commands: str) -> None:
@@ -147,50 +100,26 @@ def backfill(config: Config, since: datetime | None) -> None:
 
     To do it again doubles nothing. A stream of the lake goes on where it ends.
     """
-    from ottla.cli.pipeline_show import Bars, cannot_know, quarantined
+    from ottla.cli.pipeline_show import Bars
 
     with failures():
-        from ottla.pipeline import backfill as module
-        from ottla.pipeline.lake import Lake
-        from ottla.pipeline.sinks import check
+        from ottla.pipeline.backfill import run
 
-        check(config.format)
-        cluster, lake = look_at(config), Lake(config.lake)
-        with (
-            lake.writing("backfill") as note_jvm,
-            lake.opened(config.format, cluster.cluster_id) as cluster_id,
-            with_spark(config, lake, "backfill") as running,
-            Bars("tasks") as bars,
-        ):
-            note_jvm(running.jvm_pid)
-            _ages(config, lake, cluster_id)
-            filled = module.run(
-                running.session,
-                lake,
-                config,
-                cluster,
-                cluster_id,
+        with _filling(config, "backfill") as work, Bars("tasks") as bars:
+            _ages(work)
+            filled = run(
+                work,
                 since=since.date() if since else None,
                 again=None if config.log_dir else lambda: look_at(config),
-                tell=lambda table, done, of: bars.show(table, done, of),
-                done=lambda table, rows: bars.finish(table, rows),
+                tell=bars.show,
+                done=bars.finish,
             )
-            reasons = _quarantine(lake, running)
-        print_table(
-            ("table", "rows read", "days", "from", "to"),
-            [
-                (
-                    name,
-                    f"{one.rows:,}",
-                    len(one.days),
-                    *((str(one.days[0]), str(one.days[-1])) if one.days else (None, None)),
-                )
-                for name, one in filled.items()
-            ],
-        )
-        quarantined(reasons)
-        cannot_know(cluster)
-        _next(config, "gold", "report")
+            reasons = _quarantine(work)
+        rows: list[tuple[Cell, ...]] = []
+        for name, one in filled.items():
+            first_and_last = (str(one.days[0]), str(one.days[-1])) if one.days else (None, None)
+            rows.append((name, f"{one.rows:,}", len(one.days), *first_and_last))
+        _filled(work, ("table", "rows read", "days", "from", "to"), rows, reasons)
 
 
 @command.command("stream", short_help="Keep the lake up to date until stopped.")
@@ -211,42 +140,26 @@ def available_now(config: Config) -> None:
 
 
 def _run_streams(config: Config, *, available_now: bool) -> None:
-    from ottla.cli.pipeline_show import Bars, cannot_know, quarantined
+    from ottla.cli.pipeline_show import Bars
 
-    what = "available-now" if available_now else "stream"
     with failures():
         from ottla.pipeline import silver
-        from ottla.pipeline.lake import Lake
         from ottla.pipeline.running import watch
-        from ottla.pipeline.sinks import check
 
-        check(config.format)
-        cluster, lake = look_at(config), Lake(config.lake)
-        with (
-            lake.writing(what) as note_jvm,
-            lake.opened(config.format, cluster.cluster_id) as cluster_id,
-            with_spark(config, lake, what) as running,
-            to_stop() as stopping,
-        ):
-            note_jvm(running.jvm_pid)
-            _ages(config, lake, cluster_id)
-            begins, ends = silver.span(lake, cluster, config)
-            queries = silver.start(running.session, lake, config, cluster, cluster_id, available_now=available_now)
+        with _filling(config, "available-now" if available_now else "stream") as work, to_stop() as stopping:
+            _ages(work)
+            begins, ends = silver.span(work.lake, work.cluster, config)
+            queries = silver.start(work, available_now=available_now)
             if not available_now:
                 note(f"Writing {', '.join(queries)} of {config.origin} to {config.lake}; Ctrl-C stops.")
             with Bars("records") as bars:
                 done = watch(queries, stopping, lambda all: bars.streams(all, ends if available_now else {}, begins))
-            reasons = _quarantine(lake, running)
-        print_table(
-            ("table", "rows written", "batches", "last batch"),
-            [
-                (name, f"{one.rows:,}", one.batches, f"{one.batch_s:.1f} s" if one.batches else None)
-                for name, one in done.items()
-            ],
-        )
-        quarantined(reasons)
-        cannot_know(cluster)
-        _next(config, "gold", "report")
+            reasons = _quarantine(work)
+        rows = [
+            (name, f"{one.rows:,}", one.batches, f"{one.batch_s:.1f} s" if one.batches else None)
+            for name, one in done.items()
+        ]
+        _filled(work, ("table", "rows written", "batches", "last batch"), rows, reasons)
 
 
 @command.command("vacuum", short_help="Remove files that belong to no table.")
@@ -257,12 +170,9 @@ def vacuum(config: Config) -> None:
     Spark passes over such files; pandas, DuckDB or Trino would read them. No stream may run meanwhile.
     """
     with failures():
-        from ottla.pipeline.lake import Lake
         from ottla.pipeline.vacuum import vacuum as remove
 
-        lake = Lake(config.lake)
-        if lake.about() is None:
-            raise Refused(f"There is no lake in {config.lake}.", "Name one with --lake.")
+        lake = _lake(config, "Name one with --lake.")
         with lake.writing("vacuum"):
             removed = remove(lake)
         print_table(
@@ -273,16 +183,15 @@ def vacuum(config: Config) -> None:
 # -- gold
 
 
-def _lake(config: Config) -> Lake:
+def _lake(
+    config: Config, advice: str = "Name one with --lake, or make it: ottla pipeline available-now -b HOST:PORT"
+) -> Lake:
     """One that is there, and of a version that is known."""
     from ottla.pipeline.lake import Lake
 
     lake = Lake(config.lake)
     if lake.about() is None:
-        raise Refused(
-            f"There is no lake in {config.lake}.",
-            "Name one with --lake, or make it: ottla pipeline available-now -b HOST:PORT",
-        )
+        raise Refused(f"There is no lake in {config.lake}.", advice)
     return lake
 
 
@@ -437,7 +346,7 @@ def _parameters(name: str, given: tuple[str, ...], group: str | None, topic: str
 
     if name not in QUERIES:
         raise click.UsageError(f"There is no question {name!r}{near(name, QUERIES)}.")
-    parameters = dict(_pair(one) for one in given)
+    parameters = dict(pair("--param", one, "NAME=VALUE") for one in given)
     parameters |= {key: value for key, value in (("group", group), ("topic", topic)) if value}
     for one in parameters:
         if one == "limit":
@@ -457,10 +366,3 @@ def _as_of(lake: Lake) -> None:
         return
     newer = " More was read since: --refresh builds them first." if touched.is_behind(lake) else ""
     note(f"From gold tables built at {at:%Y-%m-%d %H:%M:%S} UTC.{newer}")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise click.UsageError(f"--param {text!r}: write NAME=VALUE")
-    return name, value

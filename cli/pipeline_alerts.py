@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import Duration
+from ottla.cli.common import duration_option
 from ottla.cli.output import note, print_table
 from ottla.cli.pipeline_options import SPARK, with_config
 from ottla.pipeline.config import Config
@@ -25,43 +25,29 @@ _READ = ("bootstrap_server", "log_dir", "isolation", "tasks", "sample_interval",
 @click.option(
     "--to", default="-", show_default=True, metavar="FILE|-|topic:NAME", help="JSON lines, on standard output with -."
 )
-@click.option("--checkpoints", metavar="DIR", help="Go on from here after a restart. [begin anew]")
+@click.option("--checkpoints", metavar="DIR", help="Folder of checkpoints to go on from after a restart. [begin anew]")
 @click.option(
     "--starting-offsets",
     type=click.Choice(["latest", "earliest"]),
     default="latest",
     show_default=True,
-    help="Where the first start begins.",
+    help="Start of the first run.",
 )
 @click.option("--mode", type=click.Choice(["stream", "available-now"]), default="stream", show_default=True)
 @click.option("--only", type=click.Choice(["storm", "stopped"]), help="Only this kind.")
-@click.option("--storm-generations", type=click.IntRange(2), default=5, show_default=True, help="A storm is so many,")
 @click.option(
-    "--storm-gap",
-    type=Duration(),
-    default="60s",
-    show_default=True,
-    metavar="DURATION",
-    help="each so soon after the one before.",
+    "--storm-generations", type=click.IntRange(2), default=5, show_default=True, help="Generations that make a storm."
 )
+@duration_option("--storm-gap", shortest="1ms", default="60s", help="Longest time from one of them to the next.")
 @click.option(
     "--stopped-intervals",
     type=click.FloatRange(1),
     default=10,
     show_default=True,
-    help="Stopped is silent for so many usual intervals,",
+    help="Usual intervals without a commit after which a group has stopped.",
 )
-@click.option(
-    "--stopped-after", type=Duration(), default="60s", show_default=True, metavar="DURATION", help="and for so long."
-)
-@click.option(
-    "--forget",
-    type=Duration(),
-    default="24h",
-    show_default=True,
-    metavar="DURATION",
-    help="Remember groups for so long.",
-)
+@duration_option("--stopped-after", shortest="1ms", default="60s", help="Least time without a commit.")
+@duration_option("--forget", shortest="1ms", default="24h", help="Time after which a silent group is forgotten.")
 @with_config(_READ, SPARK)
 def command(
     config: Config,
@@ -78,16 +64,15 @@ def command(
 ) -> None:
     """Watch a cluster and say what goes wrong, one line of JSON for each thing, and another when it is over.
 
-    A storm: so many generations of a group, each soon after the one before. A stopped group: it used to commit, and
-    does not any more, while records are written that it has not read. Each alert has an id; after a crash one may
-    come a second time with the same id and state.
+    A storm is a run of rebalances, each soon after the one before. A stopped group used to commit, and does not any
+    more, while records are written that it has not read. Each alert has an id; after a crash one may come a second
+    time with the same id and state.
     """
-    from ottla.cli.pipeline import failures, look_at
+    from ottla.cli.pipeline_runs import failures, look_at
     from ottla.pipeline.alerts import StoppedLimits, StormLimits
     from ottla.pipeline.alerts.run import AlertSettings
     from ottla.pipeline.alerts.sinks import sink
 
-    _positive(storm_gap=storm_gap, stopped_after=stopped_after, forget=forget)
     with failures():
         cluster = look_at(config)
         try:
@@ -99,40 +84,25 @@ def command(
         stopped = StoppedLimits(stopped_intervals, round(stopped_after * 1000), forget_ms)
         with tempfile.TemporaryDirectory(prefix="ottla-alerts-", ignore_cleanup_errors=True) as scratch:
             settings = AlertSettings(
-                options=_source_options(config),
+                # An alert about what cannot be read any more helps nobody.
+                options=config.source_options(
+                    failOnDataLoss="false",
+                    isolation=config.isolation,
+                    sampleIntervalMs=str(config.sample_interval_ms),
+                ),
                 checkpoint=checkpoints or f"{scratch}/checkpoints",
                 storm=None if only == "stopped" else storm,
                 stopped=None if only == "storm" else stopped,
                 starting="earliest" if starting_offsets == "earliest" else "latest",
-                interval_s=config.trigger_ms / 1000,
-                mode="available-now" if mode == "available-now" else "stream",
+                interval_ms=config.trigger_ms if mode == "stream" else None,
             )
             if not cluster.has_events:
                 note("There is no __ottla_group_events, as with Apache Kafka: causes and durations cannot be known.")
             _run(config, settings, where, to, scratch, cluster.has_events)
 
 
-def _positive(**spans: float) -> None:
-    for name, value in spans.items():
-        if value <= 0:
-            raise click.UsageError(f"--{name.replace('_', '-')}: it has to be more than nothing.")
-
-
-def _source_options(config: Config) -> dict[str, str]:
-    options = {"sampleIntervalMs": str(config.sample_interval_ms), "isolation": config.isolation}
-    # An alert about what cannot be read any more helps nobody.
-    options["failOnDataLoss"] = "false"
-    if config.log_dir:
-        options["path"] = config.log_dir
-    else:
-        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
-    if config.tasks:
-        options["tasks"] = str(config.tasks)
-    return options | config.kafka
-
-
 def _last_words(settings: AlertSettings, scratch: str) -> str:
-    """What becomes of what is under way when it is stopped."""
+    """The sentence that a stopped command ends with: what the next start does."""
     if settings.checkpoint.startswith(scratch):
         return (
             f"Stopping; without --checkpoints the next start remembers nothing: --starting-offsets {settings.starting}."
@@ -141,7 +111,7 @@ def _last_words(settings: AlertSettings, scratch: str) -> str:
 
 
 def _run(config: Config, settings: AlertSettings, where: Sink, to: str, scratch: str, events: bool) -> None:
-    from ottla.cli.pipeline import to_stop, with_spark
+    from ottla.cli.pipeline_runs import to_stop, with_spark
     from ottla.pipeline.alerts.run import start
     from ottla.pipeline.lake import Lake
     from ottla.pipeline.running import watch

@@ -1,15 +1,15 @@
-"""What the commands of the pipeline show while they work, and at their end."""
+"""Progress bars, results and notes of the pipeline's commands."""
 
 from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from datetime import date, datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from ottla.broker.observe.printable import printable
 from ottla.cli.output import note, print_json, print_table, warn
+from ottla.observe.printable import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ottla.pipeline.running import Progress
 
 _LINE_EVERY_S = 30.0
-"""In a pipe there are no bars, but a line now and then."""
+"""Time between two lines of progress, which a pipe gets instead of bars."""
 _REDRAWN_PER_S = 4
-"""As often as there is news; a stream's bars may be looked at over a slow line for days."""
+"""Progress comes this often, and a stream's bars may be watched over a slow line for days."""
 
 
-class Bars:
+class Bars(ExitStack):
     """A bar for each thing that is under way, on standard error; use with ``with``.
 
     Args:
@@ -31,25 +31,15 @@ class Bars:
     """
 
     def __init__(self, unit: str) -> None:
+        super().__init__()
         self._unit = unit
         self._bars: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
         self._told = time.monotonic()
-        self._progress = _rich_progress() if sys.stderr.isatty() else None
-
-    def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._progress = self.enter_context(_rich_progress()) if sys.stderr.isatty() else None
 
     def show(self, name: str, done: int, of: int | None, rows: int | None = None, rate: float = 0.0) -> None:
-        """Say how far one is; ``of`` is None where there is no end."""
+        """Show how far one is; ``of`` is None where there is no end."""
         if self._progress is None:
             self._line(name, done, of)
             return
@@ -60,7 +50,7 @@ class Bars:
         self._progress.update(self._bars[name], completed=done, total=of, rows=text, count=count)
 
     def step(self, name: str, of: int, what: str) -> None:
-        """One more of so many is done."""
+        """Count one more as done, of ``of`` in all."""
         self._steps[name] = done = self._steps.get(name, 0) + 1
         if self._progress is None:
             self._line(name, done, of)
@@ -69,14 +59,14 @@ class Bars:
             self._progress.update(self._bars[name], rows=printable(what))
 
     def finish(self, name: str, rows: int | None = None) -> None:
-        """It is done, whatever was counted."""
+        """Show one as done, whatever was counted."""
         if self._progress is not None:
             # One that was done before it was looked at has no bar yet.
             self.show(name, 1, 1, rows)
             self._progress.update(self._bars[name], count="")
 
     def streams(self, found: dict[str, Progress], ends: dict[str, int], begins: dict[str, int]) -> None:
-        """How far streams are, each in offsets of its log; those without an end in ``ends`` have none."""
+        """Show how far streams are, each in offsets of its log; without an end in ``ends`` a bar has none."""
         if self._progress is None:
             if time.monotonic() - self._told >= _LINE_EVERY_S:
                 self._told = time.monotonic()

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from ottla.cli.common import bootstrap_option, near, run
+from ottla.cli.common import bootstrap_option, chosen_partitions, near, pair, run
 from ottla.cli.completion import complete_topics
 from ottla.cli.escapes import unescape
-from ottla.cli.output import Refused, duration, note
+from ottla.cli.output import Refused, count_of, duration, note
 from ottla.cli.silence import silence_told
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Shape:
-    """How a line becomes a record."""
+    """Makes records of lines."""
 
     topic: str
     partition: int | None
@@ -58,7 +58,7 @@ class Shape:
 
 @dataclass
 class Outcome:
-    """What became of the lines."""
+    """The lines so far: read, sent and delivered."""
 
     sent: int = 0
     delivered: int = 0
@@ -94,8 +94,8 @@ def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplet
 )
 @click.option("--partition", "-p", type=click.IntRange(min=0), help="Send everything to this partition.")
 @click.option("--key", "-k", help="Give every record this key.")
-@click.option("--key-separator", "-K", metavar="SEP", help=r"What stands between key and value in a line: : or \t.")
-@click.option("--delimiter", "-D", metavar="DELIM", default=r"\n", show_default=True, help="What ends a record.")
+@click.option("--key-separator", "-K", metavar="SEP", help=r"Separates key and value in a line: : or \t.")
+@click.option("--delimiter", "-D", metavar="DELIM", default=r"\n", show_default=True, help="Ends a record.")
 @click.option("--null", "-Z", "empty_is_null", is_flag=True, help="Send empty values and keys as null.")
 @click.option("--header", "-H", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
 @click.option(
@@ -105,7 +105,7 @@ def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplet
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
-    help="How batches are compressed.",
+    help="The compression of batches.",
 )
 @click.option(
     "--acks",
@@ -120,16 +120,15 @@ def _topic_or_file(context: click.Context, parameter: click.Parameter, incomplet
 def command(
     words: tuple[str, ...],
     topic: str | None,
-    partition: int | None,
     key: str | None,
     key_separator: str | None,
     delimiter: str,
-    empty_is_null: bool,
     headers: tuple[str, ...],
     codec: str,
     acks: str,
     quiet: bool,
     bootstrap: str,
+    **shaped: Any,
 ) -> None:
     """Send every line of the FILEs, or of standard input, to TOPIC as a record.
 
@@ -150,11 +149,12 @@ def command(
         raise click.UsageError("--key gives every record the same key, --key-separator one of its own: choose one.")
     shape = Shape(
         topic=topic,
-        partition=partition,
         key=None if key is None else key.encode(),
         key_separator=_separator("--key-separator", key_separator),
-        empty_is_null=empty_is_null,
-        headers=tuple(_header(text) for text in headers),
+        headers=tuple(
+            (name, value.encode()) for name, value in (pair("--header", text, "NAME=VALUE") for text in headers)
+        ),
+        **shaped,
     )
     paths = [Path(name) for name in files]
     for path in paths:
@@ -176,8 +176,7 @@ def command(
         lost = outcome.sent - outcome.delivered
         raise Refused(f"{lost} of {outcome.sent} records were not delivered: {outcome.failure}.")
     if not quiet:
-        plural = "" if outcome.sent == 1 else "s"
-        note(f"{outcome.sent:,} record{plural} sent to {topic!r} in {duration(seconds)}.")
+        note(f"{count_of(outcome.sent, 'record', ',')} sent to {topic!r} in {duration(seconds)}.")
 
 
 async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], end: bytes, outcome: Outcome) -> float:
@@ -189,7 +188,7 @@ async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], 
     async with silence_told(producer, str(options["bootstrap_servers"])), producer:
         began = loop.time()
         if shape.partition is not None:
-            await _check_partition(producer, shape.topic, shape.partition)
+            chosen_partitions(shape.topic, [shape.partition], await producer.partitions_for(shape.topic))
         if not paths:
             await _send_lines(producer, shape, lines(chunks(sys.stdin.fileno()), end, outcome), outcome)
         for path in paths:
@@ -208,12 +207,6 @@ async def _tell_new(bootstrap: str, topic: str) -> None:
     if topic not in known:
         meant = near(topic, known)
         note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
-
-
-async def _check_partition(producer: Producer, topic: str, partition: int) -> None:
-    known = await producer.partitions_for(topic)
-    if partition not in known:
-        raise Refused(f"Topic {topic!r} has no partition {partition}: it has 0 to {max(known)}.")
 
 
 async def _send_lines(producer: Producer, shape: Shape, source: AsyncIterator[bytes], outcome: Outcome) -> None:
@@ -243,7 +236,7 @@ async def lines(source: AsyncIterator[bytes], end: bytes, outcome: Outcome) -> A
 
 
 async def chunks(fd: int) -> AsyncIterator[bytes]:
-    """What can be read, as soon as it can be: a line typed at a terminal is sent at once."""
+    """The bytes of a file or a terminal, as soon as they can be read: a line typed at a terminal is sent at once."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     while True:
@@ -274,13 +267,6 @@ def _separator(option: str, text: str | None) -> bytes | None:
     if not found:
         raise click.UsageError(f"{option} must not be empty.")
     return found
-
-
-def _header(text: str) -> tuple[str, bytes]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise click.UsageError(f"--header {text!r}: write NAME=VALUE.")
-    return name, value.encode()
 
 
 def _excerpt(line: bytes) -> str:

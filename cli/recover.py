@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import format_option
-from ottla.cli.damage import CATALOG, catalog_problem, reading_progress, topics_by_directory
-from ottla.cli.output import Cell, Refused, print_json, print_table, say
+from ottla.cli.common import Answer, formatted
+from ottla.cli.damage import catalog_problem, reading_progress, topics_by_directory
+from ottla.cli.output import Refused, print_fields, print_table, say
+from ottla.protocol.stored.names import CATALOG_NAME
 
 if TYPE_CHECKING:
     from ottla.broker.storage.local.repair import RepairReport
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 @click.command("recover")
 @click.argument("data_dir", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--accept-loss", is_flag=True, help="Discard what is damaged, so that a broker starts.")
-@format_option
-def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
+@formatted
+def command(data_dir: Path, accept_loss: bool) -> Answer:
     """Say what is damaged in DATA_DIR and what discarding it would cost; with --accept-loss discard it.
 
     After a crash a broker cuts off by itself what it had not acknowledged. It refuses to start if acknowledged records
@@ -28,7 +30,7 @@ def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
     This reads every batch of every log. Damage within a log costs the batches that it hit. Damage in the journal, or at
     the end of a log, costs everything from the first missing record on. Damaged files are kept.
     """
-    from ottla.broker.storage.engine import EngineError
+    from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 
     catalog = catalog_problem(data_dir)
@@ -41,34 +43,17 @@ def command(data_dir: Path, accept_loss: bool, output_format: str) -> None:
     if catalog is not None and catalog not in report.problems:
         report.problems.append(catalog)
         report.cannot_be_mended.append(catalog)
-    if output_format == "json":
-        print_json(_as_json(report))
-    else:
+    document = asdict(report)
+    for row in document["lost"]:
+        row["reason"] = row.pop("reason")  # it comes last
+    is_damaged = report.cannot_be_mended or (report.problems and not accept_loss)
+
+    def print_text() -> None:
         _print(report, data_dir, accept_loss and catalog is None)
         if catalog is not None:
             _print_catalog(data_dir)
-    if report.cannot_be_mended or (report.problems and not accept_loss):
-        raise SystemExit(1)
 
-
-def _as_json(report: RepairReport) -> dict[str, Any]:
-    return {
-        "data_dir": report.data_dir,
-        "problems": report.problems,
-        "lost": [
-            {
-                "log": one.log,
-                "from_offset": one.from_offset,
-                "upto_offset": one.upto_offset,
-                "records": one.records,
-                "reason": one.reason,
-            }
-            for one in report.lost
-        ],
-        "kept_batches": report.kept_batches,
-        "set_aside": report.set_aside,
-        "cannot_be_mended": report.cannot_be_mended,
-    }
+    return Answer(document, print_text, click.exceptions.Exit(1) if is_damaged else None)
 
 
 def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
@@ -79,17 +64,14 @@ def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
         say(f"{problem}.")
     if report.lost:
         say("", "Given up:" if accepted else "Would be given up:")
-        rows: list[tuple[Cell, ...]] = [
-            (
-                one.log,
-                one.from_offset,
-                "?" if one.upto_offset is None else one.upto_offset - 1,
-                "?" if one.records is None else one.records,
-                one.reason,
-            )
-            for one in report.lost
-        ]
-        print_table(("log", "from offset", "to offset (incl.)", "records", "why"), rows)
+        print_fields(
+            ("log", "from offset", "to offset (incl.)", "records", "why"),
+            [asdict(one) for one in report.lost],
+            *("log", "from_offset"),
+            lambda row: "?" if row["upto_offset"] is None else row["upto_offset"] - 1,
+            lambda row: "?" if row["records"] is None else row["records"],
+            "reason",
+        )
     elif not report.cannot_be_mended:
         say(
             "",
@@ -112,12 +94,12 @@ def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:
 
 
 def _print_catalog(data_dir: Path) -> None:
-    """What can be done where the catalog is lost: it is the only place with the settings and the ids given out."""
+    """Say what to do about a lost catalog: no other file has the settings and the ids given out."""
     say(
         "",
         "The catalog has the topics with their settings, and which producer ids were given: no other file has them, "
         "and --accept-loss cannot make it again.",
-        f"Restore {data_dir / CATALOG} from a backup. Until then the logs are not touched, and can be read:",
+        f"Restore {data_dir / CATALOG_NAME} from a backup. Until then the logs are not touched, and can be read:",
         f"  ottla log dump {data_dir} --print-data-log",
     )
     if topics := topics_by_directory(data_dir):

@@ -3,44 +3,41 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import format_option
-from ottla.cli.output import Refused, note, print_json, say
+from ottla.cli.common import Answer, formatted
+from ottla.cli.output import Refused, count_of, note, say
 
 if TYPE_CHECKING:
-    from ottla.broker.observe.recording import Recording
-    from ottla.testing.replay import Verdict
+    from ottla.observe.recording import Recording
+    from ottla.observe.replay import Verdict
 
 MOST_NAMES = 5
 
 
 @click.command("replay")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@format_option
-def command(file: Path, output_format: str) -> None:
+@formatted
+def command(file: Path) -> Answer:
     """Play back a recording of `ottla serve --record FILE`.
 
     A fresh coordinator gets every request, timer and outcome at its time. Each of its decisions is compared with the
     recorded one. Exit code 0 if all are the same, 1 if not.
     """
-    from ottla.broker.observe.recording import NoRecording, open_recording
-    from ottla.testing.replay import replay
+    from ottla.observe.recording import NoRecording, open_recording
+    from ottla.observe.replay import replay
 
     try:
         recording = open_recording(file)
         verdict = replay(recording.header, recording.entries())
     except (NoRecording, ValueError) as error:
         raise Refused(str(error)) from None
-    if output_format == "json":
-        print_json(_as_json(recording, verdict))
-    else:
-        _print(recording, verdict)
-    if not verdict.is_same:
-        raise click.exceptions.Exit(1)
+    failure = None if verdict.is_same else click.exceptions.Exit(1)
+    return Answer(_as_json(recording, verdict), partial(_print, recording, verdict), failure)
 
 
 def _as_json(recording: Recording, verdict: Verdict) -> dict[str, object]:
@@ -86,7 +83,7 @@ def _print(recording: Recording, verdict: Verdict) -> None:
         note(f"left out, because their beginning is not recorded: {names}{more}")
     if verdict.missing is not None:
         note(f"played up to number {verdict.missing - 1}: what is missing behind it may have changed everything")
-    played = f"{verdict.inputs:,} inputs of {_groups(len(verdict.groups))}"
+    played = f"{verdict.inputs:,} inputs of {count_of(len(verdict.groups), 'group', ',')}"
     if verdict.is_same:
         say(f"Same: {played} led to the {verdict.compared:,} events that were recorded.")
         return
@@ -95,7 +92,3 @@ def _print(recording: Recording, verdict: Verdict) -> None:
         recorded, replayed = ("nothing" if it is None else it.summary() for it in (one.recorded, one.replayed))
         who = f" of group {one.group_id}" if one.group_id else ""
         say(f"  event {one.seq}{who}", f"    recorded: {recorded}", f"    replayed: {replayed}")
-
-
-def _groups(count: int) -> str:
-    return "1 group" if count == 1 else f"{count:,} groups"

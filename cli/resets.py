@@ -1,18 +1,27 @@
-"""Where `ottla groups reset-offsets` moves a group to. Pure: numbers in, numbers out."""
+"""Offsets to move to, for `ottla groups reset-offsets` and `ottla consume --offset`."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ottla.clients import Consumer, TopicPartition
 
 
 class To(Enum):
-    """What to move to."""
+    """The kinds of places to move to."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     OFFSET = "offset"
+    LAST = "last"
     SHIFT = "shift"
     TIME = "time"
     CURRENT = "current"
@@ -20,7 +29,7 @@ class To(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the user asked for; ``value`` is an offset, a distance, or Unix ms, by ``to``."""
+    """The place that the user asked for; ``value`` is an offset, a count, a distance, or Unix ms, by ``to``."""
 
     to: To
     value: int = 0
@@ -28,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of a partition.
+    """A partition's log, and a group's place in it.
 
     Attributes:
         committed: the group's offset; None if it has none.
@@ -50,7 +59,7 @@ class Move:
 
 
 class CannotReset(Exception):
-    """There is nothing to reckon from; the message says what to do."""
+    """There is no offset to count from; the message says what to do."""
 
 
 def move(target: Target, place: Place) -> Move:
@@ -66,6 +75,8 @@ def move(target: Target, place: Place) -> Move:
             return Move(place.log_end_offset)
         case To.OFFSET:
             return _within(target.value, place)
+        case To.LAST:
+            return _within(place.log_end_offset - target.value, place)
         case To.SHIFT:
             if place.committed is None:
                 raise CannotReset("nothing is committed that could be shifted: use --to-earliest or --to-offset")
@@ -99,3 +110,38 @@ def parse_datetime_ms(text: str) -> int:
     except ValueError:
         raise ValueError(f"{text!r} is no date: write e.g. 2026-05-04T13:30:00.000 or 2026-05-04T13:30+02:00") from None
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+# -- where `ottla consume` begins without a group
+
+_WORDS = {"earliest": To.EARLIEST, "beginning": To.EARLIEST, "latest": To.LATEST, "end": To.LATEST}
+
+
+async def offsets_of(consumer: Consumer, start: Target, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """The offset to begin at, by partition; within the log."""
+    begins = await consumer.beginning_offsets(places)
+    ends = await consumer.end_offsets(places)
+    times = await consumer.offsets_for_times(dict.fromkeys(places, start.value)) if start.to is To.TIME else {}
+    first = {tp: None if found is None else found.offset for tp, found in times.items()}
+    return {tp: move(start, Place(begins[tp], ends[tp], at_time=first.get(tp))).offset for tp in places}
+
+
+def parse_start(text: str) -> Target:
+    """``earliest`` (``beginning``), ``latest`` (``end``), ``42``, ``-10``, ``@2026-05-04T13:30`` or ``@1777900000000``.
+
+    Raises:
+        click.UsageError: none of these.
+    """
+    if text in _WORDS:
+        return Target(_WORDS[text])
+    if re.fullmatch(r"-?\d+", text, re.ASCII):
+        number = int(text)
+        return Target(To.OFFSET, number) if number >= 0 else Target(To.LAST, -number)
+    # s@ is how kcat writes it.
+    if (time := text.removeprefix("s")).startswith("@"):
+        time = time[1:]
+        try:
+            return Target(To.TIME, int(time) if time.isdecimal() else parse_datetime_ms(time))
+        except ValueError as error:
+            raise click.UsageError(f"--offset {text!r}: {error}.") from None
+    raise click.UsageError(f"--offset {text!r}: write earliest, latest, an offset, -N for the last N, or @TIME.")

@@ -13,18 +13,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ottla.cli.segments import base_offset_of
+from ottla.protocol.stored.names import INDEX_SUFFIX, OFFSET_ENTRY, TIME_ENTRY, TIME_INDEX_SUFFIX
 
-INDEX = ".index"
-TIME_INDEX = ".timeindex"
 TRANSACTION_INDEX = ".txnindex"
 
-_OFFSET_ENTRY = struct.Struct(">ii")
-_TIME_ENTRY = struct.Struct(">qi")
 _TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 
 
 class OffsetEntry(NamedTuple):
-    """Where in the segment the batch is that ends with this offset."""
+    """The position in the segment of the batch that ends with this offset."""
 
     offset: int
     position: int
@@ -57,13 +54,13 @@ class Disagreement(NamedTuple):
 def read_offset_index(path: Path) -> list[OffsetEntry]:
     """Raises ValueError for a size that no entries have, and OSError."""
     base = base_offset_of(path) or 0
-    return [OffsetEntry(base + offset, position) for offset, position in _entries(path, _OFFSET_ENTRY)]
+    return [OffsetEntry(base + offset, position) for offset, position in _entries(path, OFFSET_ENTRY)]
 
 
 def read_time_index(path: Path) -> list[TimeEntry]:
     """Raises as `read_offset_index`."""
     base = base_offset_of(path) or 0
-    return [TimeEntry(timestamp, base + offset) for timestamp, offset in _entries(path, _TIME_ENTRY)]
+    return [TimeEntry(timestamp, base + offset) for timestamp, offset in _entries(path, TIME_ENTRY)]
 
 
 def read_transaction_index(path: Path) -> list[TransactionEntry]:
@@ -81,7 +78,7 @@ def _entries(path: Path, entry: struct.Struct) -> list[tuple[int, ...]]:
 
 
 class Outline:
-    """What is kept of a segment's batches to hold its indexes against: a few numbers for each."""
+    """A few numbers of each batch of a segment, to check its indexes against."""
 
     def __init__(self) -> None:
         self.positions = array("q")
@@ -98,14 +95,14 @@ class Outline:
 
 
 def check_indexes(segment: Path, outline: Outline, *, growing_from: int | None = None) -> list[Disagreement]:
-    """Where the index files of a segment disagree with it. A file that is missing is rebuilt by brokers: no fault.
+    """The entries of index files that disagree with the segment. A missing file is no fault: brokers rebuild it.
 
     ``growing_from`` is the place up to which a segment was read that a broker is writing to: entries may be further.
     """
     found = []
-    if (path := segment.with_suffix(INDEX)).exists():
+    if (path := segment.with_suffix(INDEX_SUFFIX)).exists():
         found += _check_offsets(path, outline, growing_from)
-    if (path := segment.with_suffix(TIME_INDEX)).exists():
+    if (path := segment.with_suffix(TIME_INDEX_SUFFIX)).exists():
         found += _check_times(path, outline)
     return found
 
@@ -128,7 +125,7 @@ def _check_offsets(path: Path, outline: Outline, growing_from: int | None) -> li
         elif outline.base_offsets[at] > entry.offset:
             reason = f"byte {entry.position} has offset {outline.base_offsets[at]}, the index says {entry.offset}"
         if reason:
-            return [Disagreement(path, number * _OFFSET_ENTRY.size, reason)]
+            return [Disagreement(path, number * OFFSET_ENTRY.size, reason)]
         previous = entry
     return []
 
@@ -148,6 +145,6 @@ def _check_times(path: Path, outline: Outline) -> list[Disagreement]:
         elif largest > entry.timestamp:
             reason = f"up to offset {entry.offset} the index says {entry.timestamp}, a batch has {largest}"
         if reason:
-            return [Disagreement(path, number * _TIME_ENTRY.size, reason)]
+            return [Disagreement(path, number * TIME_ENTRY.size, reason)]
         previous = entry
     return []

@@ -7,24 +7,33 @@ is told apart from damage before it.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from ottla.cli.output import Refused
-from ottla.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT, BatchHeader, CorruptBatch, check_crc
-from ottla.protocol.batch import parse_header as parse_batch_header
+from ottla.protocol.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    CorruptBatch,
+    check_crc,
+    parse_header,
+)
+from ottla.protocol.stored.files import DiskFiles
+from ottla.protocol.stored.frames import Window
+from ottla.protocol.stored.names import LOG_SUFFIX, parse_directory_name, parse_numbered_name
 
-LOG = ".log"
 _CHUNK = 1 << 20
-_DIGITS = 20
 _LENGTH = struct.Struct(">8xi")
 
 
 class Unreadable(Exception):
-    """What stands at a place of a file is no batch, or one that is damaged.
+    """There is no batch at a position of a file, or a damaged one.
 
     Attributes:
         position: the first bad byte, or the beginning of the bad batch.
@@ -71,7 +80,7 @@ class PartitionFiles(NamedTuple):
 
 def base_offset_of(path: Path) -> int | None:
     """The offset that a segment or index file is named after, None for other files."""
-    return int(path.stem) if len(path.stem) == _DIGITS and path.stem.isdecimal() else None
+    return parse_numbered_name(path.name, path.suffix)
 
 
 def read_batches(path: Path, position: int = 0, *, end: int | None = None) -> Iterator[StoredBatch]:
@@ -80,44 +89,33 @@ def read_batches(path: Path, position: int = 0, *, end: int | None = None) -> It
     Zeros up to the end of the file are space filled in advance: reading ends there. Raises `Unreadable` where there is
     no batch, and OSError.
     """
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        window, window_at = b"", 0
+    with closing(Window(DiskFiles(), str(path))) as window:
         while end is None or position < end:
-            at = position - window_at
-            if len(window) - at < HEADER_SIZE:
-                window, window_at, at = os.pread(handle, _CHUNK, position), position, 0
-                if not window:
-                    return
-            size = _size_at(handle, window, at, position)
+            size = _size_at(window, position)
             if not size:
                 return
-            if at + size > len(window):
-                window, window_at, at = os.pread(handle, max(size, _CHUNK), position), position, 0
-                if len(window) < size:
-                    raise Unreadable(
-                        position, f"a batch of {size:,} bytes of which {len(window):,} are there", unfinished=True
-                    )
-            data = window[at : at + size]
+            data = window.read(position, size)
+            if len(data) < size:
+                raise Unreadable(
+                    position, f"a batch of {size:,} bytes of which {len(data):,} are there", unfinished=True
+                )
             try:
-                header = parse_batch_header(data)
+                header = parse_header(data)
             except CorruptBatch as error:
                 raise Unreadable(position, str(error)) from None
             yield StoredBatch(position, header, data)
             position += size
-    finally:
-        os.close(handle)
 
 
-def _size_at(handle: int, window: bytes, at: int, position: int) -> int:
-    """The size that the batch at ``position`` claims; 0 where only zeros follow."""
-    left = len(window) - at
-    if not any(window[at : at + HEADER_SIZE]) and _only_zeros(handle, position):
+def _size_at(window: Window, position: int) -> int:
+    """The size that the batch at ``position`` claims; 0 where only zeros follow, or nothing."""
+    head = window.read(position, HEADER_SIZE)
+    if not any(head) and _only_zeros(window, position):
         return 0
-    if left < HEADER_SIZE:
-        raise Unreadable(position, f"{left} bytes are too few for a batch", unfinished=True)
-    length: int = _LENGTH.unpack_from(window, at)[0]
-    magic = window[at + MAGIC_AT]
+    if len(head) < HEADER_SIZE:
+        raise Unreadable(position, f"{len(head)} bytes are too few for a batch", unfinished=True)
+    length: int = _LENGTH.unpack_from(head)[0]
+    magic = head[MAGIC_AT]
     if magic < MAGIC and length > 0:
         raise Unreadable(position, f"messages of format v{magic}; only v2 (Kafka 0.11 and later) is read")
     if length < HEADER_SIZE - LOG_OVERHEAD:
@@ -125,8 +123,8 @@ def _size_at(handle: int, window: bytes, at: int, position: int) -> int:
     return length + LOG_OVERHEAD
 
 
-def _only_zeros(handle: int, position: int) -> bool:
-    while chunk := os.pread(handle, _CHUNK, position):
+def _only_zeros(window: Window, position: int) -> bool:
+    while chunk := window.read(position, _CHUNK):
         if chunk.count(0) != len(chunk):
             return False
         position += len(chunk)
@@ -143,18 +141,18 @@ def find_partitions(path: Path) -> list[PartitionFiles]:
         Refused: there are none.
     """
     if path.is_file():
-        topic, partition = partition_of(path.absolute().parent.name) or ("", 0)
+        topic, partition = parse_directory_name(path.absolute().parent.name) or ("", 0)
         return [PartitionFiles(path.parent, topic, partition, (path,))]
     if not path.is_dir():
         raise Refused(f"{path} does not exist.", "Name a data directory, a partition's directory, or a segment file.")
     own = _segments(path)
-    named = partition_of(path.absolute().name)
+    named = parse_directory_name(path.absolute().name)
     if own or (named is not None and not (path / "logs").is_dir()):
         return [PartitionFiles(path, *(named or ("", 0)), own)]
     found = []
     root = path / "logs" if (path / "logs").is_dir() else path
     for directory in root.iterdir():
-        named = partition_of(directory.name)
+        named = parse_directory_name(directory.name)
         if named is not None and directory.is_dir():
             found.append(PartitionFiles(directory, *named, _segments(directory)))
     if not found:
@@ -165,14 +163,8 @@ def find_partitions(path: Path) -> list[PartitionFiles]:
     return sorted(found, key=lambda one: (one.topic, one.partition))
 
 
-def partition_of(name: str) -> tuple[str, int] | None:
-    """``orders-3`` as topic and partition, None for other names, those of deleted logs among them."""
-    topic, dash, partition = name.rpartition("-")
-    return (topic, int(partition)) if dash and topic and partition.isdecimal() else None
-
-
 def _segments(directory: Path) -> tuple[Path, ...]:
-    return tuple(sorted(path for path in directory.glob(f"*{LOG}") if base_offset_of(path) is not None))
+    return tuple(sorted(path for path in directory.glob(f"*{LOG_SUFFIX}") if base_offset_of(path) is not None))
 
 
 def segment_with(partition: PartitionFiles, offset: int) -> int:

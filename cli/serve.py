@@ -32,6 +32,14 @@ from ottla.broker.settings import FIELDS, BadSetting, Settings
 from ottla.cli.output import Refused, say
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SETTINGS = {
+    "insecure": "ottla.insecure",
+    "http": "ottla.http.listen",
+    "http_token_file": "ottla.http.token.file",
+    "record": "ottla.recorder.file",
+    "metrics_compat": "ottla.metrics.compat",
+}
+"""Options and the settings that they stand for."""
 
 
 @click.command("serve")
@@ -42,9 +50,11 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
     "[localhost:9092]",
 )
 @click.option(
-    "--insecure", is_flag=True, help="Let other machines in, though there is no authentication: the network is trusted."
+    "--insecure",
+    is_flag=True,
+    help="Let other machines in, though there is no authentication: the network is trusted.",
 )
-@click.option("--advertise", metavar="HOST:PORT", help="What clients are told to connect to (behind port mapping).")
+@click.option("--advertise", metavar="HOST:PORT", help="The address for clients to connect to (behind port mapping).")
 @click.option(
     "--data-dir",
     metavar="DIR",
@@ -74,7 +84,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
     help="Show metrics also under the names of kminion, kafka_exporter or lag_exporter.",
 )
 @click.option(
-    "--http-token-file", metavar="FILE", type=click.Path(dir_okay=False), help="HTTP needs the token in this file."
+    "--http-token-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="HTTP needs the token in this file.",
 )
 @click.option(
     "--record",
@@ -94,20 +107,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 )
 def command(
     listen: str | None,
-    insecure: bool,
     advertise: str | None,
     data_dir: str | None,
     ephemeral: bool,
     config_file: str | None,
     pairs: tuple[str, ...],
     topics: tuple[str, ...],
-    http: str | None,
-    metrics_compat: str | None,
-    http_token_file: str | None,
-    record: str | None,
     ready_file: str | None,
     log_format: str,
     log_level: str,
+    **settings: str | bool | None,
 ) -> None:
     """Run a broker. Once it is ready, it prints the host:port at which this machine reaches it.
 
@@ -118,18 +127,19 @@ def command(
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     try:
-        options = _as_settings(insecure, http, http_token_file, record, metrics_compat)
+        given = {_SETTINGS[name]: value for name, value in settings.items() if value}
+        options = [f"{key}={'true' if value is True else value}" for key, value in given.items()]
         if ephemeral or data_dir:
             options.append("log.dirs=")  # those of the file are not used
         loaded = settings_of(config_file, (*pairs, *options))
-        check_http(loaded.settings, http)
+        check_http(loaded.settings, by_option=bool(settings["http"]))
         wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
         host, port = listening_address(listen, loaded.settings)
         advertised = _advertised(advertise, loaded.settings.advertised_listeners)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
     from ottla.broker.net.descriptors import raise_limit
-    from ottla.broker.observe.logs import logger
+    from ottla.observe.logs import logger
 
     raise_limit()
     log = logger(log_format, level=log_level)
@@ -142,16 +152,8 @@ def command(
             raise click.UsageError(f"--ready-file {ready_file!r}: there is no directory {str(ready.parent)!r}")
         ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
     directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
-    serve = _serve(
-        loaded,
-        directory=directory,
-        host=host,
-        port=port,
-        advertised=advertised,
-        topics=wanted,
-        ready=ready,
-        log=log,
-    )
+    where = {"directory": directory, "host": host, "port": port, "advertised": advertised, "topics": wanted}
+    serve = _serve(loaded, ready=ready, log=log, **where)
     sys.exit(_run(serve))
 
 
@@ -178,17 +180,12 @@ def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
         )
 
 
-async def _serve(
-    loaded: Loaded,
-    *,
-    directory: Path | None,
-    host: str,
-    port: int,
-    advertised: tuple[str, int] | None,
-    topics: list[tuple[str, int]],
-    ready: Path | None,
-    log: Any,
-) -> int:
+async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) -> int:
+    """Run a broker until a signal comes; returns the exit code.
+
+    Args:
+        where: the directory, addresses and topics, as `ottla.broker.app.Broker` takes them.
+    """
     started, stopping = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -201,17 +198,16 @@ async def _serve(
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
     from ottla.broker.app import Broker, CannotStart  # takes a while, in which a signal may come
+    from ottla.observe.observatory import Observatory
 
-    broker = Broker(
-        loaded.settings, directory=directory, host=host, port=port, advertised=advertised, topics=topics, log=log
-    )
+    broker = Broker(loaded.settings, **where, log=log, observing=Observatory(loaded.settings, log))
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
         await broker.start()
     except CannotStart as error:
         log.error("Cannot start", reason=str(error))
         if _is_taken(error):
-            _tell_taken(host, port, loaded.settings.ottla_http_listen)
+            _tell_taken(where["host"], where["port"], loaded.settings.ottla_http_listen)
         return 1
     started.set()
     if not stopping.is_set():
@@ -230,7 +226,7 @@ async def _serve(
 
 
 def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:
-    """Whoever sends a second signal does not want to wait."""
+    """Let a second signal end the process at once."""
     for number in SIGNALS:
         loop.remove_signal_handler(number)
 
@@ -248,13 +244,13 @@ def _tell_taken(host: str, port: int, http: str) -> None:
     Args:
         http: where HTTP was to be served; empty for nowhere.
     """
-    from ottla.broker.observe.http.address import parse_address
     from ottla.cli.greeting import Who, bind_error, free_port, greet, holder
+    from ottla.observe.http.address import parse_address
 
     http_host, http_port = parse_address(http, "--http") if http else ("", 0)
     words, used = sys.argv[1:], {port, http_port}
     lines, advice, export = [], "To have your own beside it:", []
-    if bind_error(host, port) == errno.EADDRINUSE:
+    if _is_taken(bind_error(host, port)):
         who, process = greet(host or "localhost", port), holder(port)
         lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
         if port == 9092 and who is Who.OTTLA:
@@ -265,7 +261,7 @@ def _tell_taken(host: str, port: int, http: str) -> None:
             words = _with(words, "--listen", address if host else f":{other}")
             advice = "To have your own beside it, and to let the other commands find it:"
             export = [f"  export OTTLA_BOOTSTRAP_SERVERS={address}"]
-    if http and bind_error(http_host, http_port) == errno.EADDRINUSE:
+    if http and _is_taken(bind_error(http_host, http_port)):
         process = holder(http_port)
         lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
         if (other := free_port(http_host, http_port, used)) is not None:
@@ -283,7 +279,7 @@ def _with(words: Sequence[str], option: str, value: str) -> list[str]:
 
 
 def _collect_garbage_rarely() -> None:
-    """What a request leaves behind is freed at once by counting references; cycles are rare and can wait."""
+    """Counting references frees the objects of a request at once; cycles are rare and can wait."""
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 
@@ -302,7 +298,10 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
     Raises:
         BadSetting: one cannot be used, or asks for security that there is not.
     """
-    file = parse_properties(Path(config_file).read_text(encoding="utf-8")) if config_file else {}
+    try:
+        file = parse_properties(Path(config_file).read_text(encoding="utf-8")) if config_file else {}
+    except UnicodeDecodeError as error:
+        raise BadSetting(f"{config_file} is not in UTF-8: {error}") from None
     environment = from_environment(os.environ)
     given = {}
     for pair in pairs:
@@ -325,12 +324,12 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
 
 
 def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]:
-    """Where to listen, by ``--listen`` or else by the settings.
+    """The address to listen at, by ``--listen`` or else by the settings.
 
     Raises:
         BadSetting: it is no address, or other machines reach it and the settings do not permit that.
     """
-    if listen and listen.isdigit():
+    if listen and listen.isdecimal():
         listen = f"localhost:{listen}"
     host, port = _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
     if not settings.ottla_insecure and not _is_this_machine(host):
@@ -344,7 +343,7 @@ def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]
 
 def _is_this_machine(host: str) -> bool:
     """Whether every address that a host stands for is one of loopback; an empty one stands for all interfaces."""
-    from ottla.broker.observe.http.address import is_loopback
+    from ottla.observe.http.address import is_loopback
 
     if not host:
         return False
@@ -358,7 +357,7 @@ def _is_this_machine(host: str) -> bool:
 def _address(text: str, option: str) -> tuple[str, int]:
     """``host:port``, ``:port``, ``[::1]:port``."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not colon or not port.isdecimal() or int(port) > 65_535:
         raise BadSetting(f"{option} {text!r}: write HOST:PORT, with a port from 0 to 65535")
     return host.strip("[]"), int(port)
 
@@ -371,30 +370,16 @@ def _listener(text: str, key: str) -> tuple[str, int]:
     return _address(address, key)
 
 
-def _as_settings(
-    insecure: bool, listen: str | None, token_file: str | None, record: str | None, compat: str | None
-) -> list[str]:
-    """Options as the settings that they stand for."""
-    options = {
-        "ottla.insecure": "true" if insecure else None,
-        "ottla.http.listen": listen,
-        "ottla.http.token.file": token_file,
-        "ottla.recorder.file": record,
-        "ottla.metrics.compat": compat,
-    }
-    return [f"{key}={value}" for key, value in options.items() if value]
-
-
-def check_http(settings: Settings, option: str | None = None) -> None:
+def check_http(settings: Settings, *, by_option: bool = False) -> None:
     """Check where the HTTP port is to be, which ``--http`` may have said.
 
     Raises:
         BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that.
     """
     if settings.ottla_http_listen:
-        from ottla.broker.observe.http.address import parse_address
+        from ottla.observe.http.address import parse_address
 
-        name = "--http" if option else "ottla.http.listen"
+        name = "--http" if by_option else "ottla.http.listen"
         host, port = parse_address(settings.ottla_http_listen, name)
         if not (settings.ottla_insecure or settings.ottla_http_token_file or _is_this_machine(host)):
             raise BadSetting(
@@ -421,7 +406,7 @@ def _advertised(option: str | None, setting: str) -> tuple[str, int] | None:
 
 
 def _following(told: tuple[str, int] | None, port: int, settings: Settings, log: Any) -> tuple[str, int] | None:
-    """What clients are told where --listen may say another port than the settings.
+    """The advertised address, where --listen may say another port than the settings.
 
     Settings that advertise the port on which they listen map no port: the advertised one is then that of --listen.
     """
@@ -445,8 +430,12 @@ def _topic(text: str, default: int) -> tuple[str, int]:
     name, colon, count = text.rpartition(":")
     if not colon:
         name, count = text, str(default)
-    if not name or not count.isdigit() or int(count) < 1:
+    if not name or not count.isdecimal() or int(count) < 1:
         raise BadSetting(f"--create-topic {text!r}: write NAME:PARTITIONS, with at least one partition")
+    from ottla.broker.core.topics.catalog import invalid_name
+
+    if fault := invalid_name(name):
+        raise BadSetting(f"--create-topic {text!r}: {fault[0].lower()}{fault[1:]}")
     return name, int(count)
 
 

@@ -1,4 +1,4 @@
-"""Saying that no broker answers, to whoever would wonder why nothing comes."""
+"""Tells the user that no broker answers, or that an answer takes long."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reaching(Protocol):
 
 
 class Silence:
-    """What to say of an outage: one line when it has lasted a while, and one when it is over. Pure.
+    """The lines about an outage: one when it has lasted a while, and one when it is over. Pure.
 
     Args:
         bootstrap: the address that the user knows.

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ottla.cli.in_use import in_use
-from ottla.cli.journal import JournalView, data_directory_of
+from ottla.cli.journal import journal_batches, with_journal
 from ottla.cli.output import Refused
-from ottla.cli.segment_indexes import INDEX, read_offset_index
+from ottla.cli.segment_indexes import read_offset_index
 from ottla.cli.segments import (
     PartitionFiles,
     StoredBatch,
     Unreadable,
     base_offset_of,
     find_partitions,
-    partition_of,
     read_batches,
     segment_with,
 )
+from ottla.protocol.stored.journal import JournalView, data_directory_of
+from ottla.protocol.stored.names import INDEX_SUFFIX, LOGS_NAME
 
 
 class StoredLog:
@@ -38,9 +38,9 @@ class StoredLog:
         trusted = self.journal.trusted(self.partition.path.name) if self.journal is not None else None
         for path in segments[0 if offset is None else segment_with(self.partition, offset) :]:
             base = base_offset_of(path) or 0
-            if trusted is not None and base > trusted[0]:
+            if trusted is not None and base > trusted.last_base:
                 break  # begun after the checkpoint: the journal has all of it
-            end = trusted[1] if trusted is not None and base == trusted[0] and trusted[1] >= 0 else None
+            end = None if trusted is None else trusted.end_of(base)
             yield path, self._of_segment(path, offset, end, is_last=path == segments[-1])
         if self.journal is not None:
             yield from self._of_journal(self.journal, offset)
@@ -59,7 +59,7 @@ class StoredLog:
 
     def _of_journal(self, journal: JournalView, offset: int | None) -> Iterator[tuple[Path, Iterator[StoredBatch]]]:
         found: dict[Path, list[StoredBatch]] = {}
-        for path, batch in journal.batches(self.partition.path.name, self._next_offset):
+        for path, batch in journal_batches(journal, self.partition.path.name, self._next_offset):
             if offset is None or batch.header.last_offset >= offset:
                 found.setdefault(path, []).append(batch)
         for path, batches in found.items():
@@ -73,26 +73,22 @@ def stored_logs(path: Path) -> list[StoredLog]:
         Refused: there are none.
     """
     root = data_directory_of(path) if path.is_dir() else None
-    journal = None if root is None else JournalView(root, in_use=in_use(root / "logs"))
+    journal = None if root is None else JournalView(root)
     try:
         partitions = find_partitions(path)
     except Refused:
-        if journal is None or not journal.names():
+        if journal is None or not journal.followed.places:
             raise
         partitions = []
-    if root is not None and path.absolute() in (root, root / "logs"):
-        known = {one.path.name for one in partitions}
-        # Nothing of these has reached a segment yet.
-        for name in sorted(journal.names() - known) if journal is not None else ():
-            if named := partition_of(name):
-                partitions.append(PartitionFiles(root / "logs" / name, *named, ()))
+    if journal is not None and path.absolute() in (journal.data_dir, journal.data_dir / LOGS_NAME):
+        partitions = with_journal(partitions, journal)
     return [StoredLog(one, journal) for one in sorted(partitions, key=lambda one: (one.topic, one.partition))]
 
 
 def _position_of(path: Path, offset: int) -> int:
-    """Where to begin to look, by the index if there is one that can be trusted."""
+    """The position to begin a search at: by the index, if there is one that can be trusted."""
     try:
-        entries = read_offset_index(path.with_suffix(INDEX))
+        entries = read_offset_index(path.with_suffix(INDEX_SUFFIX))
         position = max((entry.position for entry in entries if entry.offset <= offset), default=0)
         first = next(read_batches(path, position))
         first.check_crc()

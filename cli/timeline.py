@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, format_option, one_name
-from ottla.cli.completion import complete_groups
-from ottla.cli.group_words import group_history, group_option
+from ottla.cli.common import bootstrap_option, format_option
+from ottla.cli.group_words import GROUPS, group_history, opened_recording, recording_option, since_option
 from ottla.cli.output import Refused, note, on_terminal, print_json_text, say, styled
-from ottla.cli.why import since
 
 if TYPE_CHECKING:
-    from ottla.broker.observe.timeline.model import Timeline
+    from ottla.observe.timeline.model import Timeline
 
 LAST = 8
 LAST_OF_PAGE = 500
@@ -28,38 +26,29 @@ COUNTED = {
     "replacement": ("silent replacement", "silent replacements"),
     "loaded": ("restart of the broker", "restarts of the broker"),
 }
-"""What is listed, and how it is counted."""
+"""The kinds of marks that are counted, in words: for one, and for several."""
 
 
 @click.command(short_help="Draw who joined, waited, owned and was silent when.")
-@click.argument("group", required=False, shell_complete=complete_groups)
-@group_option
+@GROUPS.one("group")
 @click.option(
     "--last",
     type=click.IntRange(1),
     metavar="N",
     help=f"The latest N rebalances; {LAST} as lanes, {LAST_OF_PAGE} with --html or as JSON.",
 )
-@click.option(
-    "--since", "since_ms", callback=since, metavar="DURATION", help="The rebalances since then: 10m, 1h30m, PT2H."
-)
+@since_option
 @click.option(
     "--members", type=click.IntRange(1), metavar="N", default=MEMBERS, show_default=True, help="At most N lanes."
 )
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page that opens offline.")
-@click.option(
-    "--file",
-    "recording",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
-)
+@recording_option
 @click.option("--width", type=click.IntRange(40), help="Columns; as many as the terminal has, or 120 in a pipe.")
 @click.option("--ascii", "is_ascii", is_flag=True, help="Draw with ASCII only, as in a pipe.")
 @bootstrap_option
 @format_option
 def command(
-    group: str | None,
-    more: tuple[str, ...],
+    group: str,
     last: int | None,
     since_ms: int | None,
     members: int,
@@ -74,13 +63,12 @@ def command(
 
     Quiet time is drawn short, so that every rebalance can be seen; the times at the top are true.
     """
-    group_id = one_name(group, more, "group")
     if last is None and since_ms is None:
         last = LAST if html is None and output_format == "text" else LAST_OF_PAGE
     if recording is not None:
-        timeline = _of_recording(recording, group_id, last, since_ms)
+        timeline = _of_recording(recording, group, last, since_ms)
     else:
-        timeline = _of_broker(bootstrap, group_id, last, since_ms)
+        timeline = _of_broker(bootstrap, group, last, since_ms)
     if html is not None:
         _write_page(timeline, html)
     elif output_format == "json":
@@ -94,7 +82,7 @@ def command(
 def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | None) -> Timeline:
     import msgspec
 
-    from ottla.broker.observe.timeline.model import Timeline
+    from ottla.observe.timeline.model import Timeline
 
     body = group_history(bootstrap, group_id, "timeline", last=last, since_ms=since_ms)
     try:
@@ -104,23 +92,17 @@ def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | 
 
 
 def _of_recording(path: Path, group_id: str, last: int | None, since_ms: int | None) -> Timeline:
-    from ottla.broker.observe.recording import NoRecording, open_recording
-    from ottla.broker.observe.timeline.offline import timeline_of
+    from ottla.observe.timeline.offline import timeline_of
 
-    try:
-        recording = open_recording(path)
+    with opened_recording(path) as recording:
         timeline = timeline_of(recording.events(), group_id, last=last, since_ms=since_ms)
-    except NoRecording as error:
-        raise Refused(f"{error}.") from None
-    for text in recording.notes:
-        note(f"Recording: {text}.")
     if timeline is None:
         raise Refused(f"The recording has no group {group_id!r}.", f"`ottla why --file {path}` names those in it.")
     return timeline
 
 
 def _write_page(timeline: Timeline, html: Path) -> None:
-    from ottla.broker.observe.timeline.page import page
+    from ottla.observe.timeline.page import page
 
     try:
         html.write_text(page(timeline), encoding="utf-8")
@@ -134,7 +116,7 @@ def _clock(wall_ms: int) -> str:
 
 
 def _draw(timeline: Timeline, width: int | None, is_ascii: bool, members: int) -> None:
-    from ottla.broker.observe.timeline.terminal import Drawing
+    from ottla.observe.timeline.terminal import Drawing
 
     terminal = on_terminal()
     columns = width or (shutil.get_terminal_size().columns if terminal else WIDTH_OF_PIPE)
@@ -157,11 +139,7 @@ def _title(timeline: Timeline) -> str:
     begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timeline.from_ms / 1000))
     end = _clock(timeline.from_ms + timeline.until)
     state = f"{timeline.state}, generation {timeline.generation}, " if timeline.state else ""
-    return f"{state}{_counted(timeline)}, {begin} to {end}"
-
-
-def _counted(timeline: Timeline) -> str:
-    """How much of each kind is listed."""
     kinds = [mark.kind for mark in timeline.marks]
     found = [(kinds.count(kind), words) for kind, words in COUNTED.items() if kind == "rebalance" or kind in kinds]
-    return ", ".join(f"{count} {words[count != 1]}" for count, words in found)
+    counted = ", ".join(f"{count} {words[count != 1]}" for count, words in found)
+    return f"{state}{counted}, {begin} to {end}"

@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.common import (
-    Duration,
+    TOPICS,
+    Answer,
+    Subjects,
+    asks_broker,
     bootstrap_option,
-    format_option,
-    names,
-    near,
+    duration_option,
+    formatted,
+    missing,
     one_name,
-    topic_option,
     topics_exist,
     with_admin,
 )
-from ottla.cli.completion import complete_topics
-from ottla.cli.group_words import partitions_in_words
-from ottla.cli.log_rows import when
-from ottla.cli.output import Cell, Refused, note, print_json, print_table, say
+from ottla.cli.group_words import assignment_in_words
+from ottla.cli.output import Refused, Row, note, print_fields, say, when
 
 if TYPE_CHECKING:
-    from ottla.clients import Admin, ProducerDescription, TopicPartition, TransactionDescription, TransactionListing
+    from ottla.clients import Admin, ProducerDescription, TopicPartition, TransactionDescription
 
 STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead",
 )  # fmt: skip
 
-topic_argument = click.argument("name", metavar="[TOPIC]", required=False, shell_complete=complete_topics)
+IDS = Subjects("transactional id", "--transactional-id", metavar="ID")
 partition_option = click.option("--partition", type=click.IntRange(min=0), required=True, help="Its partition.")
 
 
@@ -41,84 +42,55 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--duration-filter", type=Duration(), metavar="DURATION", help="Only those open for longer: 10m.")
+@duration_option("--duration-filter", help="Only those open for longer: 10m.")
 @click.option("--transactional-id-pattern", "pattern", metavar="REGEX", help="Only ids that match.")
 @click.option("--state", "states", type=click.Choice(STATES), metavar="STATE", multiple=True, help="E.g. Ongoing.")
-@format_option
-@bootstrap_option
-def list_(
-    duration_filter: float | None, pattern: str | None, states: tuple[str, ...], output_format: str, bootstrap: str
-) -> None:
+@formatted
+@asks_broker
+async def list_(admin: Admin, duration_filter: float | None, pattern: str | None, states: tuple[str, ...]) -> Answer:
     """Show all transactional ids."""
-
-    async def ask(admin: Admin) -> list[TransactionListing]:
-        longer_than_ms = None if duration_filter is None else round(duration_filter * 1000)
-        return await admin.list_transactions(states=states, longer_than_ms=longer_than_ms, pattern=pattern)
-
-    found = with_admin(bootstrap, ask)
-    if output_format == "json":
-        print_json(
-            [
-                {
-                    "transactional_id": one.transactional_id,
-                    "coordinator": one.coordinator_id,
-                    "producer_id": one.producer_id,
-                    "state": one.state,
-                }
-                for one in found
-            ]
-        )
-    elif not found:
-        note("There are no transactional ids" + (" that fit." if duration_filter or pattern or states else "."))
-    else:
-        rows = [(one.transactional_id, one.coordinator_id, one.producer_id, one.state) for one in found]
-        print_table(("transactional id", "coordinator", "producer", "state"), rows)
+    longer_than_ms = None if duration_filter is None else round(duration_filter * 1000)
+    found = [
+        {
+            "transactional_id": one.transactional_id,
+            "coordinator": one.coordinator_id,
+            "producer_id": one.producer_id,
+            "state": one.state,
+        }
+        for one in await admin.list_transactions(states=states, longer_than_ms=longer_than_ms, pattern=pattern)
+    ]
+    nothing = "There are no transactional ids" + (" that fit." if duration_filter or pattern or states else ".")
+    headings = ("transactional id", "coordinator", "producer", "state")
+    fields = ("transactional_id", "coordinator", "producer_id", "state")
+    return Answer(found, partial(print_fields, headings, found, *fields, nothing=nothing))
 
 
 @command.command(short_help="Show transactional ids in detail.")
-@click.argument("ids", metavar="[ID]…", nargs=-1)
-@click.option("--transactional-id", "more", metavar="ID", multiple=True, help="The same as an argument.")
-@format_option
-@bootstrap_option
-def describe(ids: tuple[str, ...], more: tuple[str, ...], output_format: str, bootstrap: str) -> None:
+@IDS.many("ids", "[ID]…")
+@formatted
+@asks_broker
+async def describe(admin: Admin, ids: list[str]) -> Answer:
     """Show the producer, the state and the partitions of transactional IDs."""
-    wanted = names(ids, more, "transactional-id", "transactional id")
+    from ottla.clients.errors import KafkaError, SomeFailed
 
-    async def ask(admin: Admin) -> dict[str, TransactionDescription]:
-        from ottla.clients.errors import KafkaError, SomeFailed
-
-        try:
-            return await admin.describe_transactions(wanted)
-        except KafkaError as error:
-            failed = error.errors if isinstance(error, SomeFailed) else {wanted[0]: error}
-            for name, one in failed.items():
-                if one.code.name == "TRANSACTIONAL_ID_NOT_FOUND":
-                    meant = near(name, [one.transactional_id for one in await admin.list_transactions()])
-                    advice = (
-                        f"Did you mean {meant!r}?" if meant else "`ottla transactions list` shows those that exist."
-                    )
-                    raise Refused(f"There is no transactional id {name!r}.", advice) from None
-            raise
-
-    found = with_admin(bootstrap, ask)
-    if output_format == "json":
-        print_json([_described(found[name]) for name in wanted])
-        return
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.transactional_id,
-            one.coordinator.node_id,
-            one.producer_id,
-            one.producer_epoch,
-            one.state,
-            one.timeout_ms,
-            None if one.start_time_ms is None else when(one.start_time_ms),
-            partitions_in_words([(tp.topic, tp.partition) for tp in one.partitions]) or None,
-        )
-        for one in (found[name] for name in wanted)
-    ]
+    try:
+        described = await admin.describe_transactions(ids)
+    except KafkaError as error:
+        failed = error.errors if isinstance(error, SomeFailed) else {ids[0]: error}
+        for name, one in failed.items():
+            if one.code.name == "TRANSACTIONAL_ID_NOT_FOUND":
+                known = [one.transactional_id for one in await admin.list_transactions()]
+                raise missing("transactional id", name, known, command="transactions") from None
+        raise
+    found = [_described(described[name]) for name in ids]
     headings = ("transactional id", "coordinator", "producer", "epoch", "state", "timeout ms", "begun", "partitions")
-    print_table(headings, rows)
+    fields = ("transactional_id", "coordinator", "producer_id", "producer_epoch", "state", "timeout_ms")
+    begun, partitions = _moment("start_time"), lambda row: assignment_in_words(row["partitions"])
+    return Answer(found, partial(print_fields, headings, found, *fields, begun, partitions))
+
+
+def _moment(field: str) -> Callable[[Row], str | None]:
+    return lambda row: None if row[field] is None else when(row[field])
 
 
 def _described(one: TransactionDescription) -> dict[str, Any]:
@@ -130,28 +102,22 @@ def _described(one: TransactionDescription) -> dict[str, Any]:
         "state": one.state,
         "timeout_ms": one.timeout_ms,
         "start_time": one.start_time_ms,
-        "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in one.partitions],
+        "partitions": [tp._asdict() for tp in one.partitions],
     }
 
 
 @command.command("describe-producers", short_help="Show who writes to a partition.")
-@topic_argument
-@topic_option
+@TOPICS.one("topic")
 @partition_option
-@format_option
-@bootstrap_option
-def describe_producers(
-    name: str | None, more: tuple[str, ...], partition: int, output_format: str, bootstrap: str
-) -> None:
+@formatted
+@asks_broker
+async def describe_producers(admin: Admin, topic: str, partition: int) -> Answer:
     """Show the producers that a partition of TOPIC remembers, and the transactions that are open there."""
-    topic = one_name(name, more, "topic")
-    found = with_admin(bootstrap, lambda admin: _producers(admin, topic, partition))
-    if output_format == "json":
-        print_json([_producer(one) for one in found])
-    elif not found:
-        note("No idempotent producer has written there lately.")
-    else:
-        _print_producers(found)
+    found = [_producer(one) for one in await _producers(admin, topic, partition)]
+    headings = ("producer", "epoch", "coordinator epoch", "last sequence", "last written", "transaction from")
+    fields = ("producer_id", "producer_epoch", "coordinator_epoch", "last_sequence", _moment("last_timestamp"))
+    nothing = "No idempotent producer has written there lately."
+    return Answer(found, partial(print_fields, headings, found, *fields, "transaction_start_offset", nothing=nothing))
 
 
 async def _producers(admin: Admin, topic: str, partition: int) -> list[ProducerDescription]:
@@ -173,67 +139,29 @@ def _producer(one: ProducerDescription) -> dict[str, Any]:
     }
 
 
-def _print_producers(found: Sequence[ProducerDescription]) -> None:
-    rows: list[tuple[Cell, ...]] = [
-        (
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.last_sequence,
-            None if one.last_timestamp_ms is None else when(one.last_timestamp_ms),
-            one.transaction_start_offset,
-        )
-        for one in found
-    ]
-    headings = ("producer", "epoch", "coordinator epoch", "last sequence", "last written", "transaction from")
-    print_table(headings, rows)
-
-
 # -- transactions that hang
 
 
-class Hanging(NamedTuple):
-    """A transaction that is open in a partition, and that its coordinator knows nothing of."""
-
-    place: TopicPartition
-    producer: ProducerDescription
-    open_ms: int
-
-    def as_json(self) -> dict[str, Any]:
-        row = {"topic": self.place.topic, "partition": self.place.partition, **_producer(self.producer)}
-        return row | {"open_ms": self.open_ms}
-
-
 @command.command("find-hanging", short_help="Find transactions that nobody will end.")
-@topic_argument
-@topic_option
+@TOPICS.one("topic", required=False)
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the topic.")
-@click.option(
+@duration_option(
     "--max-transaction-timeout",
     "oldest",
-    type=Duration(),
     default="15m",
-    show_default=True,
-    metavar="DURATION",
     help="The broker's transaction.max.timeout.ms: younger ones may still end by themselves.",
 )
-@format_option
+@formatted
 @bootstrap_option
-def find_hanging(
-    name: str | None,
-    more: tuple[str, ...],
-    partition: int | None,
-    oldest: float,
-    output_format: str,
-    bootstrap: str,
-) -> None:
+def find_hanging(topic: str | None, partition: int | None, oldest: float, bootstrap: str) -> Answer:
     """Find transactions that keep a partition from read_committed readers and that nobody will end.
 
     All topics are searched unless one is named.
     """
-    topic = one_name(name, more, "topic") if name or more or partition is not None else None
+    if partition is not None:
+        one_name(topic, (), "topic")
 
-    async def ask(admin: Admin) -> list[Hanging]:
+    async def ask(admin: Admin) -> list[dict[str, Any]]:
         from ottla.clients import TopicPartition
 
         if topic is not None:
@@ -250,59 +178,48 @@ def find_hanging(
         return await hanging(admin, places, now_ms=time.time() * 1000, oldest_ms=round(oldest * 1000))
 
     found = with_admin(bootstrap, ask)
-    if output_format == "json":
-        print_json([one.as_json() for one in found])
-    elif not found:
-        note("No transaction hangs.")
-    else:
-        rows: list[tuple[Cell, ...]] = [
-            (
-                one.place.topic,
-                one.place.partition,
-                one.producer.producer_id,
-                one.producer.producer_epoch,
-                one.producer.coordinator_epoch,
-                one.producer.transaction_start_offset,
-                one.open_ms // 60_000,
-            )
-            for one in found
-        ]
-        print_table(("topic", "partition", "producer", "epoch", "coordinator epoch", "from offset", "minutes"), rows)
-        first = found[0]
+    return Answer(found, partial(_print_hanging, found))
+
+
+def _print_hanging(found: list[dict[str, Any]]) -> None:
+    headings = ("topic", "partition", "producer", "epoch", "coordinator epoch", "from offset", "minutes")
+    fields = ("topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch", "transaction_start_offset")
+    print_fields(headings, found, *fields, lambda row: row["open_ms"] // 60_000, nothing="No transaction hangs.")
+    for first in found[:1]:
         note(
-            f"End one with: ottla transactions abort {first.place.topic} --partition {first.place.partition} "
-            f"--start-offset {first.producer.transaction_start_offset}"
+            f"End one with: ottla transactions abort {first['topic']} --partition {first['partition']} "
+            f"--start-offset {first['transaction_start_offset']}"
         )
 
 
-async def hanging(admin: Admin, places: Sequence[TopicPartition], *, now_ms: float, oldest_ms: int) -> list[Hanging]:
+async def hanging(
+    admin: Admin, places: Sequence[TopicPartition], *, now_ms: float, oldest_ms: int
+) -> list[dict[str, Any]]:
     """Open transactions, quiet for longer than ``oldest_ms``, that no coordinator has a part in with that partition."""
-    candidates = []
+    candidates: list[tuple[TopicPartition, dict[str, Any]]] = []
     for place, producers in (await admin.describe_producers(places)).items():
         for one in producers:
             quiet_ms = int(now_ms - (one.last_timestamp_ms or 0))
             if one.transaction_start_offset is not None and quiet_ms >= oldest_ms:
-                candidates.append(Hanging(place, one, quiet_ms))
+                candidates.append((place, place._asdict() | _producer(one) | {"open_ms": quiet_ms}))
     if not candidates:
         return []
-    listed = await admin.list_transactions(producer_ids={one.producer.producer_id for one in candidates})
+    listed = await admin.list_transactions(producer_ids={row["producer_id"] for _, row in candidates})
     described = await admin.describe_transactions([one.transactional_id for one in listed])
     known = {(one.producer_id, tp) for one in described.values() for tp in one.partitions}
-    return [one for one in candidates if (one.producer.producer_id, one.place) not in known]
+    return [row for place, row in candidates if (row["producer_id"], place) not in known]
 
 
 @command.command(short_help="Abort a transaction that hangs in a partition.")
-@topic_argument
-@topic_option
+@TOPICS.one("topic")
 @partition_option
-@click.option("--start-offset", type=click.IntRange(min=0), help="Where it begins, as describe-producers shows it.")
+@click.option("--start-offset", type=click.IntRange(min=0), help="Its first offset, as describe-producers shows it.")
 @click.option("--producer-id", type=click.IntRange(min=0), help="Or its producer…")
 @click.option("--producer-epoch", type=click.IntRange(min=0), help="…with its epoch…")
 @click.option("--coordinator-epoch", type=click.IntRange(min=0), help="…and the epoch of its coordinator.")
 @bootstrap_option
 def abort(
-    name: str | None,
-    more: tuple[str, ...],
+    topic: str,
     partition: int,
     start_offset: int | None,
     producer_id: int | None,
@@ -314,7 +231,6 @@ def abort(
 
     One that the coordinator knows ends by its timeout, or when a producer with its transactional id starts.
     """
-    topic = one_name(name, more, "topic")
     if (start_offset is None) == (producer_id is None) or (producer_id is None) != (producer_epoch is None):
         raise click.UsageError("Name the transaction: --start-offset, or --producer-id with --producer-epoch.")
 

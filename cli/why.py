@@ -3,64 +3,34 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, near, one_name
-from ottla.cli.completion import complete_groups
-from ottla.cli.group_words import group_history, group_option
+from ottla.cli.group_words import GROUPS, group_history, opened_recording, recording_option, since_option
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
-from ottla.clients.durations import parse_duration_ms
 
 if TYPE_CHECKING:
-    from ottla.broker.observe.why.history import History
-    from ottla.broker.observe.why.model import Episode
+    from ottla.observe.why.history import History
+    from ottla.observe.why.model import Episode
 
 MOST_NAMED = 20
 
 
-class Asked(NamedTuple):
-    """Which episodes are wanted."""
-
-    group_id: str
-    last: int | None
-    since_ms: int | None
-    generation: int | None
-
-
-def since(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Reads ``--since``: a duration before now, as Unix time in ms."""
-    if value is None:
-        return None
-    try:
-        return time.time_ns() // 1_000_000 - parse_duration_ms(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
-
-
 @click.command()
-@click.argument("group", required=False, shell_complete=complete_groups)
-@group_option
+@GROUPS.one("group", required=False)
 @click.option("--generation", type=click.IntRange(0), help="Only the rebalance that led to this generation.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The latest N rebalances, each in full.")
-@click.option(
-    "--since", "since_ms", callback=since, metavar="DURATION", help="The rebalances since then: 10m, 1h30m, PT2H."
-)
-@click.option(
-    "--file",
-    "recording",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
-)
+@since_option
+@recording_option
 @bootstrap_option
 @format_option
 def command(
     group: str | None,
-    more: tuple[str, ...],
     generation: int | None,
     last: int | None,
     since_ms: int | None,
@@ -74,21 +44,30 @@ def command(
     one, it tells why the member had gone as well. It also tells of members that were refused, of static members that
     came back, and of restarts of the broker.
     """
-    if recording is not None and not group and not more:
-        _print_groups(recording)
+    if recording is not None and not group:
+        history, _ = _history_of(recording)
+        names = history.group_ids()
+        note(
+            "The groups in the recording; name one to be told of it:"
+            if names
+            else "There is no group in the recording."
+        )
+        for name in names:
+            say(name)
         return
-    group_id = one_name(group, more, "group")
+    group_id = one_name(group, (), "group")
     by_default = last is None and since_ms is None and generation is None
     if by_default:
-        from ottla.broker.observe.why.choice import LOOK_BACK
+        from ottla.observe.why.choice import LOOK_BACK
 
         last = LOOK_BACK
-    asked = Asked(group_id, last, since_ms, generation)
-    episodes, body = _of_recording(recording, asked) if recording is not None else _of_broker(bootstrap, asked)
+    ask = partial(_of_broker, bootstrap) if recording is None else partial(_of_recording, recording)
+    episodes, body = ask(group_id, last=last, since_ms=since_ms, generation=generation)
     if generation is not None and not episodes:
-        every = Asked(group_id, None, None, None)
-        known, _ = _of_recording(recording, every) if recording is not None else _of_broker(bootstrap, every)
-        raise Refused(_nothing(asked), _generations(known))
+        raise Refused(
+            f"Nothing is known of what led to generation {generation} of group {group_id!r}.",
+            _generations(ask(group_id)[0]),
+        )
     if by_default and episodes:
         _print_choice(episodes, body if output_format == "json" else None)
     elif output_format == "json":
@@ -96,106 +75,88 @@ def command(
     elif episodes:
         print_episodes(episodes)
     else:
-        note(_nothing(asked))
+        note(
+            f"Nothing happened to group {group_id!r} since then."
+            if since_ms is not None
+            else f"Nothing has happened to group {group_id!r} since the broker started."
+        )
 
 
-def _of_broker(bootstrap: str, asked: Asked) -> tuple[list[Episode], str]:
+def _of_broker(bootstrap: str, group_id: str, **chosen: int | None) -> tuple[list[Episode], str]:
     from msgspec import ValidationError
+    from msgspec.json import decode
 
-    from ottla.broker.observe.why.explain import read_told
+    from ottla.observe.why.explain import Told
 
-    body = group_history(
-        bootstrap, asked.group_id, "why", last=asked.last, since_ms=asked.since_ms, generation=asked.generation
-    )
+    body = group_history(bootstrap, group_id, "why", **chosen)
     try:
-        return read_told(body).episodes, body.decode()
+        return decode(body, type=Told).episodes, body.decode()  # fields of a newer broker are left out
     except ValidationError as error:
         raise Refused(f"The broker's answer cannot be read: {error}.", "Use --format json, or update ottla.") from None
 
 
 def _history_of(path: Path) -> tuple[History, int]:
-    """What a recording tells, and when it ends."""
-    from ottla.broker.observe.recording import NoRecording, open_recording
-    from ottla.broker.observe.why.history import History
+    """The content of a recording, and its end."""
+    from ottla.observe.why.history import History
 
-    try:
-        recording = open_recording(path)
+    with opened_recording(path) as recording:
         settings = {key.replace("_", "."): str(value) for key, value in recording.header.settings.items()}
         history = History(lambda: settings, budget_bytes=1 << 40)
         wall_ms = recording.header.started_ms
         for event in recording.events():
             wall_ms = max(wall_ms, event.wall_ms)
             history(event)
-    except NoRecording as error:
-        raise Refused(f"{error}.") from None
-    for text in recording.notes:
-        note(f"Recording: {text}.")
     return history, wall_ms
 
 
-def _print_groups(path: Path) -> None:
-    history, _ = _history_of(path)
-    note("The groups in the recording; name one to be told of it:")
-    for group_id in history.group_ids():
-        say(group_id)
-
-
 def _generations(episodes: Sequence[Episode]) -> str:
-    """Which generations there are to ask for."""
+    """The generations that can be asked for."""
     known = sorted({one.generation_after for one in episodes if one.generation_after >= 0})
     if not known:
         return "No generation of it is known."
     return f"Known are generations {known[0]} to {known[-1]}." if len(known) > 1 else f"Known is generation {known[0]}."
 
 
-def _of_recording(path: Path, asked: Asked) -> tuple[list[Episode], str]:
+def _of_recording(path: Path, group_id: str, **chosen: Any) -> tuple[list[Episode], str]:
     from msgspec.json import encode
 
-    from ottla.broker.observe.why.explain import Told
+    from ottla.observe.why.explain import Told
 
     history, wall_ms = _history_of(path)
-    if not history.knows(asked.group_id):
-        if meant := near(asked.group_id, history.group_ids()):
-            raise Refused(f"The recording has no group {asked.group_id!r}.", f"Did you mean {meant!r}?")
+    if not history.knows(group_id):
+        meant = near(group_id, history.group_ids())
         known = ", ".join(history.group_ids()[:MOST_NAMED]) or "none"
-        raise Refused(f"The recording has no group {asked.group_id!r}.", f"The groups in it: {known}.")
+        advice = f"Did you mean {meant!r}?" if meant else f"The groups in it: {known}."
+        raise Refused(f"The recording has no group {group_id!r}.", advice)
     history.now_ms = lambda: wall_ms
-    episodes = history.episodes(asked.group_id, last=asked.last, since_ms=asked.since_ms, generation=asked.generation)
-    return episodes, encode(Told(asked.group_id, wall_ms, episodes)).decode()
+    episodes = history.episodes(group_id, **chosen)
+    return episodes, encode(Told(group_id, wall_ms, episodes)).decode()
 
 
 def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
     """Print what is worth telling of the latest episodes; of ``body``, the document that they are from, if given."""
-    from ottla.broker.observe.why.choice import beginning, choose, in_a_line
+    from ottla.observe.why.choice import choose, in_a_line
 
     choice = choose(episodes)
     assert choice is not None
     if body is not None:
         # Fields that only a newer broker knows stay as they are.
         document = json.loads(body)
-        numbers = {one.number for one in choice.all}
+        numbers = {one.number for one in (choice.main, *choice.later)}
         document["episodes"] = [one for one in document["episodes"] if one["number"] in numbers]
         print_json(document, indent=None)
         return
     print_episodes([choice.main])
-    if text := beginning(choice):
-        say(text)
+    if choice.main.kind == "loaded":
+        say("What the broker remembers begins there.")
     for one in choice.later:
         say(in_a_line(one))
 
 
-def _nothing(asked: Asked) -> str:
-    if asked.generation is not None:
-        return f"Nothing is known of what led to generation {asked.generation} of group {asked.group_id!r}."
-    if asked.since_ms is not None:
-        return f"Nothing happened to group {asked.group_id!r} since then."
-    return f"Nothing has happened to group {asked.group_id!r} since the broker started."
-
-
 def print_episodes(episodes: Sequence[Episode]) -> None:
     """Print them, the oldest first, with the local clock's times."""
-    from ottla.broker.observe.why.plain import clock
-    from ottla.broker.observe.why.words import felt, tell, verdict
+    from ottla.observe.why.plain import clock
+    from ottla.observe.why.words import felt, tell, verdict
 
     for at, episode in enumerate(episodes):
         headline, sentences = tell(episode)  # again, since the broker's clock may be in another time zone

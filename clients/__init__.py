@@ -10,58 +10,55 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.clients.admin import Admin
-    from ottla.clients.admin_structs import (
-        ClusterDescription,
-        ConfigChange,
-        ConfigEntry,
-        CreatedTopic,
-        GroupDescription,
-        GroupListing,
-        MemberDescription,
-        NewTopic,
-        ProducerDescription,
-        TransactionDescription,
-        TransactionListing,
-    )
-    from ottla.clients.assignors import Assignor, MemberSubscription, RebalanceProtocol
-    from ottla.clients.consumer import Consumer
-    from ottla.clients.errors import (
-        ClientClosed,
-        CommitFailed,
-        FencedInstance,
-        InvalidTransactionState,
-        KafkaConnectionError,
-        KafkaError,
-        KafkaTimeout,
-        NoOffsetForPartition,
-        OffsetOutOfRange,
-        OptionError,
-        ProducerFenced,
-        RebalanceInProgress,
-        RecordCorrupt,
-        RecordNotReadable,
-        SomeFailed,
-        TransactionFailed,
-        UnsupportedByBroker,
-    )
-    from ottla.clients.group_effects import MemberState
-    from ottla.clients.listener import ConsumerInterceptor, ConsumerRebalanceListener
-    from ottla.clients.partitioner import murmur2
-    from ottla.clients.producer import Producer
-    from ottla.clients.structs import (
-        BrokerInfo,
-        ConsumerGroupMetadata,
-        ConsumerRecord,
-        OffsetAndMetadata,
-        OffsetAndTimestamp,
-        PartitionInfo,
-        RecordMetadata,
-        TimestampType,
-        TopicInfo,
-        TopicPartition,
-    )
-    from ottla.protocol.errors import ErrorCode
+    from ottla.clients.admin import Admin as Admin
+    from ottla.clients.admin_structs import ClusterDescription as ClusterDescription
+    from ottla.clients.admin_structs import ConfigChange as ConfigChange
+    from ottla.clients.admin_structs import ConfigEntry as ConfigEntry
+    from ottla.clients.admin_structs import CreatedTopic as CreatedTopic
+    from ottla.clients.admin_structs import GroupDescription as GroupDescription
+    from ottla.clients.admin_structs import GroupListing as GroupListing
+    from ottla.clients.admin_structs import MemberDescription as MemberDescription
+    from ottla.clients.admin_structs import NewTopic as NewTopic
+    from ottla.clients.admin_structs import ProducerDescription as ProducerDescription
+    from ottla.clients.admin_structs import TransactionDescription as TransactionDescription
+    from ottla.clients.admin_structs import TransactionListing as TransactionListing
+    from ottla.clients.assignors import Assignor as Assignor
+    from ottla.clients.assignors import MemberSubscription as MemberSubscription
+    from ottla.clients.assignors import RebalanceProtocol as RebalanceProtocol
+    from ottla.clients.consumer import Consumer as Consumer
+    from ottla.clients.errors import ClientClosed as ClientClosed
+    from ottla.clients.errors import CommitFailed as CommitFailed
+    from ottla.clients.errors import FencedInstance as FencedInstance
+    from ottla.clients.errors import InvalidTransactionState as InvalidTransactionState
+    from ottla.clients.errors import KafkaConnectionError as KafkaConnectionError
+    from ottla.clients.errors import KafkaError as KafkaError
+    from ottla.clients.errors import KafkaTimeout as KafkaTimeout
+    from ottla.clients.errors import NoOffsetForPartition as NoOffsetForPartition
+    from ottla.clients.errors import OffsetOutOfRange as OffsetOutOfRange
+    from ottla.clients.errors import OptionError as OptionError
+    from ottla.clients.errors import ProducerFenced as ProducerFenced
+    from ottla.clients.errors import RebalanceInProgress as RebalanceInProgress
+    from ottla.clients.errors import RecordCorrupt as RecordCorrupt
+    from ottla.clients.errors import RecordNotReadable as RecordNotReadable
+    from ottla.clients.errors import SomeFailed as SomeFailed
+    from ottla.clients.errors import TransactionFailed as TransactionFailed
+    from ottla.clients.errors import UnsupportedByBroker as UnsupportedByBroker
+    from ottla.clients.group_effects import MemberState as MemberState
+    from ottla.clients.listener import ConsumerInterceptor as ConsumerInterceptor
+    from ottla.clients.listener import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from ottla.clients.partitioner import murmur2 as murmur2
+    from ottla.clients.producer import Producer as Producer
+    from ottla.clients.structs import BrokerInfo as BrokerInfo
+    from ottla.clients.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
+    from ottla.clients.structs import ConsumerRecord as ConsumerRecord
+    from ottla.clients.structs import OffsetAndMetadata as OffsetAndMetadata
+    from ottla.clients.structs import OffsetAndTimestamp as OffsetAndTimestamp
+    from ottla.clients.structs import PartitionInfo as PartitionInfo
+    from ottla.clients.structs import RecordMetadata as RecordMetadata
+    from ottla.clients.structs import TimestampType as TimestampType
+    from ottla.clients.structs import TopicInfo as TopicInfo
+    from ottla.clients.structs import TopicPartition as TopicPartition
+    from ottla.protocol.errors import ErrorCode as ErrorCode
 
 _HOMES = {
     "admin": ["Admin"],
@@ -87,6 +84,7 @@ _HOMES = {
     ],
 }  # fmt: skip
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -98,57 +96,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_HOME)
-
-
-__all__ = [
-    "Admin",
-    "Assignor",
-    "BrokerInfo",
-    "ClientClosed",
-    "ClusterDescription",
-    "CommitFailed",
-    "ConfigChange",
-    "ConfigEntry",
-    "Consumer",
-    "ConsumerGroupMetadata",
-    "ConsumerInterceptor",
-    "ConsumerRebalanceListener",
-    "ConsumerRecord",
-    "CreatedTopic",
-    "ErrorCode",
-    "FencedInstance",
-    "GroupDescription",
-    "GroupListing",
-    "InvalidTransactionState",
-    "KafkaConnectionError",
-    "KafkaError",
-    "KafkaTimeout",
-    "MemberDescription",
-    "MemberState",
-    "MemberSubscription",
-    "NewTopic",
-    "NoOffsetForPartition",
-    "OffsetAndMetadata",
-    "OffsetAndTimestamp",
-    "OffsetOutOfRange",
-    "OptionError",
-    "PartitionInfo",
-    "Producer",
-    "ProducerDescription",
-    "ProducerFenced",
-    "RebalanceInProgress",
-    "RebalanceProtocol",
-    "RecordCorrupt",
-    "RecordMetadata",
-    "RecordNotReadable",
-    "SomeFailed",
-    "TimestampType",
-    "TopicInfo",
-    "TopicPartition",
-    "TransactionDescription",
-    "TransactionFailed",
-    "TransactionListing",
-    "UnsupportedByBroker",
-    "murmur2",
-]
+    return __all__

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.given import Headers
-from ottla.protocol.compression import Codec
+from ottla.clients.options import ProducerOptions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchBuilder, TopicPartition, decode_batch, record_size_bound
 
@@ -35,46 +36,27 @@ HALF_OF_THE_NUMBERS = 1 << 30
 MAX_EPOCH = 0x7FFF
 NO_SEQUENCE = -1
 CONCURRENT_PAUSE_MS = 20
-"""How long a batch waits for the end of the transaction before its own: moments, as a rule."""
+"""The wait for the end of the transaction before: it takes moments, as a rule."""
 
 
+@dataclass(slots=True, eq=False)
 class Batch:
     """Records of one partition that travel together. ``waiters`` are the owner's, one for each record."""
 
-    __slots__ = (
-        "abandoned",
-        "backoff",
-        "builder",
-        "created_ms",
-        "deadline_ms",
-        "order",
-        "producer_epoch",
-        "producer_id",
-        "reserved",
-        "retry_at_ms",
-        "sequence",
-        "timestamps",
-        "tp",
-        "waiters",
-    )
-
-    def __init__(
-        self, tp: TopicPartition, builder: BatchBuilder, now_ms: float, deadline_ms: float, backoff: Backoff
-    ) -> None:
-        self.tp = tp
-        self.builder = builder
-        self.created_ms = now_ms
-        self.deadline_ms = deadline_ms
-        self.backoff = backoff
-        self.retry_at_ms = 0.0
-        self.reserved = 0
-        self.waiters: list[Any] = []
-        self.timestamps: list[int] = []
-        self.order: tuple[int, ...] = ()
-        self.sequence = NO_SEQUENCE
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.abandoned = False
+    tp: TopicPartition
+    builder: BatchBuilder
+    created_ms: float
+    deadline_ms: float
+    backoff: Backoff
+    retry_at_ms: float = 0.0
+    reserved: int = 0
+    waiters: list[Any] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    order: tuple[int, ...] = ()
+    sequence: int = NO_SEQUENCE
+    producer_id: int = -1
+    producer_epoch: int = -1
+    abandoned: bool = False
 
     @property
     def tried(self) -> bool:
@@ -87,29 +69,18 @@ class Batch:
         )
 
 
+@dataclass(slots=True, eq=False)
 class PartitionQueue:
-    """What waits and what is in flight for one partition, and its place in the producer's numbering."""
+    """The batches of one partition, waiting and in flight, and its place in the producer's numbering."""
 
-    __slots__ = (
-        "bump_wanted",
-        "in_flight",
-        "last_acked_sequence",
-        "next_sequence",
-        "producer_epoch",
-        "producer_id",
-        "queue",
-        "taken",
-    )
-
-    def __init__(self) -> None:
-        self.queue: deque[Batch] = deque()
-        self.in_flight: list[Batch] = []
-        self.producer_id = -1
-        self.producer_epoch = -1
-        self.next_sequence = 0
-        self.last_acked_sequence = NO_SEQUENCE
-        self.bump_wanted = False
-        self.taken = 0
+    queue: deque[Batch] = field(default_factory=deque)
+    in_flight: list[Batch] = field(default_factory=list)
+    producer_id: int = -1
+    producer_epoch: int = -1
+    next_sequence: int = 0
+    last_acked_sequence: int = NO_SEQUENCE
+    bump_wanted: bool = False
+    taken: int = 0
 
     def put_back(self, batch: Batch) -> None:
         """Put a tried batch back to its place: before all that come later and all that were never tried."""
@@ -132,41 +103,29 @@ class Accumulator:
     """All partitions' queues.
 
     Args:
-        batch_size: bytes at which a batch is full.
-        linger_ms: how long one that is not full waits.
-        delivery_timeout_ms: from the first record of a batch to its end.
-        codec: compression.
-        idempotent: give sequence numbers; then `set_producer_id` must be called before anything can be taken.
-        transactional: batches belong to transactions.
-        new_backoff: makes the waits between tries of a batch.
+        options: sizes, times and codec. If they make the producer idempotent, batches get sequence numbers; then
+            `set_producer_id` must be called before anything can be taken.
+        new_backoff: makes the waits between tries of a batch; by default those of the options.
 
     Attributes:
-        may_send: whether batches of a partition may be taken now.
+        batch_size: bytes at which a batch is full.
+        linger_ms: the wait of one that is not full.
+        may_send: tells whether batches of a partition may be taken now.
     """
 
-    def __init__(
-        self,
-        *,
-        batch_size: int,
-        linger_ms: float,
-        delivery_timeout_ms: float,
-        codec: Codec = Codec.NONE,
-        idempotent: bool = True,
-        transactional: bool = False,
-        new_backoff: Callable[[], Backoff],
-    ) -> None:
-        self.batch_size = batch_size
-        self.linger_ms = linger_ms
-        self.delivery_timeout_ms = delivery_timeout_ms
-        self.codec = codec
-        self.idempotent = idempotent
-        self.transactional = transactional
+    def __init__(self, options: ProducerOptions, new_backoff: Callable[[], Backoff] | None = None) -> None:
+        self.batch_size = options.max_batch_size
+        self.linger_ms = options.linger_ms
+        self.delivery_timeout_ms = options.delivery_timeout_ms
+        self.codec = options.codec
+        self.idempotent = options.idempotent
+        self.transactional = options.transactional_id is not None
         self.may_send: Callable[[TopicPartition], bool] = lambda tp: True
         self.used_bytes = 0
         self.flushing = 0
         self.producer_id = -1
         self.producer_epoch = -1
-        self._new_backoff = new_backoff
+        self._new_backoff = new_backoff or options.retry_backoff
         self._partitions: dict[TopicPartition, PartitionQueue] = {}
         self._ratio = 1.0
 
@@ -242,7 +201,7 @@ class Accumulator:
         return head.created_ms if full or self.flushing else head.created_ms + self.linger_ms
 
     def _first(self, partition: PartitionQueue) -> bool:
-        """Whether the broker has nothing of a producer's epoch yet.
+        """Tell whether the broker has no batch of the producer's epoch yet.
 
         It may refuse the first batch, as the topic is new or the transaction before is not ended everywhere; and one
         that knows nothing of the producer would take the second in its place, and the first never again.
@@ -295,7 +254,7 @@ class Accumulator:
     # what comes back
 
     def succeeded(self, batch: Batch) -> None:
-        """The broker has it."""
+        """The broker has stored the batch."""
         partition = self._partitions[batch.tp]
         partition.in_flight.remove(batch)
         if batch.sequence != NO_SEQUENCE and not partition.bump_wanted:
@@ -367,15 +326,11 @@ class Accumulator:
         expired: list[Batch] = []
         for partition in self._partitions.values():
             while partition.queue and partition.queue[0].deadline_ms <= now_ms:
-                batch = partition.queue.popleft()
-                partition.bump_wanted = partition.bump_wanted or batch.sequence != NO_SEQUENCE
-                self._release(batch)
-                expired.append(batch)
+                expired.append(self._give_up_first(partition))
             for batch in partition.in_flight:
                 if not batch.abandoned and batch.deadline_ms <= now_ms:
                     batch.abandoned = True
-                    self.used_bytes -= batch.reserved
-                    batch.reserved = 0
+                    self._release(batch)
                     expired.append(batch)
         return expired
 
@@ -384,10 +339,7 @@ class Accumulator:
         dropped: list[Batch] = []
         for partition in self._partitions.values():
             while partition.queue:
-                batch = partition.queue.popleft()
-                partition.bump_wanted = partition.bump_wanted or batch.sequence != NO_SEQUENCE
-                self._release(batch)
-                dropped.append(batch)
+                dropped.append(self._give_up_first(partition))
         return dropped
 
     @property
@@ -402,12 +354,7 @@ class Accumulator:
 
     def abandon_all(self) -> list[Batch]:
         """Give up everything; the owner tells the waiters."""
-        batches = [
-            batch
-            for partition in self._partitions.values()
-            for batch in (*partition.queue, *partition.in_flight)
-            if not batch.abandoned
-        ]
+        batches = self.unfinished()
         self._partitions.clear()
         self.used_bytes = 0
         return batches
@@ -432,6 +379,12 @@ class Accumulator:
             for batch in (*partition.queue, *partition.in_flight)
             if not batch.abandoned
         ]
+
+    def _give_up_first(self, partition: PartitionQueue) -> Batch:
+        batch = partition.queue.popleft()
+        partition.bump_wanted = partition.bump_wanted or batch.sequence != NO_SEQUENCE
+        self._release(batch)
+        return batch
 
     def _release(self, batch: Batch) -> None:
         self.used_bytes -= batch.reserved

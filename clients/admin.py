@@ -1,49 +1,90 @@
-"""The admin client: topics, logs, the cluster; and, in modules of their own, groups, settings and transactions."""
+"""The admin client: topics, logs, the cluster, groups and their offsets, settings, quotas and transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
+from typing import Any, TypeVar
 
-from ottla.clients.admin_calls import UNKNOWN, Outcomes
-from ottla.clients.admin_configs import AdminConfigs
-from ottla.clients.admin_groups import AdminGroups
-from ottla.clients.admin_history import AdminHistory
-from ottla.clients.admin_structs import ClusterDescription, CreatedTopic, NewTopic
-from ottla.clients.admin_transactions import AdminTransactions
-from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, error_of
-from ottla.clients.given import by_partition, is_int, mapping, several
+from ottla.clients import given
+from ottla.clients.admin_calls import UNKNOWN, AdminCalls, Outcomes, outcome
+from ottla.clients.admin_structs import (
+    ClusterDescription,
+    ConfigChange,
+    ConfigEntry,
+    CreatedTopic,
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    NewTopic,
+    ProducerDescription,
+    TransactionDescription,
+    TransactionListing,
+)
+from ottla.clients.client import GROUP, TRANSACTION
+from ottla.clients.commits import offset_fetch_request, read_offsets
+from ottla.clients.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeout,
+    OptionError,
+    UnsupportedByBroker,
+    check,
+    error_of,
+)
+from ottla.clients.life import Life
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
-from ottla.clients.structs import BrokerInfo, OffsetAndTimestamp, TopicInfo
-from ottla.clients.subscription import EARLIEST, LATEST
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
+from ottla.clients.options import AdminOptions
+from ottla.clients.partitions import by_topic, committable, label, numbers_by_topic
+from ottla.clients.structs import EARLIEST, LATEST, BrokerInfo, OffsetAndMetadata, OffsetAndTimestamp, TopicInfo
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.message_parts import ConfigValue, QuotaEntityPart, TopicWithIndexes
+from ottla.protocol.messages import (
+    alter_client_quotas,
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_client_quotas,
+    describe_cluster,
+    describe_configs,
+    describe_group_history,
+    describe_groups,
+    describe_producers,
+    describe_transactions,
+    incremental_alter_configs,
+    list_groups,
+    list_transactions,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    write_txn_markers,
 )
-from ottla.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from ottla.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from ottla.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.schema import Message
 
 DEFAULTS_SINCE = 4
 """The version of CreateTopics from which -1 stands for the broker's default (KIP-464)."""
+STATES_SINCE, TYPES_SINCE = 4, 5
+"""The versions of ListGroups that can choose by state and by type."""
+DURATION_SINCE, PATTERN_SINCE = 1, 2
+"""The versions of ListTransactions that can choose by duration and by pattern."""
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+"""The operations of IncrementalAlterConfigs, by their numbers on the wire (KIP-339)."""
+Thing = str | int
+"""A topic by its name, or a broker by its id."""
+Change = str | None | ConfigChange
+Altered = alter_configs.AlterConfigsResponse | incremental_alter_configs.IncrementalAlterConfigsResponse
+C = TypeVar("C", bound=Change)
+R = TypeVar("R", bound=Message)
 _TIMES = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
-class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
+class Admin(Life[AdminOptions]):
     """Manages topics and groups.
 
     ```python
@@ -58,6 +99,39 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
     Args:
         options: those of `AdminOptions`.
     """
+
+    _noun = "admin client"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(AdminOptions.of(options))
+        self._calls = AdminCalls(self._running, self._options)
+
+    # life
+
+    @property
+    def last_request(self) -> tuple[str, str] | None:
+        """The address to which the last request went, and its API, such as FindCoordinator; None before there was one.
+
+        While a call takes long, this is what it waits for.
+        """
+        return None if self._client is None else self._client.last_request
+
+    async def start(self) -> None:
+        """Connect to the cluster.
+
+        Raises:
+            KafkaConnectionError: no bootstrap server can be reached.
+        """
+        async with self._starting() as client:
+            await client.start()
+
+    async def close(self) -> None:
+        """Close all connections. A second call does nothing."""
+        await self._stop()
+
+    async def stop(self) -> None:
+        """The same as `close`, by the name that producer and consumer have."""
+        await self.close()
 
     # topics
 
@@ -76,31 +150,28 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         if isinstance(topics, Mapping):
             wanted = {name: NewTopic(name, count) for name, count in topics.items()}
         else:
-            given = several("topics", topics, (str, NewTopic), "names or NewTopic objects")
-            wanted = {t.name: t for t in (NewTopic(one) if isinstance(one, str) else one for one in given)}
-        low = DEFAULTS_SINCE if any(_counts_on_defaults(topic) for topic in wanted.values()) else 0
+            listed = given.several("topics", topics, (str, NewTopic), "names or NewTopic objects")
+            wanted = {t.name: t for t in (NewTopic(one) if isinstance(one, str) else one for one in listed)}
+        counted = [topic for topic in wanted.values() if topic.replica_assignments is None]
+        by_default = any(-1 in (topic.num_partitions, topic.replication_factor) for topic in counted)
+        low = DEFAULTS_SINCE if by_default else 0
 
         async def attempt(names: list[str]) -> Outcomes[str, CreatedTopic]:
-            request = CreateTopicsRequest(
+            request = create_topics.CreateTopicsRequest(
                 topics=[_creatable(wanted[name]) for name in names],
                 timeout_ms=self._options.request_timeout_ms,
                 validate_only=validate_only,
             )
-            answer = await self._running().send(self._controller(), request, CreateTopicsResponse, low=low)
-            outcomes: dict[str, CreatedTopic | KafkaError] = {}
-            for topic in answer.topics:
-                if topic.error_code:
-                    outcomes[topic.name] = error_of(
-                        topic.error_code, f"create topic {topic.name!r}", topic.error_message
-                    )
-                else:
-                    configs = {config.name: config.value for config in topic.configs or ()}
-                    outcomes[topic.name] = CreatedTopic(
-                        topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor, configs
-                    )
-            return outcomes
+            calls = self._calls
+            answer = await calls.send(calls.controller, request, create_topics.CreateTopicsResponse, low=low)
+            return {
+                topic.name: outcome(
+                    _created(topic), topic.error_code, f"create topic {topic.name!r}", topic.error_message
+                )
+                for topic in answer.topics
+            }
 
-        return await self._for_each(wanted, attempt)
+        return await self._calls.for_each(wanted, attempt)
 
     async def delete_topics(self, topics: Iterable[str]) -> None:
         """Delete topics with their records.
@@ -110,20 +181,18 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         """
 
         async def attempt(names: list[str]) -> Outcomes[str, None]:
-            request = DeleteTopicsRequest(
-                topics=[DeleteTopicState(name=name) for name in names],
+            request = delete_topics.DeleteTopicsRequest(
+                topics=[delete_topics.DeleteTopicState(name=name) for name in names],
                 topic_names=names,
                 timeout_ms=self._options.request_timeout_ms,
             )
-            answer = await self._running().send(self._controller(), request, DeleteTopicsResponse)
+            answer = await self._calls.send(self._calls.controller, request, delete_topics.DeleteTopicsResponse)
             return {
-                topic.name or "": error_of(topic.error_code, f"delete topic {topic.name!r}", topic.error_message)
-                if topic.error_code
-                else None
+                topic.name or "": outcome(None, topic.error_code, f"delete topic {topic.name!r}", topic.error_message)
                 for topic in answer.responses
             }
 
-        await self._for_each(several("topics", topics, str), attempt)
+        await self._calls.for_each(given.several("topics", topics, str), attempt)
 
     async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Add partitions to topics.
@@ -137,24 +206,25 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
         """
 
         async def attempt(names: list[str]) -> Outcomes[str, None]:
-            request = CreatePartitionsRequest(
-                topics=[CreatePartitionsTopic(name=name, count=counts[name], assignments=None) for name in names],
+            request = create_partitions.CreatePartitionsRequest(
+                topics=[
+                    create_partitions.CreatePartitionsTopic(name=name, count=counts[name], assignments=None)
+                    for name in names
+                ],
                 timeout_ms=self._options.request_timeout_ms,
                 validate_only=validate_only,
             )
-            answer = await self._running().send(self._controller(), request, CreatePartitionsResponse)
+            answer = await self._calls.send(self._calls.controller, request, create_partitions.CreatePartitionsResponse)
             return {
-                topic.name: error_of(topic.error_code, f"add partitions to {topic.name!r}", topic.error_message)
-                if topic.error_code
-                else None
+                topic.name: outcome(None, topic.error_code, f"add partitions to {topic.name!r}", topic.error_message)
                 for topic in answer.results
             }
 
-        await self._for_each(mapping("counts", counts, "numbers by topic"), attempt)
+        await self._calls.for_each(given.mapping("counts", counts, "numbers by topic"), attempt)
 
     async def list_topics(self, *, include_internal: bool = True) -> list[str]:
         """The names of all topics, in order."""
-        answer = await self._again(lambda: self._running().ask(None))
+        answer = await self._calls.again(lambda: self._running().ask(None))
         return sorted(
             topic.name
             for topic in answer.topics
@@ -163,7 +233,7 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
 
     async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicInfo]:
         """Topics with their partitions; by default all."""
-        names = None if topics is None else several("topics", topics, str)
+        names = None if topics is None else given.several("topics", topics, str)
         client = self._running()
         if names is None:
             names = await self.list_topics()
@@ -172,7 +242,7 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
             await client.ask(frozenset(pending))
             return {name: self._topic(name) for name in pending}
 
-        return await self._for_each(names, attempt)
+        return await self._calls.for_each(names, attempt)
 
     def _topic(self, name: str) -> TopicInfo | KafkaError:
         cluster = self._running().cluster
@@ -191,12 +261,12 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
             isolation_level: with ``read_committed`` latest is the end of what transactions have committed.
 
         Raises:
-            OptionError: a time or an isolation level that there is not.
+            OptionError: a time or an isolation level that does not exist.
         """
         times: dict[TopicPartition, int] = {}
-        for tp, when in by_partition("wanted", wanted).items():
+        for tp, when in given.by_partition("wanted", wanted).items():
             known = _TIMES.get(when) if isinstance(when, str) else when
-            if known is None or not is_int(known):
+            if known is None or not given.is_int(known):
                 raise OptionError(
                     f"timestamp={when!r}: allowed is a Unix time in ms, or {', '.join(map(repr, _TIMES))}"
                 )
@@ -213,48 +283,26 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records before an offset; -1 deletes all. Returns by partition the first offset that is left."""
-        given = by_partition("before", before)
+        offsets = given.by_partition("before", before)
 
-        async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, int]:
-            client = self._running()
-            await client.ask(frozenset(tp.topic for tp in pending))
-            outcomes: dict[TopicPartition, int | KafkaError] = {}
-            by_node: dict[int, list[TopicPartition]] = {}
-            for tp in pending:
-                leader = client.cluster.leader(tp)
-                if leader is None:
-                    code = client.cluster.errors.get(tp.topic, ErrorCode.LEADER_NOT_AVAILABLE)
-                    outcomes[tp] = error_of(code, f"delete records of {tp.topic}-{tp.partition}")
-                else:
-                    by_node.setdefault(leader, []).append(tp)
-            for node_id, group in by_node.items():
-                outcomes |= await self._delete_records(node_id, {tp: given[tp] for tp in group})
-            return outcomes
-
-        return await self._for_each(given, attempt)
-
-    async def _delete_records(
-        self, node_id: int, offsets: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | KafkaError]:
-        by_topic: dict[str, list[DeleteRecordsPartition]] = {}
-        for tp, offset in offsets.items():
-            by_topic.setdefault(tp.topic, []).append(
-                DeleteRecordsPartition(partition_index=tp.partition, offset=offset)
+        async def ask(node_id: int, tps: list[TopicPartition]) -> Outcomes[TopicPartition, int]:
+            parts = by_topic(
+                tps, lambda tp: delete_records.DeleteRecordsPartition(partition_index=tp.partition, offset=offsets[tp])
             )
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
-            timeout_ms=self._options.request_timeout_ms,
-        )
-        answer = await self._running().send(node_id, request, DeleteRecordsResponse)
-        return {
-            TopicPartition(topic.name, p.partition_index): error_of(
-                p.error_code, f"delete records of {topic.name}-{p.partition_index}"
+            request = delete_records.DeleteRecordsRequest(
+                topics=[delete_records.DeleteRecordsTopic(name=name, partitions=one) for name, one in parts.items()],
+                timeout_ms=self._options.request_timeout_ms,
             )
-            if p.error_code
-            else p.low_watermark
-            for topic in answer.topics
-            for p in topic.partitions
-        }
+            answer = await self._calls.send(node_id, request, delete_records.DeleteRecordsResponse)
+            return {
+                (tp := TopicPartition(topic.name, one.partition_index)): outcome(
+                    one.low_watermark, one.error_code, f"delete records of {label(tp)}"
+                )
+                for topic in answer.topics
+                for one in topic.partitions
+            }
+
+        return await self._calls.at_leaders(offsets, ask, "delete records of")
 
     # the cluster
 
@@ -263,34 +311,617 @@ class Admin(AdminGroups, AdminHistory, AdminConfigs, AdminTransactions):
 
         async def attempt() -> ClusterDescription:
             client = self._running()
+            request = describe_cluster.DescribeClusterRequest()
             try:
-                answer = await client.send(self._any_node(), DescribeClusterRequest(), DescribeClusterResponse)
+                answer = await client.send(self._calls.any_node, request, describe_cluster.DescribeClusterResponse)
             except UnsupportedByBroker:  # before KIP-700 metadata had to do
                 await client.ask(frozenset())
                 cluster = client.cluster
                 return ClusterDescription(cluster.cluster_id, cluster.controller_id, list(cluster.brokers.values()))
-            if answer.error_code:
-                raise error_of(answer.error_code, "describe the cluster", answer.error_message)
+            check(answer.error_code, "describe the cluster", answer.error_message)
             brokers = [BrokerInfo(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers]
             return ClusterDescription(answer.cluster_id, answer.controller_id, brokers)
 
-        return await self._again(attempt)
+        return await self._calls.again(attempt)
+
+    # groups
+
+    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups of all brokers, in order of their ids.
+
+        Args:
+            states: only groups in one of these states, such as ``Stable`` or ``Empty`` (KIP-518).
+            types: only groups of one of these types, ``classic`` or ``consumer`` (KIP-848).
+        """
+        wanted, kinds = given.several("states", states, str), given.several("types", types, str)
+        low = TYPES_SINCE if kinds else STATES_SINCE if wanted else 0
+        request = list_groups.ListGroupsRequest(states_filter=wanted, types_filter=kinds)
+
+        async def ask(node_id: int) -> dict[str, GroupListing]:
+            answer = await self._calls.send(node_id, request, list_groups.ListGroupsResponse, low=low)
+            check(answer.error_code, f"list the groups of broker {node_id}")
+            return {
+                one.group_id: GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type, node_id)
+                for one in answer.groups
+            }
+
+        return await self._calls.at_all_brokers(ask)
+
+    async def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
+        """Groups with their members. A group that does not exist is described as ``Dead``, without members."""
+
+        async def ask(coordinator: BrokerInfo, groups: list[str]) -> Outcomes[str, GroupDescription]:
+            request = describe_groups.DescribeGroupsRequest(groups=groups)
+            answer = await self._calls.send(coordinator.node_id, request, describe_groups.DescribeGroupsResponse)
+            return {group.group_id: _group(group, coordinator) for group in answer.groups}
+
+        return await self._calls.at_coordinators(given.several("group_ids", group_ids, str), GROUP, ask)
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups with their offsets.
+
+        Raises:
+            KafkaError: NON_EMPTY_GROUP while a group has members, GROUP_ID_NOT_FOUND if there is none.
+        """
+
+        async def ask(coordinator: BrokerInfo, groups: list[str]) -> Outcomes[str, None]:
+            request = delete_groups.DeleteGroupsRequest(groups_names=groups)
+            answer = await self._calls.send(coordinator.node_id, request, delete_groups.DeleteGroupsResponse)
+            return {
+                one.group_id: outcome(None, one.error_code, f"delete group {one.group_id!r}") for one in answer.results
+            }
+
+        await self._calls.at_coordinators(given.several("group_ids", group_ids, str), GROUP, ask)
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """A group's committed offsets.
+
+        Args:
+            partitions: the partitions to ask for; by default all. Those without an offset are left out.
+        """
+        wanted = None if partitions is None else given.partitions("partitions", partitions)
+        request = offset_fetch_request(group_id, wanted)
+        low = 2 if wanted is None else 0
+
+        async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
+            answer = await self._ask_group(group_id, request, offset_fetch.OffsetFetchResponse, low=low)
+            return {tp: offset for tp, offset in read_offsets(answer).items() if offset is not None}
+
+        return await self._calls.again(attempt)
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> None:
+        """Set a group's committed offsets. The group must have no members; one that does not exist is created.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID while the group has members, or as the broker refuses an offset.
+        """
+        wanted = given.offsets(offsets)
+
+        async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, None]:
+            request = offset_commit.OffsetCommitRequest(
+                group_id=group_id,
+                topics=committable(
+                    {tp: wanted[tp] for tp in pending},
+                    offset_commit.OffsetCommitRequestTopic,
+                    offset_commit.OffsetCommitRequestPartition,
+                ),
+            )
+            answer = await self._ask_group(group_id, request, offset_commit.OffsetCommitResponse)
+            return _offset_outcomes(group_id, answer)
+
+        await self._calls.for_each(wanted, attempt)
+
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+        """Delete committed offsets of topics to which no member of the group subscribes (KIP-496).
+
+        Raises:
+            KafkaError: GROUP_SUBSCRIBED_TO_TOPIC while a member subscribes to a topic.
+        """
+
+        async def attempt(pending: list[TopicPartition]) -> Outcomes[TopicPartition, None]:
+            parts = by_topic(
+                pending, lambda tp: offset_delete.OffsetDeleteRequestPartition(partition_index=tp.partition)
+            )
+            request = offset_delete.OffsetDeleteRequest(
+                group_id=group_id,
+                topics=[
+                    offset_delete.OffsetDeleteRequestTopic(name=name, partitions=one) for name, one in parts.items()
+                ],
+            )
+            answer = await self._ask_group(group_id, request, offset_delete.OffsetDeleteResponse)
+            check(answer.error_code, f"delete offsets of group {group_id!r}")
+            return _offset_outcomes(group_id, answer)
+
+        await self._calls.for_each(given.partitions("partitions", partitions), attempt)
+
+    async def _ask_group(self, group_id: str, request: Message, answer: type[R], *, low: int = 0) -> R:
+        """Ask a group's coordinator, once."""
+        coordinator = await self._calls.coordinator(group_id)
+        return await self._calls.send(coordinator.node_id, request, answer, low=low)
+
+    async def describe_group_history(
+        self,
+        group_id: str,
+        view: str = "why",
+        *,
+        generation: int | None = None,
+        last: int | None = None,
+        since_ms: int | None = None,
+        after: int = 0,
+    ) -> bytes:
+        """The history of a group as JSON. Only Ottla's broker answers this call.
+
+        Args:
+            group_id: the group.
+            view: ``why`` for its rebalances, explained; ``timeline`` for what is drawn; ``events`` as recorded.
+            generation: only the rebalance that led to this generation.
+            last: the number of rebalances, the newest ones.
+            since_ms: only what began at this time (Unix ms) or later.
+            after: for ``events``, the number of the event after which to begin.
+
+        Raises:
+            UnsupportedByBroker: the broker is not Ottla, or an older one.
+        """
+        request = describe_group_history.DescribeGroupHistoryRequest(
+            group_id=group_id,
+            view=view,
+            generation=-1 if generation is None else generation,
+            last=-1 if last is None else last,
+            since_ms=-1 if since_ms is None else since_ms,
+            after=after,
+        )
+
+        async def attempt() -> bytes:
+            coordinator = await self._calls.coordinator(group_id)
+            try:
+                answer = await self._calls.send(
+                    coordinator.node_id, request, describe_group_history.DescribeGroupHistoryResponse
+                )
+            except KafkaTimeout:
+                raise
+            except KafkaConnectionError as error:
+                # Kafka closes a connection on which it is asked for what it does not know. If it is there all the
+                # same, that was why.
+                await self._running().ask(frozenset())
+                raise UnsupportedByBroker(
+                    "the broker does not know DescribeGroupHistory: only Ottla keeps the history of groups"
+                ) from error
+            if answer.error_code:
+                refused = error_of(answer.error_code, f"history of group {group_id!r}", answer.error_message)
+                raise KafkaError(str(refused), refused.code)  # it is Ottla, so not UnsupportedByBroker
+            return answer.body
+
+        return await self._calls.again(attempt)
+
+    # settings
+
+    async def describe_configs(
+        self, *, topics: Iterable[str] = (), brokers: Iterable[int] = (), keys: Iterable[str] | None = None
+    ) -> dict[Thing, dict[str, ConfigEntry]]:
+        """Settings by topic name or broker id, then by key.
+
+        Args:
+            topics: names of topics.
+            brokers: ids of brokers.
+            keys: the settings to ask for; by default all.
+        """
+        wanted_keys = None if keys is None else given.several("keys", keys, str)
+
+        async def ask(node_id: int, things: list[Thing]) -> Outcomes[Thing, dict[str, ConfigEntry]]:
+            resources = [
+                describe_configs.DescribeConfigsResource(
+                    resource_type=_type_of(thing), resource_name=str(thing), configuration_keys=wanted_keys
+                )
+                for thing in things
+            ]
+            request = describe_configs.DescribeConfigsRequest(resources=resources, include_documentation=True)
+            answer = await self._calls.send(node_id, request, describe_configs.DescribeConfigsResponse)
+            return {
+                (thing := _thing(one.resource_type, one.resource_name)): outcome(
+                    _settings(one), one.error_code, f"describe settings of {thing!r}", one.error_message
+                )
+                for one in answer.results
+            }
+
+        things: list[Thing] = [*given.several("topics", topics, str), *given.several("brokers", brokers, int, "ids")]
+        return await self._calls.for_topics_and_brokers(things, ask)
+
+    async def alter_configs(
+        self,
+        *,
+        topics: Mapping[str, Mapping[str, str | None]] | None = None,
+        brokers: Mapping[int, Mapping[str, str | None]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace all settings of topics or brokers: those that are not named go back to their defaults.
+
+        Args:
+            topics, brokers: by name or id the settings that are to remain, by key.
+            validate_only: change nothing, and only check whether it could be done.
+
+        Raises:
+            KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
+        """
+        wanted = {
+            thing: [ConfigValue(name=key, value=value) for key, value in new.items()]
+            for thing, new in _given_settings(topics, brokers).items()
+        }
+        await self._alter(
+            wanted,
+            validate_only,
+            alter_configs.AlterConfigsResource,
+            alter_configs.AlterConfigsRequest,
+            alter_configs.AlterConfigsResponse,
+        )
+
+    async def incremental_alter_configs(
+        self,
+        *,
+        topics: Mapping[str, Mapping[str, Change]] | None = None,
+        brokers: Mapping[int, Mapping[str, Change]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change single settings of topics or brokers, and leave the others as they are (KIP-339).
+
+        Args:
+            topics, brokers: by key a value to set, None to go back to the default, or a `ConfigChange`.
+            validate_only: change nothing, and only check whether it could be done.
+
+        Raises:
+            OptionError: an operation that does not exist.
+            KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
+        """
+        wanted = {
+            thing: [_change(key, change) for key, change in new.items()]
+            for thing, new in _given_settings(topics, brokers).items()
+        }
+        await self._alter(
+            wanted,
+            validate_only,
+            incremental_alter_configs.AlterConfigsResource,
+            incremental_alter_configs.IncrementalAlterConfigsRequest,
+            incremental_alter_configs.IncrementalAlterConfigsResponse,
+        )
+
+    async def _alter(
+        self,
+        wanted: Mapping[Thing, Any],
+        validate_only: bool,
+        resource: Callable[..., Any],
+        request: Callable[..., Message],
+        answer_type: type[Altered],
+    ) -> None:
+        """Send settings by either request; their messages have the same fields."""
+
+        async def ask(node_id: int, things: list[Thing]) -> Outcomes[Thing, None]:
+            resources = [
+                resource(resource_type=_type_of(thing), resource_name=str(thing), configs=wanted[thing])
+                for thing in things
+            ]
+            made = request(resources=resources, validate_only=validate_only)
+            answer = await self._calls.send(node_id, made, answer_type)
+            return {
+                (thing := _thing(one.resource_type, one.resource_name)): outcome(
+                    None, one.error_code, f"change settings of {thing!r}", one.error_message
+                )
+                for one in answer.responses
+            }
+
+        await self._calls.for_topics_and_brokers(wanted, ask)
+
+    # quotas
+
+    async def describe_client_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
+        """All quotas: who is limited, as `alter_client_quotas` takes it, and the limits by their names."""
+        request = describe_client_quotas.DescribeClientQuotasRequest(components=[], strict=False)
+
+        async def attempt() -> list[tuple[dict[str, str | None], dict[str, float]]]:
+            answer = await self._calls.send(
+                self._calls.controller, request, describe_client_quotas.DescribeClientQuotasResponse
+            )
+            check(answer.error_code, "describe quotas", answer.error_message)
+            return [
+                ({one.entity_type: one.entity_name for one in entry.entity}, {v.key: v.value for v in entry.values})
+                for entry in answer.entries or ()
+            ]
+
+        return await self._calls.again(attempt)
+
+    async def alter_client_quotas(self, entity: Mapping[str, str | None], quotas: Mapping[str, float | None]) -> None:
+        """Limit what clients may use, or lift limits (KIP-546).
+
+        Args:
+            entity: whom: ``{"client-id": "billing"}``, ``{"user": …}``, both together, or ``{"ip": "10.0.0.7"}``; None
+                instead of a name stands for whoever has no limit of its own.
+            quotas: by Kafka's names, as ``{"consumer_byte_rate": 1_048_576}``; None takes a limit away.
+        """
+        parts = [
+            QuotaEntityPart(entity_type=kind, entity_name=name)
+            for kind, name in given.mapping("entity", entity, "names by kind").items()
+        ]
+        ops = [
+            alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None)
+            for key, value in given.mapping("quotas", quotas, "limits by name").items()
+        ]
+        entry = alter_client_quotas.AlterClientQuotasRequestEntryData(entity=parts, ops=ops)
+        request = alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=False)
+
+        async def attempt() -> None:
+            answer = await self._calls.send(
+                self._calls.controller, request, alter_client_quotas.AlterClientQuotasResponse
+            )
+            for one in answer.entries:
+                check(one.error_code, f"alter quotas of {dict(entity)}", one.error_message)
+
+        await self._calls.again(attempt)
+
+    # transactions
+
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """All transactional ids of all coordinators, in order.
+
+        Args:
+            states: only ids in one of these states, such as ``Ongoing``.
+            producer_ids: only ids of these producers.
+            longer_than_ms: only ids whose transaction has been open for longer than this (KIP-994).
+            pattern: only ids that this regular expression (RE2) matches (KIP-1152).
+
+        Raises:
+            KafkaError: INVALID_REGULAR_EXPRESSION, if the pattern is none.
+            UnsupportedByBroker: the broker is too old for longer_than_ms or pattern.
+        """
+        request = list_transactions.ListTransactionsRequest(
+            state_filters=given.several("states", states, str),
+            producer_id_filters=given.several("producer_ids", producer_ids, int, "ids"),
+            duration_filter=-1 if longer_than_ms is None else longer_than_ms,
+            transactional_id_pattern=pattern,
+        )
+        low = PATTERN_SINCE if pattern is not None else DURATION_SINCE if longer_than_ms is not None else 0
+
+        async def ask(node_id: int) -> dict[str, TransactionListing]:
+            answer = await self._calls.send(node_id, request, list_transactions.ListTransactionsResponse, low=low)
+            bad_pattern = answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+            of_what = f"whose ids match {pattern!r}" if bad_pattern else f"of broker {node_id}"
+            check(answer.error_code, f"list the transactions {of_what}")
+            return {
+                one.transactional_id: TransactionListing(
+                    one.transactional_id, one.producer_id, one.transaction_state, node_id
+                )
+                for one in answer.transaction_states
+            }
+
+        return await self._calls.at_all_brokers(ask)
+
+    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """Transactional ids with the state of their transactions and the partitions in them.
+
+        Raises:
+            KafkaError: TRANSACTIONAL_ID_NOT_FOUND, if there is no such id.
+        """
+
+        async def ask(coordinator: BrokerInfo, keys: list[str]) -> Outcomes[str, TransactionDescription]:
+            request = describe_transactions.DescribeTransactionsRequest(transactional_ids=keys)
+            answer = await self._calls.send(
+                coordinator.node_id, request, describe_transactions.DescribeTransactionsResponse
+            )
+            return {
+                one.transactional_id: outcome(
+                    _transaction(one, coordinator), one.error_code, f"describe transaction {one.transactional_id!r}"
+                )
+                for one in answer.transaction_states
+            }
+
+        keys = given.several("transactional_ids", transactional_ids, str)
+        return await self._calls.at_coordinators(keys, TRANSACTION, ask)
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerDescription]]:
+        """The producers that partitions know, with the transactions that are open there."""
+
+        async def ask(node_id: int, tps: list[TopicPartition]) -> Outcomes[TopicPartition, list[ProducerDescription]]:
+            request = describe_producers.DescribeProducersRequest(
+                topics=[
+                    TopicWithIndexes(name=name, partition_indexes=numbers)
+                    for name, numbers in numbers_by_topic(tps).items()
+                ]
+            )
+            answer = await self._calls.send(node_id, request, describe_producers.DescribeProducersResponse)
+            return {
+                (tp := TopicPartition(topic.name, one.partition_index)): outcome(
+                    [_producer(state) for state in one.active_producers],
+                    one.error_code,
+                    f"describe the producers of {label(tp)}",
+                    one.error_message,
+                )
+                for topic in answer.topics
+                for one in topic.partitions
+            }
+
+        return await self._calls.at_leaders(given.partitions("partitions", partitions), ask)
+
+    async def abort_transaction(
+        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int = 0
+    ) -> None:
+        """Write an abort marker for a transaction that hangs in a partition, as `describe_producers` shows it.
+
+        Use it for a transaction that its coordinator no longer knows. To end one that it knows, start a producer with
+        its transactional_id.
+        """
+
+        async def ask(node_id: int, tps: list[TopicPartition]) -> Outcomes[TopicPartition, None]:
+            marker = write_txn_markers.WritableTxnMarker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transaction_result=False,
+                topics=[TopicWithIndexes(name=tp.topic, partition_indexes=[tp.partition]) for tp in tps],
+                coordinator_epoch=coordinator_epoch,
+            )
+            request = write_txn_markers.WriteTxnMarkersRequest(markers=[marker])
+            answer = await self._calls.send(node_id, request, write_txn_markers.WriteTxnMarkersResponse)
+            return {
+                TopicPartition(topic.name, one.partition_index): outcome(
+                    None, one.error_code, f"abort the transaction of producer {producer_id}"
+                )
+                for result in answer.markers
+                for topic in result.topics
+                for one in topic.partitions
+            }
+
+        await self._calls.at_leaders([given.partition(partition)], ask)
 
 
-def _counts_on_defaults(topic: NewTopic) -> bool:
-    return topic.replica_assignments is None and -1 in (topic.num_partitions, topic.replication_factor)
-
-
-def _creatable(topic: NewTopic) -> CreatableTopic:
-    configs = mapping("topic_configs", topic.topic_configs, "values by key")
-    by_hand = mapping("replica_assignments", topic.replica_assignments or {}, "lists of brokers by partition")
-    return CreatableTopic(
+def _creatable(topic: NewTopic) -> create_topics.CreatableTopic:
+    configs = given.mapping("topic_configs", topic.topic_configs, "values by key")
+    by_hand = given.mapping("replica_assignments", topic.replica_assignments or {}, "lists of brokers by partition")
+    return create_topics.CreatableTopic(
         name=topic.name,
         num_partitions=-1 if by_hand else topic.num_partitions,
         replication_factor=-1 if by_hand else topic.replication_factor,
         assignments=[
-            CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
+            create_topics.CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
             for partition, brokers in by_hand.items()
         ],
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+        configs=[ConfigValue(name=name, value=value) for name, value in configs.items()],
     )
+
+
+def _created(topic: create_topics.CreatableTopicResult) -> CreatedTopic:
+    configs = {config.name: config.value for config in topic.configs or ()}
+    return CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor, configs)
+
+
+def _offset_outcomes(
+    group_id: str, answer: offset_commit.OffsetCommitResponse | offset_delete.OffsetDeleteResponse
+) -> Outcomes[TopicPartition, None]:
+    outcomes: dict[TopicPartition, KafkaError | None] = {}
+    for topic in answer.topics:
+        for one in topic.partitions:
+            found = outcome(None, one.error_code, f"offsets of group {group_id!r} in topic {topic.name!r}")
+            if found is not None and found.code is ErrorCode.UNKNOWN_MEMBER_ID:
+                words = f"set offsets of group {group_id!r}: it has members; stop them first"
+                found = KafkaError(words, found.code)
+            outcomes[TopicPartition(topic.name, one.partition_index)] = found
+    return outcomes
+
+
+def _group(group: describe_groups.DescribedGroup, coordinator: BrokerInfo) -> GroupDescription | KafkaError:
+    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # version 6 says so what earlier ones called Dead
+        return GroupDescription(group.group_id, "Dead", "", "", [], coordinator)
+    if group.error_code:
+        return error_of(group.error_code, f"describe group {group.group_id!r}", group.error_message)
+    is_consumer = group.protocol_type == PROTOCOL_TYPE
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        group.protocol_type,
+        group.protocol_data,
+        [_member(member, is_consumer) for member in group.members],
+        coordinator,
+    )
+
+
+def _member(member: describe_groups.DescribedGroupMember, is_consumer: bool) -> MemberDescription:
+    topics: list[str] = []
+    assignment: list[TopicPartition] = []
+    if is_consumer:
+        try:
+            if member.member_metadata:
+                topics = decode_subscription(member.member_metadata).topics
+            if member.member_assignment:
+                held = decode_assignment(member.member_assignment).assigned_partitions
+                assignment = [TopicPartition(one.topic, p) for one in held for p in one.partitions]
+        except MalformedFrame:
+            pass  # a member may write what it likes; the rest of the description stands
+    return MemberDescription(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, topics, assignment
+    )
+
+
+def _given_settings(
+    topics: Mapping[str, Mapping[str, C]] | None, brokers: Mapping[int, Mapping[str, C]] | None
+) -> dict[Thing, Mapping[str, C]]:
+    """The settings given for topics and for brokers, in one."""
+    found: dict[Thing, Mapping[str, C]] = {}
+    for key, kind, one in (("topics", str, topics or {}), ("brokers", int, brokers or {})):
+        by_thing = given.mapping(key, one, "with a dict of settings for each")
+        for thing in given.several(key, by_thing, kind, "names" if kind is str else "ids"):
+            found[thing] = given.mapping(f"settings of {thing!r}", by_thing[thing], "values by key")
+            for name, value in found[thing].items():
+                if not isinstance(value, (str, NoneType, ConfigChange)):
+                    raise OptionError(f"{name}={value!r}: allowed is a text, such as {str(value)!r}, or None")
+    return found
+
+
+def _type_of(thing: Thing) -> int:
+    return TOPIC_RESOURCE if isinstance(thing, str) else BROKER_RESOURCE
+
+
+def _thing(kind: int, name: str) -> Thing:
+    return name if kind == TOPIC_RESOURCE else int(name)
+
+
+def _settings(result: describe_configs.DescribeConfigsResult) -> dict[str, ConfigEntry]:
+    return {
+        config.name: ConfigEntry(
+            config.name,
+            config.value,
+            config.config_source,
+            config.read_only,
+            config.is_sensitive,
+            config.config_type,
+            config.documentation,
+        )
+        for config in result.configs
+    }
+
+
+def _change(key: str, change: Change) -> incremental_alter_configs.AlterableConfig:
+    if change is None:
+        change = ConfigChange("delete", None)
+    elif isinstance(change, str):
+        change = ConfigChange("set", change)
+    if change.operation not in OPERATIONS:
+        raise OptionError(f"operation={change.operation!r} of {key!r}: allowed is {', '.join(map(repr, OPERATIONS))}")
+    return incremental_alter_configs.AlterableConfig(
+        name=key, config_operation=OPERATIONS[change.operation], value=change.value
+    )
+
+
+def _transaction(one: describe_transactions.TransactionState, coordinator: BrokerInfo) -> TransactionDescription:
+    return TransactionDescription(
+        one.transactional_id,
+        one.transaction_state,
+        one.producer_id,
+        one.producer_epoch,
+        one.transaction_timeout_ms,
+        _known(one.transaction_start_time_ms),
+        [TopicPartition(topic.topic, number) for topic in one.topics for number in topic.partitions],
+        coordinator,
+    )
+
+
+def _producer(state: describe_producers.ProducerState) -> ProducerDescription:
+    return ProducerDescription(
+        state.producer_id,
+        state.producer_epoch,
+        _known(state.last_sequence),
+        _known(state.last_timestamp),
+        _known(state.coordinator_epoch),
+        _known(state.current_txn_start_offset),
+    )
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

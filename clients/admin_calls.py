@@ -1,31 +1,35 @@
-"""How the admin client calls: to whom, again when that may help, and with one outcome for each thing asked for."""
+"""The calls of the admin client: routed, tried again where that may help, with one outcome for each thing asked for."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TypeVar
 
-from ottla.clients.backoff import Backoff
-from ottla.clients.client import Client
-from ottla.clients.coordinator import coordinator_in
-from ottla.clients.errors import ClientClosed, KafkaError, SomeFailed
+from ottla.clients.client import GROUP, KEYS, Client
+from ottla.clients.errors import KafkaError, SomeFailed, error_of
 from ottla.clients.given import name
 from ottla.clients.options import AdminOptions
+from ottla.clients.partitions import label
 from ottla.clients.structs import BrokerInfo
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.records import TopicPartition
+from ottla.protocol.schema import Message
 
 UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 """Retriable for clients that wait for a topic to be created; for whoever manages topics it is the answer."""
 
-GROUP_KEY, TRANSACTION_KEY = 0, 1
-"""What a coordinator is looked up for."""
-
 K = TypeVar("K")
+N = TypeVar("N")
 T = TypeVar("T")
+R = TypeVar("R", bound=Message)
 Outcomes = Mapping[K, T | KafkaError]
+Routes = tuple[dict[N, list[K]], dict[K, KafkaError]]
+"""Things by the broker to ask for them, and the errors of those that no broker can be asked for."""
+
+
+def outcome(result: T, code: int, subject: str, detail: str | None = None) -> T | KafkaError:
+    """One thing's result, or its error if it has a code other than NONE."""
+    return error_of(code, subject, detail) if code else result
 
 
 def _may_pass(error: KafkaError) -> bool:
@@ -33,74 +37,48 @@ def _may_pass(error: KafkaError) -> bool:
 
 
 class AdminCalls:
-    """Life and calls of `ottla.clients.admin.Admin`, which is what to use."""
+    """Calls brokers until they succeed, fail for good, or default_api_timeout_ms are over.
 
-    def __init__(self, **options: Any) -> None:
-        self._options = AdminOptions.of(options)
-        self._client: Client | None = None
-        self._state = "new"
+    Args:
+        running: gives the client, and raises `ClientClosed` unless it runs.
+    """
+
+    def __init__(self, running: Callable[[], Client[AdminOptions]], options: AdminOptions) -> None:
+        self._running = running
+        self._options = options
+
+    async def send(self, node_id: int, request: Message, answer: type[R], *, low: int = 0) -> R:
+        """Send a request once. ``low`` is the lowest version that will do."""
+        return await self._running().send(node_id, request, answer, low=low)
+
+    # to whom
 
     @property
-    def last_request(self) -> tuple[str, str] | None:
-        """The address to which the last request went, and its API, such as FindCoordinator; None before there was one.
+    def any_node(self) -> int:
+        return self._running().some_nodes()[0]
 
-        While a call takes long, this is what it waits for.
-        """
-        return None if self._client is None else self._client.last_request
+    @property
+    def controller(self) -> int:
+        """The broker that creates and deletes topics; any, while the controller is not known."""
+        cluster = self._running().cluster
+        return cluster.controller_id if cluster.controller_id in cluster.brokers else self.any_node
 
-    async def start(self) -> None:
-        """Connect to the cluster.
+    async def coordinator(self, key: str, role: str = GROUP) -> BrokerInfo:
+        """Look up a group's coordinator, or a transactional id's, once."""
+        name(KEYS[role][1], key)
+        return await self._running().find_coordinator(key, role)
 
-        Raises:
-            KafkaConnectionError: no bootstrap server can be reached.
-        """
-        if self._state != "new":
-            raise ClientClosed(f"start() of an admin client that is {self._state}: make a new one")
-        self._client = client = Client(self._options)
-        try:
-            await client.start()
-        except BaseException:
-            await client.close()
-            raise
-        self._state = "running"
+    # how often
 
-    async def close(self) -> None:
-        """Close all connections. A second call does nothing."""
-        self._state = "stopped"
-        if self._client is not None:
-            await self._client.close()
-
-    async def stop(self) -> None:
-        """The same as `close`, by the name that producer and consumer have."""
-        await self.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _running(self) -> Client:
-        if self._state != "running" or self._client is None:
-            raise ClientClosed(f"the admin client is {self._state}: call start() first, and nothing after close()")
-        return self._client
-
-    async def _again(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Call until it succeeds, fails for good, or default_api_timeout_ms are over."""
-        client = self._running()
-        deadline = client.now_ms() + self._options.default_api_timeout_ms
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+    async def again(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Call for one thing."""
+        tries = self._running().tries(self._options.default_api_timeout_ms)
         while True:
             try:
                 return await attempt()
             except KafkaError as error:
-                pause = backoff.next_ms()
-                if not _may_pass(error) or client.now_ms() + pause >= deadline:
+                if not (_may_pass(error) and await tries.again()):
                     raise
-            await asyncio.sleep(pause / 1000)
             await self._refresh()
 
     async def _refresh(self) -> None:
@@ -109,7 +87,7 @@ class AdminCalls:
         except KafkaError:
             return  # the next attempt tells
 
-    async def _for_each(
+    async def for_each(
         self, things: Iterable[K], attempt: Callable[[list[K]], Awaitable[Outcomes[K, T]]]
     ) -> dict[K, T]:
         """Call for several things, again for those that failed in a way that may pass.
@@ -121,26 +99,19 @@ class AdminCalls:
         asked = list(dict.fromkeys(things))
         results: dict[K, T] = {}
         errors: dict[K, KafkaError] = {}
-        client = self._running()
-        deadline = client.now_ms() + self._options.default_api_timeout_ms
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        tries = self._running().tries(self._options.default_api_timeout_ms)
         pending = asked
         while pending:
-            outcomes = await self._outcomes(pending, attempt)
-            pause = backoff.next_ms()
-            over = client.now_ms() + pause >= deadline
-            left: list[K] = []
-            for thing, outcome in outcomes.items():
-                if not isinstance(outcome, KafkaError):
-                    results[thing] = outcome
-                elif _may_pass(outcome) and not over:
-                    left.append(thing)
+            for thing, found in (await self._outcomes(pending, attempt)).items():
+                errors.pop(thing, None)
+                if isinstance(found, KafkaError):
+                    errors[thing] = found
                 else:
-                    errors[thing] = outcome
-            pending = left
-            if pending:
-                await asyncio.sleep(pause / 1000)
-                await self._refresh()
+                    results[thing] = found
+            pending = [thing for thing in pending if thing in errors and _may_pass(errors[thing])]
+            if not pending or not await tries.again():
+                break
+            await self._refresh()
         if errors and len(asked) == 1:
             raise next(iter(errors.values()))
         if errors:
@@ -157,39 +128,86 @@ class AdminCalls:
         missing = KafkaError("the broker's answer lacks it")
         return {thing: outcomes.get(thing, missing) for thing in things}
 
-    def _any_node(self) -> int:
-        return self._running().some_nodes()[0]
+    # whom for what
 
-    def _controller(self) -> int:
-        """The broker that creates and deletes topics; any, while the controller is not known."""
-        cluster = self._running().cluster
-        return cluster.controller_id if cluster.controller_id in cluster.brokers else self._any_node()
+    async def _routed(
+        self,
+        things: Iterable[K],
+        route: Callable[[list[K]], Awaitable[Routes[N, K]]],
+        ask: Callable[[N, list[K]], Awaitable[Outcomes[K, T]]],
+    ) -> dict[K, T]:
+        async def attempt(pending: list[K]) -> Outcomes[K, T]:
+            groups, errors = await route(pending)
+            outcomes: dict[K, T | KafkaError] = dict(errors)
+            for node, group in groups.items():
+                outcomes |= await ask(node, group)
+            return outcomes
 
-    async def _coordinator(self, key: str, kind: int = GROUP_KEY) -> BrokerInfo:
-        """Look up a group's coordinator, or a transactional id's, once."""
-        what = "group" if kind == GROUP_KEY else "transactional id"
-        name(what, key)
-        client = self._running()
-        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        low = 0 if kind == GROUP_KEY else 1
-        answer = await client.send(self._any_node(), request, FindCoordinatorResponse, low=low)
-        found = coordinator_in(answer, f"find the coordinator of {what} {key!r}")
-        client.learn_broker(found)
-        return found
+        return await self.for_each(things, attempt)
 
-    async def _by_coordinator(
-        self, keys: Iterable[str], kind: int = GROUP_KEY
-    ) -> tuple[dict[int, list[str]], dict[int, BrokerInfo], dict[str, KafkaError]]:
-        """Keys by their coordinator's broker, the brokers, and the keys whose coordinator was not found."""
-        by_node: dict[int, list[str]] = {}
-        brokers: dict[int, BrokerInfo] = {}
-        errors: dict[str, KafkaError] = {}
-        for key in keys:
-            try:
-                found = await self._coordinator(key, kind)
-            except KafkaError as error:
-                errors[key] = error
-            else:
-                brokers[found.node_id] = found
-                by_node.setdefault(found.node_id, []).append(key)
-        return by_node, brokers, errors
+    async def at_coordinators(
+        self, keys: Iterable[str], role: str, ask: Callable[[BrokerInfo, list[str]], Awaitable[Outcomes[str, T]]]
+    ) -> dict[str, T]:
+        """Ask the coordinators of groups or transactional ids, each for all that it coordinates."""
+
+        async def route(pending: list[str]) -> Routes[BrokerInfo, str]:
+            groups: dict[BrokerInfo, list[str]] = {}
+            errors: dict[str, KafkaError] = {}
+            for key in pending:
+                try:
+                    groups.setdefault(await self.coordinator(key, role), []).append(key)
+                except KafkaError as error:
+                    errors[key] = error
+            return groups, errors
+
+        return await self._routed(keys, route, ask)
+
+    async def at_leaders(
+        self,
+        partitions: Iterable[TopicPartition],
+        ask: Callable[[int, list[TopicPartition]], Awaitable[Outcomes[TopicPartition, T]]],
+        subject: str = "find the leader of",
+    ) -> dict[TopicPartition, T]:
+        """Ask the leaders of partitions. ``subject`` begins the error of a partition without one."""
+
+        async def route(pending: list[TopicPartition]) -> Routes[int, TopicPartition]:
+            client = self._running()
+            await client.ask(frozenset(tp.topic for tp in pending))
+            groups = client.cluster.by_leader(pending)
+            codes = client.cluster.errors
+            return {node_id: tps for node_id, tps in groups.items() if node_id is not None}, {
+                tp: error_of(codes.get(tp.topic, ErrorCode.LEADER_NOT_AVAILABLE), f"{subject} {label(tp)}")
+                for tp in groups.get(None, ())
+            }
+
+        return await self._routed(partitions, route, ask)
+
+    async def for_topics_and_brokers(
+        self, things: Iterable[str | int], ask: Callable[[int, list[str | int]], Awaitable[Outcomes[str | int, T]]]
+    ) -> dict[str | int, T]:
+        """Ask any broker for topics, by name, and each broker, by its id, for itself."""
+
+        async def route(pending: list[str | int]) -> Routes[int, str | int]:
+            groups: dict[int, list[str | int]] = {}
+            errors: dict[str | int, KafkaError] = {}
+            known = self._running().cluster.brokers
+            for thing in pending:
+                if isinstance(thing, str) or thing in known:
+                    groups.setdefault(self.any_node if isinstance(thing, str) else thing, []).append(thing)
+                else:
+                    there = ", ".join(map(str, sorted(known)))
+                    errors[thing] = KafkaError(f"no broker {thing}: there are {there}", ErrorCode.BROKER_NOT_AVAILABLE)
+            return groups, errors
+
+        return await self._routed(things, route, ask)
+
+    async def at_all_brokers(self, ask: Callable[[int], Awaitable[dict[str, T]]]) -> list[T]:
+        """Ask every broker, and put what they have together, ordered by name."""
+
+        async def attempt() -> list[T]:
+            found: dict[str, T] = {}
+            for node_id in sorted(self._running().cluster.brokers):
+                found |= await ask(node_id)
+            return [found[key] for key in sorted(found)]
+
+        return await self.again(attempt)

@@ -1,4 +1,4 @@
-"""What the admin client takes and gives."""
+"""Values that the admin client takes and returns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """What to do with a setting: ``set``, ``delete`` (no value), or for lists ``append`` and ``subtract``."""
+    """A change of a setting: ``set``, ``delete`` (no value), or for lists ``append`` and ``subtract``."""
 
     operation: str
     value: str | None = None

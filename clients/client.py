@@ -1,4 +1,4 @@
-"""What producer, consumer and admin share: connections to the brokers, and cluster metadata that are kept fresh."""
+"""The part that producer, consumer and admin client share: connections to brokers, and fresh cluster metadata."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from ottla.clients.backoff import Backoff
+from ottla.clients.backoff import Backoff, Tries
 from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.connection import ClientConnection
-from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, error_of
+from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, check, error_of
 from ottla.clients.given import name
+from ottla.clients.logs import log
 from ottla.clients.options import ClientOptions
 from ottla.clients.structs import BrokerInfo
 from ottla.clients.tasks import Tasks
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
+O_co = TypeVar("O_co", bound=ClientOptions, covariant=True)
 R = TypeVar("R", bound=Message)
 
 DATA = "data"
@@ -28,6 +30,8 @@ GROUP = "group"
 TRANSACTION = "transaction"
 """A connection's role. A coordinator gets a connection of its own: a JoinGroup or Heartbeat must not wait behind a
 long poll, nor a fetch behind a JoinGroup that the broker holds back, nor EndTxn behind records."""
+KEYS = {GROUP: (0, "group"), TRANSACTION: (1, "transactional id")}
+"""By role, what its coordinators are looked up by: Kafka's number for it, and in words."""
 
 _numbers = itertools.count(1)
 _TRANSIENT_TOPIC_ERRORS = frozenset(
@@ -35,15 +39,15 @@ _TRANSIENT_TOPIC_ERRORS = frozenset(
 )
 
 
-class Client:
-    """Connections by (broker, role), and metadata of the topics that somebody named.
+class Client(Generic[O_co]):
+    """Connections by (broker, role), and metadata of the topics that were asked for.
 
     Args:
         options: those of `ClientOptions`.
-        auto_create: asking for a topic may create it, if the broker does that.
+        auto_create: the broker may create a topic that is asked for, if it is set to do that.
     """
 
-    def __init__(self, options: ClientOptions, *, auto_create: bool = False) -> None:
+    def __init__(self, options: O_co, *, auto_create: bool = False) -> None:
         self.options = options
         self.client_id = options.client_id or f"ottla-{options.role}-{next(_numbers)}"
         self.cluster = ClusterMetadata()
@@ -60,21 +64,24 @@ class Client:
         self._refreshing_topics: frozenset[str] | None = frozenset()
         self._refresh_wanted = False
         self._refresh_loop = False
-        self._refresh_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._refresh_backoff = options.retry_backoff()
         self._refreshed_at_ms = 0.0
         self._unanswered_since_ms: float | None = None
         self._last_request: tuple[int, type[Message]] | None = None
-        self._housekeeping: asyncio.TimerHandle | None = None
         self._missing: asyncio.TimerHandle | None = None
-        self._missing_backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._missing_backoff = options.retry_backoff()
 
     def now_ms(self) -> float:
         """The monotonic clock of the event loop, in ms."""
         return asyncio.get_running_loop().time() * 1000
 
+    def tries(self, timeout_ms: float) -> Tries:
+        """The tries of a call that may take so long."""
+        return Tries(self.now_ms, timeout_ms, self.options.retry_backoff())
+
     @property
     def unanswered_ms(self) -> float:
-        """For how long all brokers have been asked in vain, in ms; 0 while one answers."""
+        """The time in ms for which no broker has answered; 0 while one answers."""
         since = self._unanswered_since_ms
         return 0.0 if since is None else self.now_ms() - since
 
@@ -97,28 +104,28 @@ class Client:
             KafkaConnectionError: none of them can be reached within bootstrap_timeout_ms.
         """
         await self._refresh_patiently(self.options.bootstrap_timeout_ms)
-        self._housekeep()
+        self.tasks.spawn(self._housekeep(), "housekeeping")
 
     async def _refresh_patiently(self, timeout_ms: float) -> None:
-        """Ask for metadata; while no broker answers, again and again, with one line for all of that."""
-        deadline = self.now_ms() + timeout_ms
-        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        """Ask for metadata until a broker answers. Logs one line, however many tries it takes."""
+        tries = self.tries(timeout_ms)
+        told = False
         while True:
             try:
                 return await self.refresh()
             except KafkaConnectionError as error:
-                pause = backoff.next_ms()
-                if self.now_ms() + pause >= deadline:
+                pause_ms = tries.next_pause_ms()
+                if pause_ms is None:
                     raise
-                if backoff.failures == 1:
+                if not told:
                     log.warning("%s: %s; trying again for up to %g s", self.client_id, error, timeout_ms / 1000)
-            await asyncio.sleep(pause / 1000)
+                told = True
+            await asyncio.sleep(pause_ms / 1000)
 
     async def close(self) -> None:
         """Stop the background work and close all connections."""
-        for timer in (self._housekeeping, self._missing):
-            if timer is not None:
-                timer.cancel()
+        if self._missing is not None:
+            self._missing.cancel()
         await self.tasks.close()
         pending: list[asyncio.Task[Any]] = list(self._connecting.values())
         if self._refreshing is not None:
@@ -160,7 +167,7 @@ class Client:
         )
 
     async def connection(self, node_id: int, role: str = DATA) -> ClientConnection:
-        """The connection to a broker for a role; made if there is none, after the backoff if the last try failed."""
+        """The connection to a broker for a role. Connects if there is none, after a pause if the last try failed."""
         key = (node_id, role)
         connection = self._connections.get(key)
         if connection is not None and not connection.closed:
@@ -219,8 +226,22 @@ class Client:
             raise KafkaConnectionError(f"no broker {node_id} in the cluster's metadata")
         return broker.host, broker.port
 
-    def learn_broker(self, broker: BrokerInfo) -> None:
-        """Take note of a broker that an answer named, e.g. a coordinator."""
+    async def find_coordinator(self, key: str, role: str) -> BrokerInfo:
+        """The coordinator of a group (role GROUP) or a transactional id (role TRANSACTION), asked for once.
+
+        Raises:
+            KafkaError: there is none, or no broker says.
+        """
+        kind, words = KEYS[role]
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        answer = await self.send(self.some_nodes()[0], request, FindCoordinatorResponse, low=kind)
+        found: Coordinator | FindCoordinatorResponse = answer.coordinators[0] if answer.coordinators else answer
+        check(found.error_code, f"find the coordinator of {words} {key!r}", found.error_message)
+        broker = BrokerInfo(found.node_id, found.host, found.port)
+        self._learn_broker(broker)
+        return broker
+
+    def _learn_broker(self, broker: BrokerInfo) -> None:
         known = self.cluster.brokers.get(broker.node_id)
         if known is None or (known.host, known.port) != (broker.host, broker.port):
             self.cluster.brokers[broker.node_id] = broker
@@ -236,7 +257,7 @@ class Client:
         def rank(node_id: int) -> tuple[bool, bool, int]:
             connection = self._connections.get((node_id, DATA))
             ready = connection is not None and not connection.closed
-            open_requests = connection.open_requests if ready and connection else 0
+            open_requests = connection.conversation.open_requests if ready and connection else 0
             return (not ready, self._not_before.get(node_id, 0.0) > now, open_requests)
 
         known = sorted(self.cluster.brokers, key=rank)
@@ -244,7 +265,7 @@ class Client:
         return known + bootstrap
 
     async def refresh(self) -> None:
-        """Ask for metadata of all topics of interest, now; several callers share one request.
+        """Ask for metadata of all topics of interest now. Several callers share one request.
 
         Raises:
             KafkaConnectionError, KafkaTimeout: no broker answers.
@@ -281,7 +302,7 @@ class Client:
             tell()
 
     async def ask(self, topics: frozenset[str] | None) -> MetadataResponse:
-        """Ask for metadata of just these topics, None for all, and take them in.
+        """Ask for metadata of just these topics (None: all), and store them.
 
         Raises:
             KafkaConnectionError, KafkaTimeout: no broker answers.
@@ -297,10 +318,10 @@ class Client:
                 continue
             self._unanswered_since_ms = None
             if not answer.brokers:
-                failures.append(f"{self._address(node_id)} names no brokers")
+                host, port = self._address(node_id)
+                failures.append(f"{host}:{port} names no brokers")
                 continue
-            if answer.error_code:
-                raise error_of(answer.error_code, "ask for cluster metadata")
+            check(answer.error_code, "ask for cluster metadata")
             self.cluster.update(answer, topics)
             return answer
         raise KafkaConnectionError("no broker answers: " + "; ".join(dict.fromkeys(failures)))
@@ -329,7 +350,7 @@ class Client:
                 connection.close()
 
     def _ask_again_for_missing(self) -> None:
-        """Topics of interest that are not there yet may be about to be created."""
+        """Ask again later for topics that do not exist yet: they may be about to be created."""
         missing = any(self.cluster.errors.get(topic) in _TRANSIENT_TOPIC_ERRORS for topic in self.topics)
         if not missing:
             self._missing_backoff.reset()
@@ -342,14 +363,14 @@ class Client:
         self.request_refresh()
 
     def request_refresh(self) -> None:
-        """Have metadata asked for soon, until an answer comes. Does not wait."""
+        """Refresh the metadata in the background, until an answer comes. Does not wait."""
         self._refresh_wanted = True
         if not self._refresh_loop and not self.tasks.closed:
             self._refresh_loop = True
             self.tasks.spawn(self._refresh_while_wanted(), "metadata refresh")
 
     async def _refresh_while_wanted(self) -> None:
-        """One loop for all requests: they come from every batch that fails while a broker is away."""
+        """Serve all requests by one loop: every batch that fails while a broker is away makes one."""
         try:
             while self._refresh_wanted:
                 # Not more often than the backoff allows: leaders take a moment to be elected.
@@ -368,14 +389,13 @@ class Client:
             self._refresh_loop = False
 
     async def topic_partitions(self, topic: str, timeout_ms: float) -> list[int]:
-        """The partitions of a topic, which becomes one of interest.
+        """The partitions of a topic. The topic becomes one of interest.
 
         Raises:
             KafkaError: there is no such topic after ``timeout_ms``, its name is invalid, or access is denied.
-            OptionError: it is no name.
+            OptionError: the topic's name cannot be one.
         """
-        deadline = self.now_ms() + timeout_ms
-        backoff = Backoff(self.options.retry_backoff_ms, self.options.retry_backoff_max_ms)
+        tries = self.tries(timeout_ms)
         self.topics.add(name("topic", topic))
         while not (count := self.cluster.partition_count(topic)):
             failure: KafkaError | None = None
@@ -386,24 +406,23 @@ class Client:
             if count := self.cluster.partition_count(topic):
                 break
             code = self.cluster.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            pause = backoff.next_ms()
             refused = failure is None and code not in _TRANSIENT_TOPIC_ERRORS
-            if refused or self.now_ms() + pause >= deadline:
+            if refused or not await tries.again():
                 self.topics.discard(topic)
                 raise failure or error_of(code, f"look up topic {topic!r}")
-            await asyncio.sleep(pause / 1000)
         return list(range(count))
 
-    def _housekeep(self) -> None:
+    async def _housekeep(self) -> None:
         """Refresh old metadata and close idle connections, now and then."""
         options = self.options
-        now = self.now_ms()
-        if now - self._refreshed_at_ms >= options.metadata_max_age_ms:
-            self.request_refresh()
-        for key, connection in list(self._connections.items()):
-            idle = now - connection.last_used_ms >= options.connections_max_idle_ms
-            if connection.closed or (idle and not connection.open_requests):
-                del self._connections[key]
-                connection.close()
         pause_ms = min(max(min(options.metadata_max_age_ms, options.connections_max_idle_ms) / 4, 10), 15_000)
-        self._housekeeping = asyncio.get_running_loop().call_later(pause_ms / 1000, self._housekeep)
+        while True:
+            now = self.now_ms()
+            if now - self._refreshed_at_ms >= options.metadata_max_age_ms:
+                self.request_refresh()
+            for key, connection in list(self._connections.items()):
+                idle = now - connection.last_used_ms >= options.connections_max_idle_ms
+                if connection.closed or (idle and not connection.conversation.open_requests):
+                    del self._connections[key]
+                    connection.close()
+            await asyncio.sleep(pause_ms / 1000)

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, leaders and their epochs. Pure; fed with Metadata answers."""
+"""The client's view of the cluster: brokers, topics, leaders and their epochs. Pure; made from Metadata answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.records import TopicPartition
 
 
 class ClusterMetadata:
-    """The last known state. ``version`` grows with every answer that was taken in."""
+    """The last known state."""
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
@@ -20,10 +20,9 @@ class ClusterMetadata:
         self.brokers: dict[int, BrokerInfo] = {}
         self.topics: dict[str, TopicInfo] = {}
         self.errors: dict[str, ErrorCode] = {}
-        self.version = 0
 
     def update(self, answer: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Take in an answer.
+        """Store an answer.
 
         A partition whose leader epoch is lower than the one known is an old view and leaves what is known in place,
         unless the topic is another one of the same name (KIP-320).
@@ -51,25 +50,22 @@ class ClusterMetadata:
                 self.errors[topic.name] = error
         for name in gone:
             self.topics.pop(name, None)
-        self.version += 1
 
     def _topic(self, name: str, topic: MetadataResponseTopic) -> TopicInfo:
         known = self.topics.get(name)
-        same = known is not None and known.topic_id == topic.topic_id
+        before = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
         partitions: dict[int, PartitionInfo] = {}
         for p in sorted(topic.partitions, key=lambda p: p.partition_index):
             partition = PartitionInfo(
                 name, p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes)
             )
-            if same and known is not None:
-                before = known.partitions.get(p.partition_index)
-                if before is not None and 0 <= partition.leader_epoch < before.leader_epoch:
-                    partition = before
-            partitions[p.partition_index] = partition
+            newest = before.get(p.partition_index, partition)
+            stale = 0 <= partition.leader_epoch < newest.leader_epoch
+            partitions[p.partition_index] = newest if stale else partition
         return TopicInfo(name, topic.topic_id, topic.is_internal, partitions)
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has; None while it is unknown."""
+        """The number of a topic's partitions; None while it is unknown."""
         info = self.topics.get(topic)
         return len(info.partitions) if info and info.partitions else None
 
@@ -81,6 +77,13 @@ class ClusterMetadata:
         """The broker that leads a partition; None while there is none, or it is not known."""
         partition = self.partition(tp)
         return partition.leader_id if partition is not None and partition.leader_id in self.brokers else None
+
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int | None, list[TopicPartition]]:
+        """Partitions by the broker that leads them; under None those without a leader."""
+        found: dict[int | None, list[TopicPartition]] = {}
+        for tp in partitions:
+            found.setdefault(self.leader(tp), []).append(tp)
+        return found
 
     def leader_epoch(self, tp: TopicPartition) -> int:
         """The leader's epoch; -1 while unknown."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 
-from ottla.clients.backoff import Backoff
+from ottla.clients.backoff import Tries
 from ottla.clients.client import GROUP, Client
 from ottla.clients.errors import (
+    COORDINATOR_MOVED,
     CommitFailed,
     FencedInstance,
     KafkaError,
     KafkaTimeout,
     RebalanceInProgress,
+    check,
     error_code,
     error_of,
 )
 from ottla.clients.group_effects import Sent
 from ottla.clients.group_member import GroupMember
+from ottla.clients.options import ClientOptions
+from ottla.clients.partitions import Offsets, committable, label, labels, numbers_by_topic
 from ottla.clients.structs import OffsetAndMetadata
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
@@ -31,20 +34,15 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
 from ottla.protocol.records import TopicPartition
 
-log = logging.getLogger("ottla.clients")
-
-Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-_COORDINATOR_GONE = frozenset(
-    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT}
-)
+_COORDINATOR_GONE = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 _MEMBERSHIP_OVER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 
+@dataclass(eq=False)
 class GroupOffsets:
     """The offsets of one group.
 
@@ -55,22 +53,11 @@ class GroupOffsets:
         settle: to be called after the member was told something.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        member: GroupMember,
-        coordinator: Callable[[float], Awaitable[int]],
-        settled: Callable[[float], Awaitable[None]],
-        settle: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._member = member
-        self._coordinator = coordinator
-        self._settled = settled
-        self._settle = settle
-
-    def _backoff(self) -> Backoff:
-        return Backoff(self._client.options.retry_backoff_ms, self._client.options.retry_backoff_max_ms)
+    _client: Client[ClientOptions]
+    _member: GroupMember
+    _coordinator: Callable[[float], Awaitable[int]]
+    _settled: Callable[[float], Awaitable[None]]
+    _settle: Callable[[], None]
 
     async def commit(self, offsets: Offsets, timeout_ms: float, *, wait: bool = True) -> None:
         """Commit.
@@ -86,57 +73,45 @@ class GroupOffsets:
         """
         if not offsets:
             return
-        deadline = self._client.now_ms() + timeout_ms
-        backoff = self._backoff()
+        tries = self._client.tries(timeout_ms)
         crossed = False
         while True:
-            node_id = await self._coordinator(deadline)
+            node_id = await self._coordinator(tries.deadline_ms)
             try:
                 sent = self._member.identity()
             except RebalanceInProgress:
-                if not wait or self._client.now_ms() >= deadline:
+                if not wait or tries.over:
                     raise
                 crossed = True
-                await self._settled(deadline)
+                await self._settled(tries.deadline_ms)
                 continue
             if crossed:
                 self._check_owned(offsets)
-            failure = await self._try_commit(node_id, sent, offsets, deadline)
+            failure = await self._try_commit(node_id, sent, offsets, tries)
             if failure is None:
                 return
-            pause = backoff.next_ms()
-            if self._client.now_ms() + pause >= deadline:
+            if not await tries.again():
                 raise KafkaTimeout(f"not committed within {timeout_ms:.0f} ms: {failure}")
-            await asyncio.sleep(pause / 1000)
 
     def _check_owned(self, offsets: Offsets) -> None:
         taken = sorted(set(offsets) - set(self._member.owned)) if self._member.topics is not None else []
         if taken:
-            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in taken)
-            raise CommitFailed(f"not committed: a rebalance gave {names} to another member, which will read them again")
-
-    async def _try_commit(self, node_id: int, sent: Sent, offsets: Offsets, deadline: float) -> KafkaError | None:
-        """One try. None: committed. An error: try again. Raises what another try would not change."""
-        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for tp, offset in offsets.items():
-            by_topic.setdefault(tp.topic, []).append(
-                OffsetCommitRequestPartition(
-                    partition_index=tp.partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
+            raise CommitFailed(
+                f"not committed: a rebalance gave {labels(taken)} to another member, which will read them again"
             )
+
+    async def _try_commit(self, node_id: int, sent: Sent, offsets: Offsets, tries: Tries) -> KafkaError | None:
+        """One try. None: committed. An error: try again. Raises what another try would not change."""
         request = OffsetCommitRequest(
-            group_id=self._member.config.group_id,
+            group_id=self._member.options.group,
             generation_id_or_member_epoch=sent.generation_id,
             member_id=sent.member_id,
-            group_instance_id=self._member.config.group_instance_id if sent.member_id else None,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
+            group_instance_id=self._member.options.group_instance_id if sent.member_id else None,
+            topics=committable(offsets, OffsetCommitRequestTopic, OffsetCommitRequestPartition),
         )
-        timeout_ms = max(1.0, min(self._client.options.request_timeout_ms, deadline - self._client.now_ms()))
+        left = tries.request_timeout_ms(self._client.options.request_timeout_ms)
         try:
-            answer = await self._client.send(node_id, request, OffsetCommitResponse, role=GROUP, timeout_ms=timeout_ms)
+            answer = await self._client.send(node_id, request, OffsetCommitResponse, role=GROUP, timeout_ms=left)
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -172,7 +147,9 @@ class GroupOffsets:
         self._settle()
         code = error_code(value)
         if code is ErrorCode.FENCED_INSTANCE_ID:
-            raise FencedInstance(f"not committed: another consumer has taken {self._member.config.group_instance_id!r}")
+            raise FencedInstance(
+                f"not committed: another consumer has taken {self._member.options.group_instance_id!r}"
+            )
         raise CommitFailed(
             f"not committed: {code.text}: the group has rebalanced without this consumer; poll to join it again",
             code,
@@ -192,12 +169,11 @@ class GroupOffsets:
             KafkaError: access is denied.
         """
         wanted = list(partitions)
-        deadline = self._client.now_ms() + timeout_ms
-        backoff = self._backoff()
+        tries = self._client.tries(timeout_ms)
         while wanted:
-            node_id = await self._coordinator(deadline)
-            request = offset_fetch_request(self._member.config.group_id, wanted)
-            left = max(1.0, min(self._client.options.request_timeout_ms, deadline - self._client.now_ms()))
+            node_id = await self._coordinator(tries.deadline_ms)
+            request = offset_fetch_request(self._member.options.group, wanted)
+            left = tries.request_timeout_ms(self._client.options.request_timeout_ms)
             try:
                 answer = await self._client.send(node_id, request, OffsetFetchResponse, role=GROUP, timeout_ms=left)
                 return read_offsets(answer, wanted)
@@ -207,10 +183,8 @@ class GroupOffsets:
                 failure = error
             if failure.code in _COORDINATOR_GONE or failure.code is ErrorCode.NETWORK_EXCEPTION:
                 self._lost(node_id, str(failure))
-            pause = backoff.next_ms()
-            if self._client.now_ms() + pause >= deadline:
+            if not await tries.again():
                 raise KafkaTimeout(f"no committed offsets within {timeout_ms:.0f} ms: {failure}")
-            await asyncio.sleep(pause / 1000)
         return {}
 
 
@@ -220,15 +194,14 @@ def offset_fetch_request(group_id: str, partitions: Iterable[TopicPartition] | N
     Args:
         partitions: None for all.
     """
-    by_topic: dict[str, list[int]] = {}
-    for tp in partitions or ():
-        by_topic.setdefault(tp.topic, []).append(tp.partition)
-    single = [OffsetFetchRequestTopic(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()]
-    batch = [OffsetFetchRequestTopics(name=topic, partition_indexes=numbers) for topic, numbers in by_topic.items()]
+    wanted = numbers_by_topic(partitions or ())
+    topics = None
+    if partitions is not None:
+        topics = [OffsetFetchRequestTopic(name=topic, partition_indexes=numbers) for topic, numbers in wanted.items()]
     return OffsetFetchRequest(
         group_id=group_id,
-        topics=None if partitions is None else single,
-        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None if partitions is None else batch)],
+        topics=topics,
+        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
         require_stable=True,
     )
 
@@ -242,14 +215,12 @@ def read_offsets(
         KafkaError: the group, or a partition of it, could not be read.
     """
     group = answer.groups[0] if answer.groups else answer
-    if group.error_code:
-        raise error_of(group.error_code, "read committed offsets")
+    check(group.error_code, "read committed offsets")
     found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(wanted)
     for topic in group.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
-            if partition.error_code:
-                raise error_of(partition.error_code, f"read the committed offset of {tp.topic}-{tp.partition}")
+            check(partition.error_code, f"read the committed offset of {label(tp)}")
             if partition.committed_offset >= 0:
                 found[tp] = OffsetAndMetadata(
                     partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch

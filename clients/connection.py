@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast
 
 from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, KafkaTimeout
+from ottla.clients.logs import log
 from ottla.clients.wire import Conversation
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
 R = TypeVar("R", bound=Message)
 
 try:
@@ -29,10 +28,15 @@ class ClientConnection(asyncio.Protocol):
     Args:
         client_id: sent with every request.
         max_frame_bytes: the longest answer accepted.
+
+    Attributes:
+        software: name and version that the broker is told (KIP-511).
     """
 
+    software = SOFTWARE
+
     def __init__(self, client_id: str, *, max_frame_bytes: int = 256 << 20) -> None:
-        self.conversation = Conversation(client_id, SOFTWARE, max_frame_bytes)
+        self.conversation = Conversation(client_id, self.software, max_frame_bytes)
         self.address = "?"
         self.last_used_ms = 0.0
         self._loop = asyncio.get_running_loop()
@@ -68,7 +72,8 @@ class ClientConnection(asyncio.Protocol):
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: connection, host, port, ssl=ssl_context)
                 connection._refuse_itself()
-                connection._hello(timeout_ms)
+                connection.conversation.hello(connection._now(), timeout_ms, lambda: _settle(connection._ready, None))
+                connection._flush()
                 await connection._ready
         except TimeoutError:
             connection.close()
@@ -83,10 +88,6 @@ class ClientConnection(asyncio.Protocol):
     @property
     def closed(self) -> bool:
         return self._reason is not None
-
-    @property
-    def open_requests(self) -> int:
-        return self.conversation.open_requests
 
     async def send(
         self,
@@ -155,9 +156,6 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._flush()
 
-    def eof_received(self) -> bool:
-        return False
-
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc else ""
         self._reason = self._reason or KafkaConnectionError(f"{self.address} closed the connection{why}")
@@ -184,10 +182,6 @@ class ClientConnection(asyncio.Protocol):
         ours, theirs = (self._transport.get_extra_info(name) for name in ("sockname", "peername"))
         if ours is not None and ours == theirs:
             raise KafkaConnectionError(f"{self.address}: nobody listens there")
-
-    def _hello(self, timeout_ms: float) -> None:
-        self.conversation.hello(self._now(), timeout_ms, lambda: _settle(self._ready, None))
-        self._flush()
 
     def _flush(self) -> None:
         self.last_used_ms = self._now()

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ottla.clients import given
 from ottla.clients.assignors import make_assignors
 from ottla.clients.client import Client
-from ottla.clients.consumer_offsets import ConsumerOffsets
 from ottla.clients.coordinator import Coordinator
-from ottla.clients.errors import ClientClosed, CommitFailed, KafkaError, OptionError
+from ottla.clients.errors import ClientClosed, CommitFailed, KafkaError, KafkaTimeout, OptionError
 from ottla.clients.fetcher import Fetcher
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import MemberState
+from ottla.clients.life import Life
 from ottla.clients.listener import ConsumerRebalanceListener
+from ottla.clients.logs import log
+from ottla.clients.offsets import list_offsets
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
-from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, Records
-from ottla.clients.subscription import SubscriptionState
+from ottla.clients.structs import (
+    EARLIEST,
+    LATEST,
+    AutoCommitting,
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Records,
+)
+from ottla.clients.subscription import PartitionState, SubscriptionState
+from ottla.clients.tasks import set_within
 from ottla.protocol.records import TopicPartition
 
-log = logging.getLogger("ottla.clients")
+Committable = Mapping[TopicPartition, int | OffsetAndMetadata | tuple[int, str]]
 
 
-class Consumer(ConsumerOffsets):
+class Consumer(Life[ConsumerOptions]):
     """Reads records, alone or as a member of a group.
 
     ```python
@@ -55,6 +65,8 @@ class Consumer(ConsumerOffsets):
         OptionError: an unknown option, or a value that cannot be.
     """
 
+    _noun = "consumer"
+
     def __init__(self, *topics: str, **options: Any) -> None:
         for one in topics:
             if not given.is_name(one):
@@ -62,17 +74,15 @@ class Consumer(ConsumerOffsets):
                     f"topics={one!r}: allowed are names as separate arguments, such as Consumer('a', 'b'); "
                     "a list is written Consumer(*topics)"
                 )
-        self._options = ConsumerOptions.of(options)
+        super().__init__(ConsumerOptions.of(options))
         self._assignors = make_assignors(self._options.partition_assignment_strategy)
         self._subscription = SubscriptionState()
         self._listener: ConsumerRebalanceListener | None = None
-        self._client: Client | None = None
         self._group: Coordinator | None = None
         self._gate = UserGate(lambda: self._subscription.unfinished)
         self._news = asyncio.Event()
         self._gate.on_passed = self._news.set
         self._error: KafkaError | None = None
-        self._state = "new"
         if topics:
             self.subscribe(topics)
 
@@ -85,33 +95,24 @@ class Consumer(ConsumerOffsets):
             KafkaConnectionError: no bootstrap server can be reached.
             KafkaError: the group refuses this consumer.
         """
-        if self._state != "new":
-            raise ClientClosed(f"start() of a consumer that is {self._state}: make a new one")
         options = self._options
-        self._client = client = Client(options, auto_create=options.allow_auto_create_topics)
-        client.all_topics = self._subscription.pattern is not None
-        self._watch_assigned(client)
-        self._fetcher = Fetcher(client, self._subscription, options, self._news.set, self._positions_wanted)
-        committed = None
-        if options.group_id is not None:
-            self._group = Coordinator(
-                client,
-                self._subscription,
-                options,
-                options.group_id,
-                self._assignors,
-                self._gate,
-                self._assignment_changed,
+        async with self._starting(auto_create=options.allow_auto_create_topics) as client:
+            client.all_topics = self._subscription.pattern is not None
+            self._watch_assigned(client)
+            self._fetcher = Fetcher(client, self._subscription, self._news.set, lambda: self._positions.poke())
+            group_offsets = None
+            if options.group_id is not None:
+                self._group = Coordinator(
+                    client, self._subscription, self._assignors, self._gate, self._assignment_changed
+                )
+                self._group.handover.on_committed = self._committed
+                group_offsets = self._group.offsets
+            self._positions = Positions(
+                client, self._subscription, group_offsets, self._positions_found, self._background_error
             )
-            self._group.handover.on_committed = self._committed
-            committed = self._committed_for_positions
-        self._positions = Positions(
-            client, self._subscription, options, committed, self._positions_found, self._background_error
-        )
-        client.on_metadata.append(self._metadata_changed)
-        try:
+            client.on_metadata.append(self._poke)
             await client.start()
-            self._state = "running"
+            self._state = "running"  # if joining the group fails, stop() leaves it: the other members would wait
             if self._group is not None:
                 self._group.start()
             self._apply_subscription()
@@ -121,24 +122,19 @@ class Consumer(ConsumerOffsets):
                     await self._group.wait_assigned()
                 finally:
                     self._leave()
-        except BaseException:
-            # Whoever was on the way into the group leaves it: the other members would wait for it.
-            if self._state == "running":
-                await self.stop(finished=False)
-            self._state = "stopped"
-            await client.close()
-            raise
 
     async def stop(self, *, finished: bool = True) -> None:
         """Commit what is finished (if enable_auto_commit), leave the group, and close. A second call does nothing.
 
         Args:
-            finished: whether you are done with the records that you got last; False leaves them uncommitted.
+            finished: False if you are not done with the records that you got last; they stay uncommitted then.
         """
-        if self._state != "running" or self._client is None:
-            self._state = "stopped"
-            return
-        self._state = "stopping"
+        await self._stop(lambda: self._leave_group(finished))
+
+    async def _exit(self, *, finished: bool) -> None:
+        await self.stop(finished=finished)
+
+    async def _leave_group(self, finished: bool) -> None:
         if finished:
             self._subscription.finish()
         self._gate.force()
@@ -146,19 +142,8 @@ class Consumer(ConsumerOffsets):
             if self._group is not None:
                 await self._group.close()
         finally:
-            self._state = "stopped"
             self._fetcher.close()
-            await self._client.close()
             self._news.set()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.stop(finished=exc is None)
 
     # subscription
 
@@ -202,7 +187,7 @@ class Consumer(ConsumerOffsets):
             self._watch_assigned(self._client)
             self._assignment_changed()
 
-    def _watch_assigned(self, client: Client) -> None:
+    def _watch_assigned(self, client: Client[ConsumerOptions]) -> None:
         client.topics.update(self._subscription.topics)
         client.topics.update(tp.topic for tp in self._subscription.assigned())
 
@@ -295,7 +280,7 @@ class Consumer(ConsumerOffsets):
 
         Args:
             partitions: the partitions to take records of; by default all that are assigned.
-            timeout_ms: how long to wait for the first record.
+            timeout_ms: the longest wait for the first record.
             max_records: the most records to return; by default max_poll_records.
 
         Raises:
@@ -357,11 +342,7 @@ class Consumer(ConsumerOffsets):
             if pause is not None and pause <= 0:
                 await asyncio.sleep(0)  # whoever asks without ever waiting lets the rest run
                 return {}
-            try:
-                async with asyncio.timeout(pause):
-                    await self._news.wait()
-            except TimeoutError:
-                pass
+            await set_within(self._news, pause)
             self._running()
 
     def _enter(self) -> None:
@@ -402,36 +383,205 @@ class Consumer(ConsumerOffsets):
             except Exception:
                 log.exception("on_commit of %r failed", interceptor)
 
-    # what happens in the background
+    # positions
 
-    def _running(self) -> Client:
-        if self._state != "running" or self._client is None:
-            raise ClientClosed(f"the consumer is {self._state}: call start() first, and nothing after stop()")
-        return self._client
+    async def position(self, tp: TopicPartition) -> int:
+        """The offset of the next record that will be given out.
+
+        Raises:
+            OptionError: the partition is not assigned.
+            NoOffsetForPartition: there is none, and auto_offset_reset is ``none``.
+            KafkaTimeout: it could not be found out within default_api_timeout_ms.
+        """
+        client = self._running(or_stopping=True)
+        state = self._subscription.state(tp)
+        deadline = client.now_ms() + self._options.default_api_timeout_ms
+        while state.position is None:
+            self._positions.poke()
+            if state.without_offset:
+                self._positions.raise_if_without()
+            left_ms = deadline - client.now_ms()
+            if left_ms <= 0:
+                raise KafkaTimeout(f"no position for {tp[0]}-{tp[1]} within default_api_timeout_ms")
+            self._positions.changed.clear()
+            await set_within(self._positions.changed, left_ms / 1000)
+            state = self._subscription.state(tp)
+        return state.position
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Go on reading a partition at an offset.
+
+        Raises:
+            OptionError: the partition is not assigned, or the offset is negative.
+        """
+        if not given.is_int(offset) or offset < 0:
+            raise OptionError(f"offset={offset!r}: allowed is an integer from 0")
+        self._subscription.state(tp).seek(offset)
+        self._poke()
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on reading at the first record of each partition; by default of all that are assigned."""
+        await self._seek_to(partitions, EARLIEST)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on reading behind the last record of each partition; by default of all that are assigned."""
+        await self._seek_to(partitions, LATEST)
+
+    async def _seek_to(self, partitions: Iterable[TopicPartition], where: int) -> None:
+        states = self._states(partitions)
+        for state in states:
+            state.request_reset(where)
+        for state in states:
+            await self.position(state.tp)
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Go on reading at the committed offsets, which are returned; a partition without one stays where it is."""
+        states = self._states(partitions)
+        found = await self.committed_offsets([state.tp for state in states])
+        for tp, committed in found.items():
+            if committed is not None:
+                self._subscription.state(tp).seek(committed.offset, committed.leader_epoch)
+        self._poke()
+        return {tp: None if committed is None else committed.offset for tp, committed in found.items()}
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Give out no records of these partitions until `resume`; they stay assigned."""
+        for tp in partitions:
+            self._subscription.state(tp).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Give out records of these partitions again."""
+        for tp in partitions:
+            self._subscription.state(tp).paused = False
+        self._poke()
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return {state.tp for state in self._subscription.states() if state.paused}
+
+    def _states(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        chosen = list(partitions) or self._subscription.assigned()
+        return [self._subscription.state(tp) for tp in chosen]
+
+    def _poke(self) -> None:
+        if self._state == "running":
+            self._positions.poke()
+            self._fetcher.poke()
+
+    # commits
+
+    async def commit(self, offsets: Committable | None = None) -> None:
+        """Commit offsets; by default of everything that was given out.
+
+        Waits for a rebalance under way, unless that takes the partitions away.
+
+        Args:
+            offsets: by partition the next offset to read, alone or with metadata. It need not be this consumer's
+                position.
+
+        Raises:
+            CommitFailed: this consumer is no longer a member, or no longer owns the partitions.
+            KafkaError: the offsets are refused.
+            OptionError: there is no group_id.
+        """
+        group = self._need_group("commit()")
+        wanted: dict[TopicPartition, OffsetAndMetadata] = {}
+        if offsets is None:
+            for state in (*self._subscription.released.values(), *self._subscription.states()):
+                if state.position is not None:
+                    wanted[state.tp] = OffsetAndMetadata(state.position, "", state.position_epoch)
+        else:
+            wanted = given.offsets(offsets)
+        await group.offsets.commit(wanted, self._options.default_api_timeout_ms)
+        group.handover.committed(wanted)
+
+    async def committed(self, tp: TopicPartition) -> int | None:
+        """The committed offset of a partition, None if there is none."""
+        found = (await self.committed_offsets([tp]))[given.partition(tp)]
+        return None if found is None else found.offset
+
+    async def committed_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The committed offsets with their metadata, None where there is none.
+
+        Raises:
+            OptionError: there is no group_id.
+        """
+        group = self._need_group("committed()")
+        wanted = given.partitions("partitions", partitions)
+        return await group.offsets.committed(wanted, self._options.default_api_timeout_ms)
+
+    def _need_group(self, what: str) -> Coordinator:
+        self._running(or_stopping=True)
+        if self._group is None:
+            raise OptionError(f"group_id=None: {what} needs a group")
+        return self._group
+
+    # logs
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """By partition the first record at or after a time (Unix ms); None if there is none.
+
+        Raises:
+            OptionError: a time is negative.
+            KafkaTimeout: no answer within default_api_timeout_ms.
+        """
+        wanted = given.by_partition("timestamps", timestamps)
+        for tp, timestamp in wanted.items():
+            if not given.is_int(timestamp) or timestamp < 0:
+                raise OptionError(f"timestamp={timestamp!r} of {tp[0]}-{tp[1]}: allowed is a Unix time in ms, from 0")
+        found = await self._list(wanted)
+        return {tp: None if one.offset < 0 else one for tp, one in found.items()}
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """By partition the first offset that can be read. Raises KafkaTimeout after default_api_timeout_ms."""
+        found = await self._list(dict.fromkeys(given.partitions("partitions", partitions), EARLIEST))
+        return {tp: one.offset for tp, one in found.items()}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """By partition the offset behind the last record that can be read. Raises KafkaTimeout as above."""
+        found = await self._list(dict.fromkeys(given.partitions("partitions", partitions), LATEST))
+        return {tp: one.offset for tp, one in found.items()}
+
+    async def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return await list_offsets(
+            self._running(),
+            wanted,
+            read_committed=self._options.read_committed,
+            timeout_ms=self._options.default_api_timeout_ms,
+        )
+
+    def highwater(self, tp: TopicPartition) -> int | None:
+        """The end of the log when a fetch last saw it; None before the first fetch."""
+        return self._subscription.state(tp).high_watermark
+
+    def last_stable_offset(self, tp: TopicPartition) -> int | None:
+        """The end of what transactions have committed in the log, when a fetch last saw it; None before the first."""
+        return self._subscription.state(tp).last_stable_offset
+
+    async def topics(self) -> set[str]:
+        """The names of all topics, internal ones included."""
+        answer = await self._running().ask(None)
+        return {topic.name for topic in answer.topics if topic.name is not None and not topic.error_code}
+
+    async def partitions_for_topic(self, topic: str) -> set[int]:
+        """The numbers of a topic's partitions. Raises KafkaTimeout after default_api_timeout_ms."""
+        return set(await self._running().topic_partitions(topic, self._options.default_api_timeout_ms))
+
+    # what happens in the background
 
     def _assignment_changed(self) -> None:
         self._fetcher.forget()
         self._positions.poke()
-        self._fetcher.poke()
-        self._news.set()
-
-    def _positions_wanted(self) -> None:
-        self._positions.poke()
+        self._positions_found()
 
     def _positions_found(self) -> None:
         self._fetcher.poke()
         self._news.set()
 
-    def _metadata_changed(self) -> None:
-        self._positions.poke()
-        self._fetcher.poke()
-
     def _background_error(self, error: KafkaError) -> None:
         self._error = error
         self._news.set()
-
-    async def _committed_for_positions(
-        self, partitions: list[TopicPartition]
-    ) -> Mapping[TopicPartition, OffsetAndMetadata | None]:
-        assert self._group is not None
-        return await self._group.offsets.committed(partitions, self._options.default_api_timeout_ms)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 
 from ottla.clients.assignors import Assignor
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import GROUP, Client
 from ottla.clients.commits import GroupOffsets
-from ottla.clients.errors import KafkaError, KafkaTimeout, error_of
+from ottla.clients.errors import KafkaError, KafkaTimeout
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import (
     Complete,
@@ -19,74 +17,49 @@ from ottla.clients.group_effects import (
     Fail,
     FindCoordinator,
     Lead,
-    MemberConfig,
     MemberState,
     Prepare,
     Send,
 )
 from ottla.clients.group_member import GroupMember
+from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.rebalance import Handover
-from ottla.clients.structs import BrokerInfo
 from ottla.clients.subscription import SubscriptionState
+from ottla.clients.tasks import set_within
+from ottla.clients.wire import api_of
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.find_coordinator import Coordinator as Found
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
-
-ANSWERS: dict[type[Message], type[Message]] = {
-    JoinGroupRequest: JoinGroupResponse,
-    SyncGroupRequest: SyncGroupResponse,
-    HeartbeatRequest: HeartbeatResponse,
-    LeaveGroupRequest: LeaveGroupResponse,
-}
 CLOSE_PATIENCE_MS = 5_000
-"""How long leaving the group may hold up `stop`."""
+"""The longest time for which leaving the group may delay `stop`."""
 
 
 class Coordinator:
     """A consumer's side of the group protocol.
 
     Args:
-        group_id: the group.
+        client: that of a consumer that has a group_id.
         assignors: in order of preference.
-        gate: whether the user is working on records.
+        gate: tells whether the user is working on records.
         on_change: called when the assignment, or an error to raise, changed.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: Client[ConsumerOptions],
         subscription: SubscriptionState,
-        options: ConsumerOptions,
-        group_id: str,
         assignors: Iterable[Assignor],
         gate: UserGate,
         on_change: Callable[[], None],
     ) -> None:
         self._client = client
         self._subscription = subscription
-        self._options = options
+        self._options = client.options
         self._on_change = on_change
-        config = MemberConfig(
-            group_id=group_id,
-            group_instance_id=options.group_instance_id,
-            client_rack=options.client_rack,
-            session_timeout_ms=options.session_timeout_ms,
-            rebalance_timeout_ms=options.join_timeout_ms,
-            heartbeat_interval_ms=options.heartbeat_interval_ms,
-            max_poll_interval_ms=options.max_poll_interval_ms,
-            request_timeout_ms=options.request_timeout_ms,
-        )
-        self.member = GroupMember(config, assignors, Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms))
+        self.member = GroupMember(client.options, assignors)
         self.offsets = GroupOffsets(client, self.member, self.wait_coordinator, self.wait_change, self.settle)
-        self.handover = Handover(client, subscription, options, self.member, self.offsets, gate, on_change)
+        self.handover = Handover(client, subscription, self.member, self.offsets, gate, on_change)
         self._timer: asyncio.TimerHandle | None = None
         self._step: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
@@ -103,7 +76,7 @@ class Coordinator:
             self._client.tasks.spawn(self._commit_now_and_then(), "auto-commit")
 
     def subscription_changed(self) -> None:
-        """The user has subscribed; takes effect when an `unsubscribe` before it is done."""
+        """Act on a new subscription, once an `unsubscribe` before it is done."""
         if self._leaving is not None or not self._subscription.auto_assigned:
             return
         self._error = None
@@ -151,7 +124,7 @@ class Coordinator:
             self.settle()
 
     def raise_error(self) -> None:
-        """Raise what the user must know, once; the next call tries again.
+        """Raise an error that the user must know, once. The next call tries again.
 
         Raises:
             KafkaError: the group refuses this member, or the listener failed.
@@ -185,22 +158,18 @@ class Coordinator:
             if error is not None and not error.retriable:
                 raise error
             if self._client.now_ms() >= deadline_ms:
-                raise KafkaTimeout(f"no coordinator for group {self.member.config.group_id!r}: {error or 'no answer'}")
+                raise KafkaTimeout(f"no coordinator for group {self.member.options.group!r}: {error or 'no answer'}")
             await self.wait_change(deadline_ms)
         return node_id
 
     async def wait_change(self, deadline_ms: float | None) -> None:
         """Wait until something about the membership changed, or a deadline."""
         self._changed.clear()
-        pause = None if deadline_ms is None else max(0.0, deadline_ms - self._client.now_ms()) / 1000
-        try:
-            async with asyncio.timeout(pause):
-                await self._changed.wait()
-        except TimeoutError:
-            pass
+        left_ms = None if deadline_ms is None else max(0.0, deadline_ms - self._client.now_ms())
+        await set_within(self._changed, None if left_ms is None else left_ms / 1000)
 
     async def close(self) -> None:
-        """Commit what is finished, tell the listener, leave. Takes what CLOSE_PATIENCE_MS allow beside the listener."""
+        """Commit finished records, tell the listener, and leave. Allows CLOSE_PATIENCE_MS beside the listener."""
         await self._wait_step()
         if self._leaving is not None:
             await asyncio.wait([self._leaving])
@@ -212,11 +181,9 @@ class Coordinator:
         self.member.close("the consumer is being closed")
         for effect in self.member.take_effects():
             if isinstance(effect, Send) and self.member.coordinator is not None:
-                if effect.fresh:
-                    self._client.drop(self.member.coordinator, GROUP)
                 try:
                     async with asyncio.timeout(CLOSE_PATIENCE_MS / 1000):
-                        await self._client.send(self.member.coordinator, effect.request, LeaveGroupResponse, role=GROUP)
+                        await self._ask(self.member.coordinator, effect)
                 except (KafkaError, TimeoutError) as error:
                     log.info("%s: could not leave the group: %s", self._client.client_id, error)
         if self._timer is not None:
@@ -230,7 +197,7 @@ class Coordinator:
     # effects
 
     def settle(self) -> None:
-        """Perform what the member wants done, and arm the timer for its next deadline."""
+        """Perform the member's effects, and arm the timer for its next deadline."""
         if self._client.tasks.closed:
             return
         while effects := self.member.take_effects():
@@ -271,11 +238,8 @@ class Coordinator:
                 self._on_change()
 
     async def _find(self) -> None:
-        group_id = self.member.config.group_id
-        request = FindCoordinatorRequest(key=group_id, key_type=0, coordinator_keys=[group_id])
         try:
-            answer = await self._client.send(self._client.some_nodes()[0], request, FindCoordinatorResponse)
-            found = coordinator_in(answer, f"find the coordinator of group {group_id!r}")
+            found = await self._client.find_coordinator(self.member.options.group, GROUP)
         except KafkaError as error:
             log.info("%s: %s", self._client.client_id, error)
             if error.code is ErrorCode.NETWORK_EXCEPTION:
@@ -284,7 +248,6 @@ class Coordinator:
             self.member.coordinator_not_found(error, self._client.now_ms())
         else:
             self._lookup_error = None
-            self._client.learn_broker(found)
             self.member.coordinator_found(found.node_id, self._client.now_ms())
         self.settle()
 
@@ -292,20 +255,18 @@ class Coordinator:
         try:
             if node_id is None:
                 raise KafkaError("the coordinator is not known", ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            if effect.fresh:
-                self._client.drop(node_id, GROUP)
-            answer = await self._client.send(
-                node_id,
-                effect.request,
-                ANSWERS[type(effect.request)],
-                role=GROUP,
-                timeout_ms=effect.timeout_ms,
-            )
+            answer = await self._ask(node_id, effect)
         except KafkaError as error:
             self.member.not_answered(effect.sent, error, self._client.now_ms())
         else:
             self.member.answered(effect.sent, answer, self._client.now_ms())
         self.settle()
+
+    async def _ask(self, node_id: int, effect: Send) -> Message:
+        if effect.fresh:
+            self._client.drop(node_id, GROUP)
+        answer = api_of(type(effect.request)).response
+        return await self._client.send(node_id, effect.request, answer, role=GROUP, timeout_ms=effect.timeout_ms)
 
     async def _prepare(self) -> None:
         try:
@@ -318,7 +279,7 @@ class Coordinator:
     async def _complete(self, effect: Complete) -> None:
         revoked = False
         try:
-            if self._leaving is None:
+            if self._leaving is None and self._subscription.auto_assigned:
                 revoked = await self.handover.complete(effect)
         finally:
             self._step = None
@@ -378,15 +339,3 @@ class Coordinator:
             await asyncio.sleep(self._options.auto_commit_interval_ms / 1000)
             if self.member.state is MemberState.STABLE or not self._subscription.auto_assigned:
                 await self.handover.commit_finished(self._options.default_api_timeout_ms)
-
-
-def coordinator_in(answer: FindCoordinatorResponse, subject: str) -> BrokerInfo:
-    """The coordinator in either form of the answer.
-
-    Raises:
-        KafkaError: there is none.
-    """
-    found: Found | FindCoordinatorResponse = answer.coordinators[0] if answer.coordinators else answer
-    if found.error_code:
-        raise error_of(found.error_code, subject, found.error_message)
-    return BrokerInfo(found.node_id, found.host, found.port)

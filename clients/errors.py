@@ -1,31 +1,11 @@
-"""What goes wrong for a client, as one small tree: every error carries Kafka's code and says what to do next.
-
-```
-KafkaError                 an answer with an error code, or the lack of an answer
-├─ KafkaTimeout            no answer, or no success, in the time allowed
-├─ KafkaConnectionError    no connection, or it broke
-├─ UnsupportedByBroker     the broker does not serve what the call needs
-├─ CommitFailed            offsets were not committed
-│  └─ RebalanceInProgress  … because the group is forming a new generation
-├─ FencedInstance          another consumer has taken this group_instance_id
-├─ NoOffsetForPartition    nothing committed, and auto_offset_reset is "none"
-├─ OffsetOutOfRange        the position is not in the log, and auto_offset_reset is "none"
-├─ RecordCorrupt           a fetched batch is damaged
-├─ RecordNotReadable       a deserializer refused a record
-├─ TransactionFailed       the transaction can only be aborted; then begin the next
-├─ ProducerFenced          another producer has taken this transactional_id
-├─ InvalidTransactionState a call that does not fit the transaction's state
-├─ SomeFailed              some of the things that an admin call was asked for failed
-└─ ClientClosed            the client was stopped, or never started
-OptionError                an option, or an argument, that cannot be (a ValueError)
-```
-"""
+"""The errors of the clients: each carries Kafka's code, and its message says what to do next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.clients.partitions import label, labels
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 
@@ -94,8 +74,7 @@ class NoOffsetForPartition(KafkaError):
     default_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(self, partitions: list[TopicPartition]) -> None:
-        names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions)
-        super().__init__(f"no committed offset for {names} and auto_offset_reset is 'none': seek() them")
+        super().__init__(f"no committed offset for {labels(partitions)} and auto_offset_reset is 'none': seek() them")
         self.partitions = partitions
 
 
@@ -105,7 +84,7 @@ class OffsetOutOfRange(KafkaError):
     default_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(self, positions: dict[TopicPartition, int]) -> None:
-        names = ", ".join(f"{tp.topic}-{tp.partition} at {offset}" for tp, offset in positions.items())
+        names = ", ".join(f"{label(tp)} at {offset}" for tp, offset in positions.items())
         super().__init__(f"positions outside the log and auto_offset_reset is 'none': {names}; seek() them")
         self.positions = positions
 
@@ -116,7 +95,7 @@ class RecordCorrupt(KafkaError):
     batch: ``consumer.seek(error.tp, error.next_offset)``.
 
     Attributes:
-        offset: where the consumer stands.
+        offset: the consumer's position.
         next_offset: the first offset behind the batch, as its header says; None if that cannot be read either.
     """
 
@@ -124,7 +103,7 @@ class RecordCorrupt(KafkaError):
 
     def __init__(self, tp: TopicPartition, offset: int, reason: str, next_offset: int | None = None) -> None:
         where = "" if next_offset is None else f"; the next one begins at offset {next_offset}"
-        super().__init__(f"{tp.topic}-{tp.partition}: the batch at offset {offset} is corrupt: {reason}{where}")
+        super().__init__(f"{label(tp)}: the batch at offset {offset} is corrupt: {reason}{where}")
         self.tp = tp
         self.offset = offset
         self.next_offset = next_offset
@@ -136,7 +115,7 @@ class RecordNotReadable(KafkaError):
     default_code = ErrorCode.INVALID_RECORD
 
     def __init__(self, tp: TopicPartition, offset: int, what: str, reason: Exception) -> None:
-        super().__init__(f"{tp.topic}-{tp.partition}: {what} of the record at offset {offset}: {reason!r}")
+        super().__init__(f"{label(tp)}: {what} of the record at offset {offset}: {reason!r}")
         self.tp = tp
         self.offset = offset
 
@@ -223,12 +202,24 @@ _ADVICE: dict[ErrorCode, str] = {
 }
 
 _CLASSES: dict[ErrorCode, type[KafkaError]] = {
-    ErrorCode.FENCED_INSTANCE_ID: FencedInstance,
-    ErrorCode.NETWORK_EXCEPTION: KafkaConnectionError,
-    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgress,
-    ErrorCode.REQUEST_TIMED_OUT: KafkaTimeout,
-    ErrorCode.UNSUPPORTED_VERSION: UnsupportedByBroker,
+    one.default_code: one
+    for one in (FencedInstance, KafkaConnectionError, RebalanceInProgress, KafkaTimeout, UnsupportedByBroker)
 }
+
+COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+"""Codes after which the coordinator is looked up again."""
+STALE_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    }
+)
+"""Codes of a partition after which metadata are asked for again."""
 
 
 def error_code(value: int) -> ErrorCode:
@@ -244,7 +235,7 @@ def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
 
     Args:
         value: the code.
-        subject: what was tried, e.g. ``create topic 'orders'``.
+        subject: the action that failed, e.g. ``create topic 'orders'``.
         detail: the broker's own words, if it sent any.
     """
     code = error_code(value)
@@ -255,3 +246,9 @@ def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
     elif advice := _ADVICE.get(code):
         parts.append(advice)
     return _CLASSES.get(code, KafkaError)("; ".join(parts), code)
+
+
+def check(value: int, subject: str, detail: str | None = None) -> None:
+    """Raise the exception for an error code, unless it is NONE. Takes what `error_of` takes."""
+    if value:
+        raise error_of(value, subject, detail)

@@ -1,4 +1,4 @@
-"""What a fetch brought for one partition, opened batch by batch as the user asks for records. Pure."""
+"""The batches that a fetch brought for one partition, opened as the user asks for records. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ottla.protocol.records import (
     BatchTooLarge,
     Record,
     TimestampType,
-    TopicPartition,
     check_crc,
     iter_batches,
     iter_records,
@@ -33,11 +32,11 @@ class FetchedPartition:
     """The batches of one partition, from ``offset`` on.
 
     Args:
-        state: the partition; what was fetched is worth something only while it stands where this begins.
+        state: the partition. The batches are of use only while its position is where they begin.
         data: record batches; the first may begin before ``offset``, the last may be cut off.
         aborted: producer id and first offset of aborted transactions, None to give out everything (read_uncommitted).
         check_crcs: check every batch.
-        max_decompressed_bytes: how large a batch may become.
+        max_decompressed_bytes: the largest size of a decompressed batch.
     """
 
     def __init__(
@@ -83,10 +82,9 @@ class FetchedPartition:
                 and every further call raises the same.
         """
         taken: list[ConsumerRecord[Any, Any]] = []
-        tp = self.state.tp
         while len(taken) < limit:
             try:
-                record = self._next_record(tp)
+                record = self._next_record()
             except KafkaError:
                 if taken:
                     break  # these first; the next call raises
@@ -95,7 +93,7 @@ class FetchedPartition:
                 return taken, True
             if record.offset >= self.next_offset:
                 try:
-                    taken.append(self._made(tp, record, key_of, value_of))
+                    taken.append(self._made(record, key_of, value_of))
                 except RecordNotReadable:
                     if taken:
                         break
@@ -104,8 +102,8 @@ class FetchedPartition:
             self._record = None
         return taken, False
 
-    def _next_record(self, tp: TopicPartition) -> Record | None:
-        """The one that comes next, again until it was taken; None if there is none."""
+    def _next_record(self) -> Record | None:
+        """The next record, the same one until it is taken; None if there is none."""
         while self._record is None:
             if self._damage is not None:
                 # What follows damage is not given out: that would be passing over records in silence.
@@ -114,17 +112,17 @@ class FetchedPartition:
                 self._record = next(self._records, None)
             except BatchError as error:
                 assert self._header is not None
-                raise self._damaged(tp, error, self._header) from None
-            if self._record is None and not self._open_next(tp):
+                raise self._damaged(error, self._header) from None
+            if self._record is None and not self._open_next():
                 return None
         return self._record
 
-    def _damaged(self, tp: TopicPartition, error: BatchError, header: BatchHeader | None) -> RecordCorrupt:
+    def _damaged(self, error: BatchError, header: BatchHeader | None) -> RecordCorrupt:
         reason = str(error)
         if isinstance(error, BatchTooLarge):
             reason = f"{reason}; raise max_decompressed_batch_bytes, which is {self._max_decompressed_bytes}"
         behind = None if header is None else header.last_offset + 1
-        self._damage = RecordCorrupt(tp, self.next_offset, reason, behind)
+        self._damage = RecordCorrupt(self.state.tp, self.next_offset, reason, behind)
         self._header, self._records = None, iter(())
         return self._damage
 
@@ -133,9 +131,7 @@ class FetchedPartition:
         records = iter_records(batch, verify_crc=self._check_crcs, max_decompressed_bytes=self._max_decompressed_bytes)
         return records if header.record_count > MADE_AT_ONCE else iter(list(records))
 
-    def _made(
-        self, tp: TopicPartition, record: Record, key_of: Deserializer, value_of: Deserializer
-    ) -> ConsumerRecord[Any, Any]:
+    def _made(self, record: Record, key_of: Deserializer, value_of: Deserializer) -> ConsumerRecord[Any, Any]:
         key: Any = record.key
         value: Any = record.value
         what = "key_deserializer"
@@ -146,14 +142,14 @@ class FetchedPartition:
             if value_of is not None and value is not None:
                 value = value_of(value)
         except Exception as error:
-            raise RecordNotReadable(tp, record.offset, what, error) from error
-        header = self._header
+            raise RecordNotReadable(self.state.tp, record.offset, what, error) from error
+        tp, header = self.state.tp, self._header
         kind = TimestampType.CREATE_TIME if header is None else header.timestamp_type
         return ConsumerRecord(
             tp.topic, tp.partition, record.offset, record.timestamp_ms, kind, key, value, record.headers, self.epoch
         )
 
-    def _open_next(self, tp: TopicPartition) -> bool:
+    def _open_next(self) -> bool:
         """Open the next batch with something to give out. False: there is none."""
         header: BatchHeader | None = None
         try:
@@ -179,10 +175,10 @@ class FetchedPartition:
                 if self._check_crcs:
                     check_crc(header, batch)  # damage may be why it looks like one that is not for the user
         except BatchError as error:
-            raise self._damaged(tp, error, header) from None
+            raise self._damaged(error, header) from None
 
     def _visible(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether the batch's records are for the user: not control records, nor those of aborted transactions."""
+        """Tell whether the batch's records are for the user: control records and aborted ones are not."""
         if self._read_committed:
             while self._aborted and self._aborted[-1][1] <= header.last_offset:
                 self._aborting.add(self._aborted.pop()[0])
@@ -195,7 +191,7 @@ class FetchedPartition:
         return not (header.is_transactional and header.producer_id in self._aborting)
 
     def check_progress(self) -> None:
-        """Complain of a fetch that brought part of a batch only, which would be fetched again for ever.
+        """Raise if a fetch brought only part of a batch, which would be fetched again for ever.
 
         Raises:
             KafkaError: it did.

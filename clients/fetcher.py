@@ -7,41 +7,32 @@ max_partition_fetch_bytes for each partition. While the user works on records, t
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
-from ottla.clients.errors import KafkaError, OffsetOutOfRange, error_code, error_of
+from ottla.clients.errors import STALE_METADATA, KafkaError, OffsetOutOfRange, error_code, error_of
 from ottla.clients.fetched import FetchedPartition
+from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
+from ottla.clients.partitions import by_topic, label
 from ottla.clients.structs import ConsumerRecord, Records
-from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.records import TopicPartition
 
-log = logging.getLogger("ottla.clients")
-
-_STALE_METADATA = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
-)
+_STALE_METADATA = STALE_METADATA | {
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+}
 Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
 """By partition: its state, its jumps and its position when it was asked for."""
 
 
+@dataclass(eq=False)
 class Fetcher:
     """Keeps a buffer filled for the partitions that are read.
 
@@ -50,28 +41,22 @@ class Fetcher:
         on_reset: called when a position must be looked up.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        subscription: SubscriptionState,
-        options: ConsumerOptions,
-        on_news: Callable[[], None],
-        on_reset: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._subscription = subscription
-        self._options = options
-        self._on_news = on_news
-        self._on_reset = on_reset
-        self._buffer: dict[TopicPartition, FetchedPartition] = {}
-        self._errors: dict[TopicPartition, tuple[PartitionState, int, KafkaError]] = {}
-        self._busy: set[int] = set()
-        self._turn = 0
-        self._retry: asyncio.TimerHandle | None = None
-        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+    _client: Client[ConsumerOptions]
+    _subscription: SubscriptionState
+    _on_news: Callable[[], None]
+    _on_reset: Callable[[], None]
+    _buffer: dict[TopicPartition, FetchedPartition] = field(default_factory=dict)
+    _errors: dict[TopicPartition, tuple[PartitionState, int, KafkaError]] = field(default_factory=dict)
+    _busy: set[int] = field(default_factory=set)
+    _turn: int = 0
+    _retry: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self._options = self._client.options
+        self._backoff = self._options.retry_backoff()
 
     def poke(self) -> None:
-        """Fetch whatever should be and is not under way."""
+        """Start the fetches that are due and not under way."""
         if self._client.tasks.closed:
             return
         now = self._client.now_ms()
@@ -107,7 +92,7 @@ class Fetcher:
         return self._client.cluster.leader(state.tp)
 
     def _epoch_checked(self, state: PartitionState) -> bool:
-        """Whether the position may be read in the leader epoch that is known now (KIP-320)."""
+        """Tell whether the position was checked against the leader epoch that is known now (KIP-320)."""
         known = max(state.validated_epoch, state.position_epoch)
         if state.position_epoch < 0 or self._client.cluster.leader_epoch(state.tp) <= known:
             return True
@@ -151,16 +136,15 @@ class Fetcher:
         self.poke()
 
     def _request(self, asked: Asked) -> FetchRequest:
-        topics: dict[str, list[FetchPartition]] = {}
-        for tp, (_, _, position) in asked.items():
-            topics.setdefault(tp.topic, []).append(
-                FetchPartition(
-                    partition=tp.partition,
-                    current_leader_epoch=self._client.cluster.leader_epoch(tp),
-                    fetch_offset=position,
-                    partition_max_bytes=self._options.max_partition_fetch_bytes,
-                )
-            )
+        topics = by_topic(
+            asked,
+            lambda tp: FetchPartition(
+                partition=tp.partition,
+                current_leader_epoch=self._client.cluster.leader_epoch(tp),
+                fetch_offset=asked[tp][2],
+                partition_max_bytes=self._options.max_partition_fetch_bytes,
+            ),
+        )
         return FetchRequest(
             max_wait_ms=self._options.fetch_max_wait_ms,
             min_bytes=self._options.fetch_min_bytes,
@@ -193,7 +177,6 @@ class Fetcher:
     def _partition_fetched(self, state: PartitionState, data: PartitionData) -> None:
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset
-        state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
             until = self._client.now_ms() + self._options.metadata_max_age_ms
             state.preferred_replica = (data.preferred_read_replica, until)
@@ -229,7 +212,7 @@ class Fetcher:
             log.warning("%s: fetch %s-%d: %s", self._client.client_id, tp.topic, tp.partition, code.text)
             self._delay([state])
         else:
-            self._refuse(state, error_of(data.error_code, f"fetch {tp.topic}-{tp.partition}"))
+            self._refuse(state, error_of(data.error_code, f"fetch {label(tp)}"))
 
     def _out_of_range(self, state: PartitionState) -> None:
         policy = self._options.auto_offset_reset
@@ -240,7 +223,7 @@ class Fetcher:
             "%s: offset %s of %s-%d is out of range; resetting to %s",
             self._client.client_id, state.position, state.tp.topic, state.tp.partition, policy,
         )  # fmt: skip
-        state.request_reset(EARLIEST if policy == "earliest" else LATEST)
+        state.request_reset(self._options.reset_to)
         self._on_reset()
 
     def _refuse(self, state: PartitionState, error: KafkaError) -> None:

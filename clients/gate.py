@@ -1,4 +1,4 @@
-"""Whether the user is working on records: a rebalance takes partitions away only while it is not.
+"""The gate before a rebalance: partitions are taken away only while the user works on no records.
 
 Kafka's consumer rebalances inside ``poll()``, so a listener never runs while records are being processed, and asking
 for more records says that the ones before are finished. Here a rebalance runs in the background, and this gate gives
@@ -23,7 +23,7 @@ class UserGate:
     """See the module's description.
 
     Args:
-        holding: whether records were given out that the user has not finished.
+        holding: tells whether the user has records that it has not finished.
     """
 
     def __init__(self, holding: Callable[[], bool]) -> None:
@@ -58,11 +58,11 @@ class UserGate:
         self._changed.set()
 
     def look_again(self) -> None:
-        """What is held may have changed."""
+        """Look again: the user may have finished its records."""
         self._changed.set()
 
     async def wait(self) -> None:
-        """Wait until the gate is open. What the caller does until it next waits, happens before the user gets more."""
+        """Wait until the gate is open. The caller's work up to its next await precedes the user's next records."""
         self._waiting += 1
         try:
             while not self.is_open:

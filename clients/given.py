@@ -1,4 +1,4 @@
-"""What calls are given: what cannot be meant raises `OptionError` before it does harm."""
+"""Checks of arguments: a wrong one raises `OptionError` before it does harm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_int(value: Any) -> bool:
 
 
 def is_name(value: Any, most: int = MAX_NAME_BYTES) -> bool:
-    """Whether it is a text that can be sent."""
+    """Tell whether a value is a text that can be sent."""
     try:
         return isinstance(value, str) and len(value.encode()) <= most
     except UnicodeEncodeError:
@@ -35,7 +35,7 @@ def name(key: str, given: str) -> str:
 
 
 def several(key: str, given: Iterable[T], kind: type[T] | tuple[type[T], ...], words: str = "names") -> list[T]:
-    """A list of things of some kind. A single text would be taken for its letters, and is refused."""
+    """A list of things of one kind. A single text is refused, as it would be taken for its letters."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         such_as = f", such as [{given!r}]" if isinstance(given, kind) else ""
         raise OptionError(f"{key}={given!r}: allowed is a list of {words}{such_as}")
@@ -47,7 +47,7 @@ def several(key: str, given: Iterable[T], kind: type[T] | tuple[type[T], ...], w
 
 
 def mapping(key: str, given: Mapping[Any, T], words: str) -> Mapping[Any, T]:
-    """A dict, whose keys and values ``words`` tell."""
+    """A dict. ``words`` name its keys and values."""
     if not isinstance(given, Mapping):
         raise OptionError(f"{key}={given!r}: allowed is a dict, {words}")
     return given

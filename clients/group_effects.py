@@ -1,4 +1,4 @@
-"""What a `GroupMember` is told once, and what it asks its shell to do."""
+"""The states of a `GroupMember`, and what it asks its shell to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.schema import Message
 
 
 class MemberState(Enum):
-    """Where a consumer stands in its group; Kafka's names."""
+    """The state of a consumer in its group, in Kafka's names."""
 
     UNJOINED = "UNJOINED"
     """Not in the group."""
@@ -25,7 +25,7 @@ class MemberState(Enum):
 
 
 class Step(Enum):
-    """What the way into a generation waits for."""
+    """The step that a member waits for on its way into a generation."""
 
     IDLE = "nothing"
     PREPARING = "the shell, to give up what must be given up before joining"
@@ -35,23 +35,9 @@ class Step(Enum):
     COMPLETING = "the shell, to take over the assignment"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberConfig:
-    """A member's constants; times in ms."""
-
-    group_id: str
-    group_instance_id: str | None = None
-    client_rack: str | None = None
-    session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    request_timeout_ms: int = 40_000
-
-
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Stands for a request in flight; the machine knows by it what the answer means."""
+    """Identifies a request in flight, so that the machine can tell what its answer is worth."""
 
     attempt: int
     generation_id: int
@@ -109,7 +95,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Raise this out of the user's next call. When that was done, ``resume`` makes the member try again."""
+    """Raise this error from the user's next call. After that, ``resume`` makes the member try again."""
 
     error: KafkaError
 

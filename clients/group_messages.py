@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ottla.clients.assignors import Assignor, MemberSubscription
 from ottla.clients.assignors.sticky import grouped
-from ottla.clients.group_effects import MemberConfig, Sent
+from ottla.clients.group_effects import Sent
+from ottla.clients.options import ConsumerOptions
 from ottla.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     Assignment,
@@ -28,7 +29,7 @@ MAX_REASON = 255
 
 
 def join_request(
-    config: MemberConfig,
+    options: ConsumerOptions,
     member: Sent,
     assignors: Iterable[Assignor],
     topics: frozenset[str],
@@ -45,15 +46,15 @@ def join_request(
             user_data=assignor.user_data(ordered),
             owned_partitions=held,
             generation_id=member.generation_id,
-            rack_id=config.client_rack,
+            rack_id=options.client_rack,
         )
         protocols.append(JoinGroupRequestProtocol(name=assignor.name, metadata=encode_subscription(subscription)))
     return JoinGroupRequest(
-        group_id=config.group_id,
-        session_timeout_ms=config.session_timeout_ms,
-        rebalance_timeout_ms=config.rebalance_timeout_ms,
+        group_id=options.group,
+        session_timeout_ms=options.session_timeout_ms,
+        rebalance_timeout_ms=options.join_timeout_ms,
         member_id=member.member_id,
-        group_instance_id=config.group_instance_id,
+        group_instance_id=options.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocols=protocols,
         reason=reason[:MAX_REASON],
@@ -61,14 +62,14 @@ def join_request(
 
 
 def sync_request(
-    config: MemberConfig, member: Sent, protocol_name: str | None, assignments: Mapping[str, list[TopicPartition]]
+    options: ConsumerOptions, member: Sent, protocol_name: str | None, assignments: Mapping[str, list[TopicPartition]]
 ) -> SyncGroupRequest:
     """Ask for the assignment; the leader's brings everybody's."""
     return SyncGroupRequest(
-        group_id=config.group_id,
+        group_id=options.group,
         generation_id=member.generation_id,
         member_id=member.member_id,
-        group_instance_id=config.group_instance_id,
+        group_instance_id=options.group_instance_id,
         protocol_type=PROTOCOL_TYPE,
         protocol_name=protocol_name,
         assignments=[
@@ -82,23 +83,23 @@ def sync_request(
     )
 
 
-def heartbeat_request(config: MemberConfig, member: Sent) -> HeartbeatRequest:
+def heartbeat_request(options: ConsumerOptions, member: Sent) -> HeartbeatRequest:
     return HeartbeatRequest(
-        group_id=config.group_id,
+        group_id=options.group,
         generation_id=member.generation_id,
         member_id=member.member_id,
-        group_instance_id=config.group_instance_id,
+        group_instance_id=options.group_instance_id,
     )
 
 
-def leave_request(config: MemberConfig, member: Sent, reason: str) -> LeaveGroupRequest:
+def leave_request(options: ConsumerOptions, member: Sent, reason: str) -> LeaveGroupRequest:
     """Filled for both forms: one member up to version 2, a list from version 3."""
     identity = MemberIdentity(member_id=member.member_id, reason=reason[:MAX_REASON])
-    return LeaveGroupRequest(group_id=config.group_id, member_id=member.member_id, members=[identity])
+    return LeaveGroupRequest(group_id=options.group, member_id=member.member_id, members=[identity])
 
 
 def read_members(answer: JoinGroupResponse) -> dict[str, MemberSubscription]:
-    """What the leader is told about the members.
+    """The members as the leader is told of them.
 
     Raises:
         MalformedFrame: a subscription is unreadable; the message names the member.

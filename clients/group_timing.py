@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ottla.clients.backoff import Backoff
-from ottla.clients.group_effects import MemberConfig, Sent
+from ottla.clients.group_effects import Sent
+from ottla.clients.options import ConsumerOptions
 
 
 class Liveness:
     """Heartbeats and the session they keep; times in ms."""
 
-    def __init__(self, config: MemberConfig) -> None:
-        self._config = config
+    def __init__(self, options: ConsumerOptions) -> None:
+        self._options = options
         self.open: Sent | None = None
         """The heartbeat in flight."""
         self.due_ms = 0.0
@@ -18,18 +19,17 @@ class Liveness:
 
     def begin(self, now_ms: float) -> None:
         """A generation was entered."""
-        self.open = None
-        self.due_ms = now_ms + self._config.heartbeat_interval_ms
+        self.answered(now_ms)
         self.alive(now_ms)
 
     def alive(self, now_ms: float) -> None:
         """The coordinator knows that this member is alive."""
-        self.session_until_ms = now_ms + self._config.session_timeout_ms
+        self.session_until_ms = now_ms + self._options.session_timeout_ms
 
     def answered(self, now_ms: float) -> None:
         """A heartbeat's answer came; the next is due after the interval."""
         self.open = None
-        self.due_ms = now_ms + self._config.heartbeat_interval_ms
+        self.due_ms = now_ms + self._options.heartbeat_interval_ms
 
     def failed(self, now_ms: float) -> None:
         """No useful answer came: the next heartbeat is due as soon as there is a coordinator."""
@@ -38,12 +38,12 @@ class Liveness:
 
     @property
     def timeout_ms(self) -> float:
-        """How long to wait for one answer: so that a second try fits into the session."""
-        return min(self._config.request_timeout_ms, self._config.session_timeout_ms * 2 / 3)
+        """The time to wait for one answer. A second try still fits into the session."""
+        return min(self._options.request_timeout_ms, self._options.session_timeout_ms * 2 / 3)
 
 
 class PollWatch:
-    """How long the user has been away (``max_poll_interval_ms``)."""
+    """Watches how long the user has been away (``max_poll_interval_ms``)."""
 
     def __init__(self, max_poll_interval_ms: float) -> None:
         self._limit_ms = max_poll_interval_ms
@@ -70,7 +70,7 @@ class PollWatch:
 
 
 class Lookup:
-    """Where the coordinator is, or when to look for it again."""
+    """The coordinator's broker, or the time to look it up again."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
 
 from ottla.clients.structs import OffsetAndMetadata, Records
 from ottla.protocol.records import TopicPartition
@@ -41,10 +40,3 @@ class ConsumerInterceptor(Protocol):
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Offsets were committed."""
-
-
-async def call(method: Callable[..., Any], *arguments: Any) -> None:
-    """Call a method that may be plain or ``async``."""
-    outcome = method(*arguments)
-    if inspect.isawaitable(outcome):
-        await outcome

@@ -14,8 +14,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
 
+from ottla.clients.backoff import Backoff
 from ottla.clients.errors import OptionError
-from ottla.clients.given import is_int
+from ottla.clients.given import is_int, is_name
+from ottla.clients.structs import EARLIEST, LATEST
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 INT32_MAX = 2**31 - 1
@@ -39,8 +41,8 @@ def or_none(check: Check) -> Check:
 
 
 FLAG: Check = ("True or False", lambda value: isinstance(value, bool))
-TEXT: Check = ("a text that is not empty", lambda value: isinstance(value, str) and value != "")
-ANY_TEXT: Check = ("a text", lambda value: isinstance(value, str))
+TEXT: Check = ("a text that is not empty", lambda value: is_name(value) and value != "")
+ANY_TEXT: Check = ("a text", is_name)
 CALLABLE: Check = ("a function", callable)
 STRATEGY: Check = (
     "'range', 'roundrobin', 'sticky', 'cooperative-sticky', an Assignor object, or a list of these, each once",
@@ -67,15 +69,15 @@ class ClientOptions:
     bootstrap_timeout_ms: while none answers, or has a name that can be resolved, ``start()`` tries again for so long;
         0 raises at once. A program that starts together with its broker waits for it (for names: KIP-909).
     client_id: a name for logs on both sides.
-    request_timeout_ms: how long one request may take.
-    socket_connection_setup_timeout_ms: how long it may take to connect, if not longer than a request (KIP-601).
+    request_timeout_ms: the longest time for one request.
+    socket_connection_setup_timeout_ms: the longest time to connect, but at most that for a request (KIP-601).
     retry_backoff_ms, retry_backoff_max_ms: the wait before a retry, doubled up to the second.
     reconnect_backoff_ms, reconnect_backoff_max_ms: the same for connections.
     metadata_max_age_ms: cluster metadata are asked for again after this long.
     connections_max_idle_ms: the client closes a connection that it has not used for this long.
     receive_message_max_bytes: the longest answer that is read; the connection is closed at a longer one.
     security_protocol: PLAINTEXT, or SSL with an ssl_context. Ottla's broker speaks PLAINTEXT only.
-    ssl_context: how to check the brokers' certificates, for SSL.
+    ssl_context: checks the brokers' certificates, for SSL.
     """
 
     role: ClassVar[str] = "client"
@@ -108,7 +110,7 @@ class ClientOptions:
         for name, value in given.items():
             if name not in known:
                 near = get_close_matches(name.replace(".", "_"), known, n=3)
-                having = [one for one in ClientOptions.__subclasses__() if name in one.__dataclass_fields__]
+                having = [one for one in CLIENTS if name in one.__dataclass_fields__]
                 hints = [f"it is one of {' and '.join(one.role.capitalize() for one in having)}"] if having else []
                 hints += [f"did you mean {' or '.join(near)}?"] if near else []
                 hint = "; ".join(hints) or "docs/client.md lists those that it has"
@@ -129,6 +131,10 @@ class ClientOptions:
 
     def refuse(self, name: str, allowed: str) -> None:
         raise OptionError(f"{name}={getattr(self, name)!r}: allowed is {allowed}")
+
+    def retry_backoff(self) -> Backoff:
+        """New waits between the tries of a call."""
+        return Backoff(self.retry_backoff_ms, self.retry_backoff_max_ms)
 
     def servers(self) -> list[tuple[str, int]]:
         """The bootstrap servers as (host, port)."""
@@ -159,16 +165,16 @@ CODECS = {
 class ProducerOptions(ClientOptions):
     """Options of a producer, besides those of every client.
 
-    acks: who must have a record before it counts as delivered: nobody (0), the leader (1), or all in-sync replicas
-        ("all", or -1). None means "all".
+    acks: the brokers that must have a record before it counts as delivered: none (0), the leader (1), or all in-sync
+        replicas ("all", or -1). None means "all".
     enable_idempotence: retries neither duplicate nor reorder records. None means on, unless acks or
         max_in_flight_requests_per_connection exclude it.
     compression_type: the codec of batches.
     max_batch_size: bytes of a batch; a record that is larger gets a batch of its own.
     max_request_size: bytes of the largest request, and of the largest record.
-    linger_ms: how long a batch that is not full waits for more records.
+    linger_ms: the time for which a batch that is not full waits for more records.
     buffer_memory: bytes of the records that wait to be sent. ``send()`` waits beyond it, at most max_block_ms.
-    max_block_ms: how long ``send()`` may wait for metadata or for room, and a call of transactions for its answer.
+    max_block_ms: the longest wait of ``send()`` for metadata or for room, and of transactions' calls for an answer.
     delivery_timeout_ms: the time from ``send()`` to the end of the last retry.
     max_in_flight_requests_per_connection: requests that may be under way to a broker; 5 at most with idempotence.
     transactional_id: makes the producer transactional. One id for each process that may work at a time: a later
@@ -238,10 +244,10 @@ class ConsumerOptions(ClientOptions):
     auto_commit_interval_ms: the time between two such commits.
     session_timeout_ms: the coordinator removes this member if it hears nothing of it for so long.
     heartbeat_interval_ms: the time between two heartbeats. It must be less than session_timeout_ms; a third is advised.
-    max_poll_interval_ms: how long you may take between two calls for records; then the consumer leaves the group.
-    rebalance_timeout_ms: how long the group waits for this member in a rebalance. None means max_poll_interval_ms.
+    max_poll_interval_ms: the longest time between two calls for records; after it the consumer leaves the group.
+    rebalance_timeout_ms: the time for which a rebalance waits for this member. None means max_poll_interval_ms.
     max_poll_records: the most records that one ``getmany`` or ``poll`` returns.
-    default_api_timeout_ms: how long ``commit``, ``position`` and the like may take, retries included.
+    default_api_timeout_ms: the longest time for ``commit``, ``position`` and the like, retries included.
     partition_assignment_strategy: one assignor or several, in order of preference.
     fetch_min_bytes: the broker waits until it has so many bytes for a fetch, but at most fetch_max_wait_ms.
     fetch_max_wait_ms: the longest that it waits.
@@ -296,9 +302,20 @@ class ConsumerOptions(ClientOptions):
             self.refuse("group_instance_id", "None, as there is no group_id")
 
     @property
+    def group(self) -> str:
+        """The group_id of a consumer that has one."""
+        assert self.group_id is not None
+        return self.group_id
+
+    @property
     def join_timeout_ms(self) -> int:
-        """How long the group waits for this member to rejoin: the rebalance timeout on the wire."""
+        """The rebalance timeout on the wire: how long the group waits for this member to rejoin."""
         return self.max_poll_interval_ms if self.rebalance_timeout_ms is None else self.rebalance_timeout_ms
+
+    @property
+    def reset_to(self) -> int:
+        """The offset to look up where none is known; meant for a policy other than ``none``."""
+        return EARLIEST if self.auto_offset_reset == "earliest" else LATEST
 
     @property
     def read_committed(self) -> bool:
@@ -309,9 +326,13 @@ class ConsumerOptions(ClientOptions):
 class AdminOptions(ClientOptions):
     """Options of an admin client, besides those of every client.
 
-    default_api_timeout_ms: how long a whole call may take, retries included.
+    default_api_timeout_ms: the longest time for a whole call, retries included.
     """
 
     role: ClassVar[str] = "admin"
 
     default_api_timeout_ms: int = opt(60_000, between(1))
+
+
+CLIENTS: tuple[type[ClientOptions], ...] = (ProducerOptions, ConsumerOptions, AdminOptions)
+"""The options of the clients, to tell to which of them an unknown one belongs."""

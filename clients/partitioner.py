@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key's murmur2 hash, as Kafka's producers do; keyless records stick.
+"""The choice of a record's partition: by the key's murmur2 hash, as Kafka's producers do; keyless records stick.
 
 Keyless records stay with one partition until a batch's worth of bytes went there, then move to another chosen at
 random (KIP-480, KIP-794): batches are larger than with a random choice for each record.
@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-
-Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
-"""``partitioner(key_bytes, all_partitions, available_partitions)``; both lists are sorted and not empty."""
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -41,7 +38,7 @@ class DefaultPartitioner:
     """Keyed records by murmur2, keyless ones sticky.
 
     Args:
-        sticky_bytes: how much goes to one partition before keyless records move on (the producer's max_batch_size).
+        sticky_bytes: bytes for one partition before keyless records move on (the producer's max_batch_size).
         choose: picks one of several partitions; ``random.choice`` unless told.
     """
 

@@ -1,4 +1,4 @@
-"""Finding out where to read: committed offsets first, then the reset policy; and checking positions after an election.
+"""Positions: looked up from committed offsets or the reset policy, and checked after an election.
 
 A position that was reached under an older leader may lie behind the end of the new leader's log, when the old one had
 records that were not replicated. Before reading on, the new leader is asked where the position's epoch ends (KIP-320).
@@ -7,16 +7,18 @@ records that were not replicated. Before reading on, the new leader is asked whe
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
+from ottla.clients.commits import GroupOffsets
 from ottla.clients.errors import KafkaError, NoOffsetForPartition, UnsupportedByBroker
+from ottla.clients.logs import log
 from ottla.clients.offsets import list_offsets
 from ottla.clients.options import ConsumerOptions
+from ottla.clients.partitions import by_topic
 from ottla.clients.structs import OffsetAndMetadata
-from ottla.clients.subscription import EARLIEST, LATEST, PartitionState, SubscriptionState
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -26,41 +28,28 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 )
 from ottla.protocol.records import TopicPartition
 
-log = logging.getLogger("ottla.clients")
 
-Committed = Callable[[list[TopicPartition]], Awaitable[Mapping[TopicPartition, OffsetAndMetadata | None]]]
-
-
+@dataclass(eq=False)
 class Positions:
     """Looks positions up in the background, for all partitions that need it together.
 
     Args:
-        committed: looks up committed offsets; None without a group.
+        group: has the committed offsets; None without a group.
         on_found: called when positions were found.
-        on_error: called with what the user must know.
+        on_error: called with an error that the user must know.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        subscription: SubscriptionState,
-        options: ConsumerOptions,
-        committed: Committed | None,
-        on_found: Callable[[], None],
-        on_error: Callable[[KafkaError], None],
-    ) -> None:
-        self._client = client
-        self._subscription = subscription
-        self._options = options
-        self._committed = committed
-        self._on_found = on_found
-        self._on_error = on_error
-        self._task: asyncio.Task[None] | None = None
-        self._again = False
-        self.changed = asyncio.Event()
+    _client: Client[ConsumerOptions]
+    _subscription: SubscriptionState
+    _group: GroupOffsets | None
+    _on_found: Callable[[], None]
+    _on_error: Callable[[KafkaError], None]
+    _task: asyncio.Task[None] | None = None
+    _again: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def poke(self) -> None:
-        """Look up whatever must be."""
+        """Look up the positions that are missing, in the background."""
         if self._client.tasks.closed:
             return
         self._again = True
@@ -74,7 +63,7 @@ class Positions:
             self.poke()
 
     def raise_if_without(self) -> None:
-        """Raise what stands against reading.
+        """Raise if a partition cannot be read.
 
         Raises:
             NoOffsetForPartition: partitions have no committed offset, and there is no policy to reset them by.
@@ -107,7 +96,7 @@ class Positions:
         ]
 
     async def _run(self) -> None:
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        backoff = self._client.options.retry_backoff()
         while self._pending():
             self._again = False
             try:
@@ -120,18 +109,17 @@ class Positions:
                 if not error.retriable:
                     self._on_error(error)
                 await asyncio.sleep(backoff.next_ms() / 1000)
-            self._tell()
-
-    def _tell(self) -> None:
-        self.changed.set()
-        self._on_found()
+            self.changed.set()
+            self._on_found()
 
     async def _look_up_committed(self, states: list[PartitionState]) -> None:
         found: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
         jumps = {state.tp: state.seeks for state in states}
-        if states and self._committed is not None:
-            found = await self._committed([state.tp for state in states])
-        policy = self._options.auto_offset_reset
+        if states and self._group is not None:
+            found = await self._group.committed(
+                [state.tp for state in states], self._client.options.default_api_timeout_ms
+            )
+        policy = self._client.options.auto_offset_reset
         for state in states:
             if state.seeks != jumps[state.tp]:
                 continue  # the user was faster
@@ -142,7 +130,7 @@ class Positions:
             elif policy == "none":
                 state.without_offset = True
             else:
-                state.request_reset(EARLIEST if policy == "earliest" else LATEST)
+                state.request_reset(self._client.options.reset_to)
 
     async def _reset(self, states: list[PartitionState]) -> None:
         wanted = {state.tp: state.reset for state in states if state.reset is not None}
@@ -152,8 +140,8 @@ class Positions:
         found = await list_offsets(
             self._client,
             wanted,
-            read_committed=self._options.read_committed,
-            timeout_ms=self._options.request_timeout_ms,
+            read_committed=self._client.options.read_committed,
+            timeout_ms=self._client.options.request_timeout_ms,
         )
         for state in states:
             if state.tp in found and state.seeks == jumps[state.tp] and state.reset is not None:
@@ -161,42 +149,35 @@ class Positions:
                 state.validated_epoch = self._client.cluster.leader_epoch(state.tp)
 
     async def _check_epochs(self, states: list[PartitionState]) -> None:
-        by_node: dict[int, list[PartitionState]] = {}
-        for state in states:
-            leader = self._client.cluster.leader(state.tp)
-            if leader is None:
-                self._client.request_refresh()
-            else:
-                by_node.setdefault(leader, []).append(state)
-        for node_id, group in by_node.items():
-            await self._check_with(node_id, group)
-        if states and not by_node:
+        by_tp = {state.tp: state for state in states}
+        groups = self._client.cluster.by_leader(by_tp)
+        if groups.pop(None, None):
+            self._client.request_refresh()
+        for node_id, tps in groups.items():
+            if node_id is not None:
+                await self._check_with(node_id, {tp: by_tp[tp] for tp in tps})
+        if states and not groups:
             raise KafkaError("partitions without a leader", ErrorCode.LEADER_NOT_AVAILABLE)
 
-    async def _check_with(self, node_id: int, states: list[PartitionState]) -> None:
-        cluster = self._client.cluster
-        epochs = {state.tp: cluster.leader_epoch(state.tp) for state in states}
-        by_topic: dict[str, list[OffsetForLeaderPartition]] = {}
-        for state in states:
-            by_topic.setdefault(state.tp.topic, []).append(
-                OffsetForLeaderPartition(
-                    partition=state.tp.partition,
-                    current_leader_epoch=epochs[state.tp],
-                    leader_epoch=state.position_epoch,
-                )
-            )
+    async def _check_with(self, node_id: int, by_tp: dict[TopicPartition, PartitionState]) -> None:
+        epochs = {tp: self._client.cluster.leader_epoch(tp) for tp in by_tp}
+        wanted = by_topic(
+            by_tp,
+            lambda tp: OffsetForLeaderPartition(
+                partition=tp.partition, current_leader_epoch=epochs[tp], leader_epoch=by_tp[tp].position_epoch
+            ),
+        )
         request = OffsetForLeaderEpochRequest(
             replica_id=-1,
-            topics=[OffsetForLeaderTopic(topic=name, partitions=parts) for name, parts in by_topic.items()],
+            topics=[OffsetForLeaderTopic(topic=name, partitions=parts) for name, parts in wanted.items()],
         )
-        asked = {state.tp: (state.seeks, state.position_epoch) for state in states}
+        asked = {tp: (state.seeks, state.position_epoch) for tp, state in by_tp.items()}
         try:
             answer = await self._client.send(node_id, request, OffsetForLeaderEpochResponse)
         except UnsupportedByBroker:
-            for state in states:
-                state.validated_epoch = epochs[state.tp]
+            for tp, state in by_tp.items():
+                state.validated_epoch = epochs[tp]
             return
-        by_tp = {state.tp: state for state in states}
         for topic in answer.topics:
             for end in topic.partitions:
                 tp = TopicPartition(topic.topic, end.partition)
@@ -204,12 +185,11 @@ class Positions:
                 # It may have jumped, or moved into a later epoch with what was being fetched: then this says nothing.
                 if checked is None or (checked.seeks, checked.position_epoch) != asked[tp]:
                     continue
-                if end.error_code:
-                    self._client.request_refresh()
-                    checked.validated_epoch = epochs[tp]  # the fetch will tell what is wrong
-                    continue
                 checked.validated_epoch = epochs[tp]
-                self._truncate(checked, end.end_offset, end.leader_epoch)
+                if end.error_code:
+                    self._client.request_refresh()  # the fetch will tell what is wrong
+                else:
+                    self._truncate(checked, end.end_offset, end.leader_epoch)
 
     def _truncate(self, state: PartitionState, end_offset: int, epoch: int) -> None:
         if state.position is None or not 0 <= end_offset < state.position:
@@ -219,7 +199,7 @@ class Positions:
             "%s: %s-%d was truncated: position %d lies behind the end of its epoch, %d",
             self._client.client_id, tp.topic, tp.partition, state.position, end_offset,
         )  # fmt: skip
-        if self._options.auto_offset_reset == "none":
+        if self._client.options.auto_offset_reset == "none":
             state.without_offset = True
             state.position = None
         else:

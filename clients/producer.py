@@ -6,15 +6,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from ottla.clients import given
 from ottla.clients.accumulator import Accumulator
-from ottla.clients.backoff import Backoff
-from ottla.clients.client import Client
 from ottla.clients.errors import (
     ClientClosed,
     InvalidTransactionState,
@@ -24,19 +20,20 @@ from ottla.clients.errors import (
     ProducerFenced,
 )
 from ottla.clients.given import Headers
+from ottla.clients.life import Life
+from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
 from ottla.clients.partitioner import DefaultPartitioner
 from ottla.clients.sender import Sender
 from ottla.clients.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
+from ottla.clients.tasks import set_within
 from ottla.clients.transaction_calls import TransactionCalls
 from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, record_size_bound
 
-log = logging.getLogger("ottla.clients")
 
-
-class Producer:
+class Producer(Life[ProducerOptions]):
     """Sends records to topics.
 
     ```python
@@ -62,13 +59,11 @@ class Producer:
         OptionError: an unknown option, or a value that cannot be.
     """
 
+    _noun = "producer"
+
     def __init__(self, **options: Any) -> None:
-        self._options = ProducerOptions.of(options)
-        transactional_id = self._options.transactional_id
-        self._transaction = None if transactional_id is None else Transaction(transactional_id)
+        super().__init__(ProducerOptions.of(options))
         self._calls: TransactionCalls | None = None
-        self._client: Client | None = None
-        self._state = "new"
 
     async def start(self) -> None:
         """Connect to the cluster. With a transactional_id also abort what an earlier producer of that id left open, and
@@ -78,66 +73,41 @@ class Producer:
             KafkaConnectionError: no bootstrap server can be reached.
             KafkaTimeout: no transaction coordinator within max_block_ms.
         """
-        if self._state != "new":
-            raise ClientClosed(f"start() of a producer that is {self._state}: make a new one")
         options = self._options
-        self._client = client = Client(options, auto_create=True)
-        self._accumulator = Accumulator(
-            batch_size=options.max_batch_size,
-            linger_ms=options.linger_ms,
-            delivery_timeout_ms=options.delivery_timeout_ms,
-            codec=options.codec,
-            idempotent=options.idempotent,
-            transactional=self._transaction is not None,
-            new_backoff=lambda: Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms),
-        )
-        self._sender = Sender(client, self._accumulator, options, self._transaction)
-        self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        try:
+        async with self._starting(auto_create=True) as client:
+            self._accumulator = Accumulator(options)
+            transactional_id = options.transactional_id
+            transaction = None if transactional_id is None else Transaction(transactional_id)
+            self._sender = Sender(client, self._accumulator, transaction)
+            self._partitioner = DefaultPartitioner(max(options.max_batch_size, 1))
+            self._freed = asyncio.Event()
             await client.start()
             self._sender.start()
-            self._sender.on_freed = self._let_next_in
-            if self._transaction is not None:
-                self._calls = TransactionCalls(client, self._accumulator, self._sender, options, self._transaction)
+            self._sender.on_freed = self._freed.set
+            if transaction is not None:
+                self._calls = TransactionCalls(client, self._accumulator, self._sender, transaction)
                 await self._calls.init()
-        except BaseException:
-            await client.close()
-            raise
-        self._state = "running"
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Deliver what is queued, then close; a transaction that is open is aborted. A second call does nothing.
 
         Args:
-            timeout_ms: how long to wait for deliveries; by default delivery_timeout_ms alone ends the wait.
+            timeout_ms: the longest wait for deliveries; by default delivery_timeout_ms alone ends the wait.
         """
-        if self._state != "running" or self._client is None:
-            self._state = "stopped"
-            return
-        self._state = "stopping"
-        self._let_next_in()
+        await self._stop(lambda: self._deliver(timeout_ms))
+
+    async def _deliver(self, timeout_ms: float | None) -> None:
+        self._freed.set()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                if self._calls is not None and self._transaction is not None:
-                    await self._leave_transaction(self._calls, self._transaction)
+                if self._calls is not None:
+                    await self._leave_transaction(self._calls)
                 else:
                     await self._sender.flush()
         except TimeoutError:
             pass
         finally:
-            self._state = "stopped"
             self._sender.abandon(ClientClosed("the producer was stopped before the record was delivered"))
-            await self._client.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def send(
         self,
@@ -169,8 +139,8 @@ class Producer:
                 open, or the open one can only be aborted, or another producer has the id.
         """
         client = self._running()
-        if self._transaction is not None:
-            self._transaction.check_open("send()")
+        if self._calls is not None:
+            self._calls.transaction.check_open("send()")
         given.name("topic", topic)
         if timestamp_ms is not None and not (given.is_int(timestamp_ms) and 0 <= timestamp_ms < 1 << 63):
             raise OptionError(
@@ -199,8 +169,8 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         tp = TopicPartition(topic, partition)
-        if self._transaction is not None and self._calls is not None:
-            self._transaction.check_open("send()")  # it may have ended meanwhile
+        if self._calls is not None:
+            self._calls.transaction.check_open("send()")  # it may have ended meanwhile
             self._calls.record(tp)
         if self._accumulator.append(tp, key_bytes, value_bytes, timestamp_ms, headers, future, client.now_ms()):
             self._sender.wake()
@@ -239,7 +209,7 @@ class Producer:
             InvalidTransactionState: one is open already, or the producer has no transactional_id.
             ProducerFenced: another producer has the transactional_id.
         """
-        await self._transactional().begin()
+        self._transactional().transaction.begin()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[Any, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str
@@ -248,7 +218,7 @@ class Producer:
 
         Args:
             offsets: by partition the next offset to read.
-            group: what `Consumer.group_metadata` returned: offsets of a member that is no longer in the group are then
+            group: the result of `Consumer.group_metadata`: offsets of a member that is no longer in the group are then
                 refused. Or the name of a group: nothing is refused then.
 
         Raises:
@@ -286,7 +256,7 @@ class Producer:
             yield self
             await self.commit_transaction()
         except BaseException:
-            state = self._transaction.state if self._transaction is not None else None
+            state = self._calls.transaction.state if self._calls is not None else None
             if self._state == "running" and state in (TransactionState.OPEN, TransactionState.FAILED):
                 # What went wrong first is what the user should know.
                 with contextlib.suppress(KafkaError):
@@ -299,8 +269,9 @@ class Producer:
             raise InvalidTransactionState("a producer without transactional_id has no transactions")
         return self._calls
 
-    async def _leave_transaction(self, calls: TransactionCalls, transaction: Transaction) -> None:
-        """Abort what is open: others need not wait for its timeout."""
+    async def _leave_transaction(self, calls: TransactionCalls) -> None:
+        """Abort an open transaction: others need not wait for its timeout."""
+        transaction = calls.transaction
         try:
             if transaction.state is TransactionState.ENDING:
                 await calls.end(bool(transaction.committing))
@@ -320,11 +291,6 @@ class Producer:
         """The time in ms for which no broker has answered; 0 while one answers. The client goes on asking."""
         return 0.0 if self._client is None else self._client.unanswered_ms
 
-    def _running(self) -> Client:
-        if self._state != "running" or self._client is None:
-            raise ClientClosed(f"the producer is {self._state}: call start() first, and nothing after stop()")
-        return self._client
-
     def _choose(self, topic: str, key: bytes | None, size: int, count: int) -> int:
         everything = range(count)
         assert self._client is not None
@@ -337,32 +303,20 @@ class Producer:
         return chosen
 
     async def _room(self, size: int, deadline_ms: float) -> None:
-        """Wait for buffer memory, first come first served."""
+        """Wait for buffer memory. When some is freed, those who wait look again, the first to come first."""
         client = self._running()
         limit = max(self._options.buffer_memory, size)
         while self._accumulator.used_bytes + size > limit:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
             self._sender.wake()
-            try:
-                async with asyncio.timeout(max(0.0, deadline_ms - client.now_ms()) / 1000):
-                    await turn
-            except TimeoutError:
+            self._freed.clear()
+            left_ms = max(0.0, deadline_ms - client.now_ms())
+            await set_within(self._freed, left_ms / 1000)
+            self._running()
+            if not left_ms and not self._freed.is_set():
                 raise KafkaTimeout(
                     f"no room for a record within max_block_ms={self._options.max_block_ms}: "
                     f"{self._accumulator.used_bytes} of buffer_memory={self._options.buffer_memory} bytes are waiting"
-                ) from None
-            finally:
-                if turn in self._waiting:
-                    self._waiting.remove(turn)
-            self._running()
-
-    def _let_next_in(self) -> None:
-        """Room was made: whoever waits looks again, the first to come first."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+                )
 
 
 def _serialized(what: str, serializer: Any, given: Any) -> bytes | None:

@@ -1,10 +1,11 @@
-"""What happens to partitions in a rebalance: finished work is committed, the listener told, the assignment changed."""
+"""Partitions change hands in a rebalance: finished work is committed, the listener told, the assignment changed."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from ottla.clients.assignors import RebalanceProtocol
 from ottla.clients.client import Client
@@ -13,48 +14,37 @@ from ottla.clients.errors import CommitFailed, KafkaError
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import Complete
 from ottla.clients.group_member import GroupMember
-from ottla.clients.listener import ConsumerRebalanceListener, call
+from ottla.clients.listener import ConsumerRebalanceListener
+from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.structs import OffsetAndMetadata
 from ottla.clients.subscription import SubscriptionState
 from ottla.protocol.records import TopicPartition
 
-log = logging.getLogger("ottla.clients")
 
-
+@dataclass(eq=False)
 class Handover:
     """Gives partitions up and takes them over.
 
     Attributes:
         listener: the user's.
-        rounds: how many assignments were taken over since the last subscription.
+        rounds: the number of assignments taken over since the last subscription.
         on_committed: called with offsets that were committed.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        subscription: SubscriptionState,
-        options: ConsumerOptions,
-        member: GroupMember,
-        offsets: GroupOffsets,
-        gate: UserGate,
-        on_change: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._subscription = subscription
-        self._options = options
-        self._member = member
-        self._offsets = offsets
-        self._gate = gate
-        self._on_change = on_change
-        self._failure: Exception | None = None
-        self.listener: ConsumerRebalanceListener | None = None
-        self.rounds = 0
-        self.on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] = lambda offsets: None
+    _client: Client[ConsumerOptions]
+    _subscription: SubscriptionState
+    _member: GroupMember
+    _offsets: GroupOffsets
+    _gate: UserGate
+    _on_change: Callable[[], None]
+    _failure: Exception | None = None
+    listener: ConsumerRebalanceListener | None = None
+    rounds: int = 0
+    on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None] = field(default=lambda offsets: None)
 
     def take_failure(self) -> Exception | None:
-        """What the listener raised, once."""
+        """The exception that the listener raised, once."""
         failure, self._failure = self._failure, None
         return failure
 
@@ -105,37 +95,38 @@ class Handover:
         return bool(taken_away)
 
     def release(self, timeout_ms: float) -> Callable[[], asyncio.Future[None]]:
-        """Give up everything at once; returns what commits, in ``timeout_ms``, and tells the listener, to be called
-        and awaited."""
-        subscription = self._subscription
-        held = subscription.assigned()
+        """Give up everything at once. Await the returned function's result to commit, for at most ``timeout_ms``, and
+        to tell the listener."""
         offsets = self._finished()
+        held = self._subscription.release()
         listener = self.listener
-        subscription.clear()
         self.rounds = 0
         self._gate.look_again()
 
         async def finish() -> None:
-            lost = self._member.lost
-            if self._options.enable_auto_commit and not lost:
+            if self._client.options.enable_auto_commit and not self._member.lost:
                 await self._commit(offsets, timeout_ms)
             if held and listener is not None:
-                lost = self._member.lost
-                await self._tell(listener.on_partitions_lost if lost else listener.on_partitions_revoked, set(held))
+                await self._tell_gone(listener, set(held))
+            self._subscription.released.clear()
 
         return lambda: asyncio.ensure_future(finish())
 
     async def _give_up(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)
         if gone and self.listener is not None:
-            told = self.listener.on_partitions_lost if self._member.lost else self.listener.on_partitions_revoked
-            await self._tell(told, gone)
+            await self._tell_gone(self.listener, gone)
         self._subscription.set_assignment(tp for tp in self._subscription.assigned() if tp not in gone)
         self._on_change()
 
+    async def _tell_gone(self, listener: ConsumerRebalanceListener, gone: set[TopicPartition]) -> None:
+        await self._tell(listener.on_partitions_lost if self._member.lost else listener.on_partitions_revoked, gone)
+
     async def _tell(self, method: Callable[..., object], partitions: set[TopicPartition]) -> None:
         try:
-            await call(method, partitions)
+            outcome = method(partitions)
+            if inspect.isawaitable(outcome):
+                await outcome
         except Exception as error:
             log.exception("%s: the rebalance listener failed", self._client.client_id)
             self._failure = error  # raised out of the user's next call; the rebalance goes on
@@ -148,13 +139,13 @@ class Handover:
         }
 
     async def _commit_before_rebalance(self) -> None:
-        if self._options.enable_auto_commit:
+        if self._client.options.enable_auto_commit:
             # Others wait for this member meanwhile, but not longer than the rebalance timeout.
-            patience = min(self._options.request_timeout_ms, self._options.join_timeout_ms / 2)
+            patience = min(self._client.options.request_timeout_ms, self._client.options.join_timeout_ms / 2)
             await self._commit(self._finished(), patience)
 
     async def commit_finished(self, timeout_ms: float) -> None:
-        """Commit what the user is done with; a failure is logged, since the next commit makes up for it."""
+        """Commit finished records. A failure is only logged, as the next commit makes up for it."""
         await self._commit(self._finished(), timeout_ms)
 
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: float) -> None:
@@ -168,7 +159,7 @@ class Handover:
             self.committed(offsets)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Take note of offsets that were committed: what they cover, the user is done with."""
+        """Take note of committed offsets: the records before them are finished."""
         for tp, offset in offsets.items():
             state = self._subscription.get(tp)
             if state is not None:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 
 from ottla.clients.accumulator import Accumulator, Batch
-from ottla.clients.backoff import Backoff
 from ottla.clients.client import Client
-from ottla.clients.errors import KafkaError, KafkaTimeout, UnsupportedByBroker, error_code, error_of
+from ottla.clients.errors import (
+    STALE_METADATA,
+    KafkaError,
+    KafkaTimeout,
+    UnsupportedByBroker,
+    check,
+    error_code,
+    error_of,
+)
+from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
+from ottla.clients.partitions import by_topic, label
 from ottla.clients.structs import RecordMetadata
+from ottla.clients.tasks import set_within
 from ottla.clients.transactions import Step, Transaction, verdict
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
@@ -25,23 +34,9 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.records import TimestampType, TopicPartition
 
-log = logging.getLogger("ottla.clients")
-
 ZSTD_SINCE = 7
 TRANSACTIONS_V2_SINCE = 12
 """The version of Produce from which the broker adds the partition to the transaction (KIP-890)."""
-_STALE_METADATA = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-    }
-)
 
 
 class Sender:
@@ -54,15 +49,11 @@ class Sender:
     """
 
     def __init__(
-        self,
-        client: Client,
-        accumulator: Accumulator,
-        options: ProducerOptions,
-        transaction: Transaction | None = None,
+        self, client: Client[ProducerOptions], accumulator: Accumulator, transaction: Transaction | None = None
     ) -> None:
         self._client = client
         self._accumulator = accumulator
-        self._options = options
+        self._options = client.options
         self._wake = asyncio.Event()
         self._in_flight: dict[int, int] = {}
         self._watchers: list[tuple[set[Batch], asyncio.Future[None]]] = []
@@ -118,10 +109,8 @@ class Sender:
             now = self._client.now_ms()
             for batch in self._accumulator.expire(now):
                 seconds = self._options.delivery_timeout_ms / 1000
-                name = f"{batch.tp.topic}-{batch.tp.partition}"
-                self._fail(
-                    batch, KafkaTimeout(f"{batch.builder.count} records for {name}: not delivered in {seconds} s")
-                )
+                what = f"{batch.builder.count} records for {label(batch.tp)}"
+                self._fail(batch, KafkaTimeout(f"{what}: not delivered in {seconds} s"))
             if (
                 self._transaction is None
                 and self._accumulator.needs_producer_id
@@ -132,15 +121,10 @@ class Sender:
             next_ms = self._send_ready(now)
             expiry_ms = self._accumulator.next_expiry_ms()
             times = [time for time in (next_ms, expiry_ms) if time is not None]
-            pause = max(0.0, min(times) - now) / 1000 if times else None
-            try:
-                async with asyncio.timeout(pause):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            await set_within(self._wake, max(0.0, min(times) - now) / 1000 if times else None)
 
     def _send_ready(self, now: float) -> float | None:
-        """Send whatever may go; return when something else may."""
+        """Send the batches that are ready. Returns the time when the next one will be."""
         by_node: dict[int, list[TopicPartition]] = {}
         later: list[float] = []
         for tp in self._accumulator.waiting_partitions():
@@ -193,15 +177,13 @@ class Sender:
             self.wake()
 
     def _request(self, batches: list[Batch], acks: int) -> ProduceRequest:
-        by_topic: dict[str, list[PartitionProduceData]] = {}
-        for batch in batches:
-            data = PartitionProduceData(index=batch.tp.partition, records=batch.encode())
-            by_topic.setdefault(batch.tp.topic, []).append(data)
+        data = {batch.tp: batch.encode() for batch in batches}
+        topics = by_topic(data, lambda tp: PartitionProduceData(index=tp.partition, records=data[tp]))
         return ProduceRequest(
             transactional_id=self._options.transactional_id,
             acks=acks,
             timeout_ms=self._options.request_timeout_ms,
-            topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in by_topic.items()],
+            topic_data=[TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()],
         )
 
     def _not_sent(self, batch: Batch, error: KafkaError) -> None:
@@ -232,10 +214,10 @@ class Sender:
     def _refused(self, batch: Batch, outcome: PartitionProduceResponse) -> None:
         code = error_code(outcome.error_code)
         now = self._client.now_ms()
-        subject = f"produce {batch.builder.count} records to {batch.tp.topic}-{batch.tp.partition}"
+        subject = f"produce {batch.builder.count} records to {label(batch.tp)}"
         details = [outcome.error_message, *(record.batch_index_error_message for record in outcome.record_errors)]
         error = error_of(outcome.error_code, subject, "; ".join(filter(None, details)))
-        if code in _STALE_METADATA:
+        if code in STALE_METADATA or code is ErrorCode.NETWORK_EXCEPTION:
             self._client.request_refresh()
         if code is ErrorCode.MESSAGE_TOO_LARGE and self._accumulator.split(batch, now):
             self._watch_parts(batch)
@@ -247,7 +229,7 @@ class Sender:
             self._fail(batch, error)
 
     def _watch_parts(self, batch: Batch) -> None:
-        """Whoever flushes waits for the halves of a batch in its place."""
+        """Make flushes wait for the halves of a batch in its place."""
         parts = {part for part in self._accumulator.unfinished() if part.waiters[0] in batch.waiters}
         for watched, _ in self._watchers:
             if batch in watched:
@@ -271,7 +253,7 @@ class Sender:
         self._finished(batch)
 
     def _fail(self, batch: Batch, error: KafkaError) -> None:
-        if self._transaction is not None and self._transaction.may_fail:
+        if self._transaction is not None and self._transaction.may_commit:
             error = self._transaction.failed(error, verdict(Step.PRODUCE, error.code))
             self.drop(error)
         self._tell(batch, error)
@@ -297,18 +279,16 @@ class Sender:
     async def _get_producer_id(self) -> None:
         """Ask any broker for a producer id. Fails what waits if it is refused for good."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        backoff = self._options.retry_backoff()
         while self._accumulator.needs_producer_id:
-            error: KafkaError
             try:
-                node_id = self._client.some_nodes()[0]
-                answer = await self._client.send(node_id, request, InitProducerIdResponse)
-                if not answer.error_code:
-                    self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
-                    return
-                error = error_of(answer.error_code, "get a producer id")
+                answer = await self._client.send(self._client.some_nodes()[0], request, InitProducerIdResponse)
+                check(answer.error_code, "get a producer id")
             except KafkaError as failure:
                 error = failure
+            else:
+                self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
+                return
             if isinstance(error, UnsupportedByBroker) and self._options.enable_idempotence is None:
                 log.warning("%s: the broker gives no producer ids: retries may repeat records", self._client.client_id)
                 self._accumulator.idempotent = False

@@ -1,4 +1,4 @@
-"""The small values that the clients give and take."""
+"""Small values that the clients take and return."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from ottla.protocol.records import TimestampType, TopicPartition
+from ottla.protocol.records import TimestampType as TimestampType
+from ottla.protocol.records import TopicPartition as TopicPartition
 
+EARLIEST = -2
+LATEST = -1
+"""Times that stand for the beginning and the end of a log (ListOffsets)."""
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -34,7 +38,7 @@ Records = dict[TopicPartition, list[ConsumerRecord[Any, Any]]]
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record went. ``offset`` is -1 when the broker was not asked (acks=0), or did not say."""
+    """The place of a produced record. ``offset`` is -1 if the broker was not asked (acks=0), or did not say."""
 
     topic: str
     partition: int
@@ -107,18 +111,3 @@ class TopicInfo(NamedTuple):
     topic_id: UUID
     is_internal: bool
     partitions: dict[int, PartitionInfo]
-
-
-__all__ = [
-    "BrokerInfo",
-    "ConsumerGroupMetadata",
-    "ConsumerRecord",
-    "OffsetAndMetadata",
-    "OffsetAndTimestamp",
-    "PartitionInfo",
-    "RecordMetadata",
-    "Records",
-    "TimestampType",
-    "TopicInfo",
-    "TopicPartition",
-]

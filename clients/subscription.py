@@ -1,4 +1,4 @@
-"""What a consumer reads: its subscription, its assignment, and where it stands in each partition. Pure.
+"""A consumer's subscription, its assignment, and its position in each partition. Pure.
 
 Two positions by partition. ``position`` is the next record that the consumer gives to its user. ``done`` is the next
 record that the user is not finished with: it moves up to ``position`` when the user asks for more. What is committed
@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 
 from ottla.clients.errors import OptionError
 from ottla.clients.given import partition
 from ottla.protocol.records import TopicPartition
 
-EARLIEST = -2
-LATEST = -1
-
 
 class Mode(Enum):
-    """How the partitions are chosen; a consumer has one way at a time."""
+    """The way in which partitions are chosen; a consumer has one at a time."""
 
     NONE = "nothing"
     TOPICS = "topics"
@@ -28,8 +26,9 @@ class Mode(Enum):
     MANUAL = "partitions"
 
 
+@dataclass(slots=True, eq=False)
 class PartitionState:
-    """Where a consumer stands in one partition that it has.
+    """The state of one partition that a consumer has.
 
     Attributes:
         position: the next record to give out; None until known.
@@ -45,49 +44,26 @@ class PartitionState:
         turn: when it was last fetched with something to show for it; the longest ago comes first.
     """
 
-    __slots__ = (
-        "committed",
-        "done",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
-        "not_before_ms",
-        "paused",
-        "position",
-        "position_epoch",
-        "preferred_replica",
-        "reset",
-        "revoking",
-        "seeks",
-        "settling",
-        "tp",
-        "turn",
-        "validated_epoch",
-        "without_offset",
-    )
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
-        self.position: int | None = None
-        self.position_epoch = -1
-        self.done: tuple[int, int] | None = None
-        self.committed: int | None = None
-        self.reset: int | None = None
-        self.paused = False
-        self.revoking = False
-        self.settling = False
-        self.seeks = 0
-        self.not_before_ms = 0.0
-        self.preferred_replica: tuple[int, float] | None = None
-        self.turn = 0
-        self.validated_epoch = -1
-        self.without_offset = False
-        self.high_watermark: int | None = None
-        self.last_stable_offset: int | None = None
-        self.log_start_offset: int | None = None
+    tp: TopicPartition
+    position: int | None = None
+    position_epoch: int = -1
+    done: tuple[int, int] | None = None
+    committed: int | None = None
+    reset: int | None = None
+    paused: bool = False
+    revoking: bool = False
+    settling: bool = False
+    seeks: int = 0
+    not_before_ms: float = 0.0
+    preferred_replica: tuple[int, float] | None = None
+    turn: int = 0
+    validated_epoch: int = -1
+    without_offset: bool = False
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
 
     def seek(self, offset: int, epoch: int = -1) -> None:
-        """Jump. What the user was given before counts as finished."""
+        """Jump to an offset. Records that the user was given before count as finished."""
         self.position = offset
         self.position_epoch = epoch
         self.done = (offset, epoch)
@@ -115,7 +91,7 @@ class PartitionState:
 
     @property
     def unfinished(self) -> bool:
-        """The user has records that it has not come back from."""
+        """The user still works on records that it was given."""
         return self.done is not None and self.position is not None and self.done[0] != self.position
 
     @property
@@ -131,6 +107,8 @@ class SubscriptionState:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        self.released: dict[TopicPartition, PartitionState] = {}
+        """The partitions given up of which the listener is being told: it may still commit them."""
         self._states: dict[TopicPartition, PartitionState] = {}
         self._given: set[PartitionState] = set()
 
@@ -155,7 +133,7 @@ class SubscriptionState:
         self.topics = frozenset()
 
     def match(self, names: Iterable[str]) -> frozenset[str]:
-        """Which of these topics the pattern matches."""
+        """The topics among these that the pattern matches."""
         return frozenset(name for name in names if self.pattern is not None and self.pattern.match(name))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -169,6 +147,13 @@ class SubscriptionState:
         self.topics = frozenset()
         self.pattern = None
         self._states.clear()
+
+    def release(self) -> list[TopicPartition]:
+        """Read nothing. Returns what is given up; it stays in ``released`` until the listener has been told."""
+        held = self.assigned()
+        self.released.update(self._states)
+        self.clear()
+        return held
 
     def _set_mode(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):
@@ -184,20 +169,12 @@ class SubscriptionState:
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
 
     def set_assignment(self, partitions: Iterable[TopicPartition], *, settling: bool = False) -> None:
-        """Have exactly these partitions; where the consumer stood in those that stay is kept.
+        """Have exactly these partitions. Those that stay keep their state.
 
         Args:
             settling: new ones are not read until `settle`.
         """
-        states: dict[TopicPartition, PartitionState] = {}
-        for tp in partitions:
-            tp = TopicPartition(*tp)
-            state = self._states.get(tp)
-            if state is None:
-                state = PartitionState(tp)
-                state.settling = settling
-            states[tp] = state
-        self._states = states
+        self._states = {tp: self._states.get(tp) or PartitionState(tp, settling=settling) for tp in partitions}
 
     def settle(self) -> None:
         """The listener knows of everything that is assigned."""
@@ -205,7 +182,7 @@ class SubscriptionState:
             state.settling = False
 
     def mark_revoking(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give out nothing more of these: they are about to be given up."""
+        """Give out no more records of these: they are about to be given up."""
         for tp in partitions:
             if tp in self._states:
                 self._states[tp].revoking = True
@@ -221,12 +198,12 @@ class SubscriptionState:
         return self._states.get(tp)
 
     def state(self, tp: TopicPartition) -> PartitionState:
-        """Where the consumer stands in a partition.
+        """The state of a partition.
 
         Raises:
             OptionError: the partition is not assigned.
         """
-        state = self._states.get(partition(tp))
+        state = self._states.get(partition(tp)) or self.released.get(tp)
         if state is None:
             raise OptionError(f"{tp[0]}-{tp[1]} is not assigned to this consumer")
         return state
@@ -248,7 +225,7 @@ class SubscriptionState:
         return any(state.unfinished and self._states.get(state.tp) is state for state in self._given)
 
     def to_commit(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Offset and leader epoch by partition of what the user is done with and what is not committed yet."""
+        """By partition the offset and leader epoch up to which records are finished, if that is not committed yet."""
         return {
             tp: state.done
             for tp, state in self._states.items()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
-log = logging.getLogger("ottla.clients")
+from ottla.clients.logs import log
 
 
 class Tasks:
-    """A set of running tasks. A task that raises is logged: whatever an owner expects, the task handles itself."""
+    """A set of running tasks. One that raises is logged: a task handles the errors that its owner expects."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -39,3 +39,10 @@ class Tasks:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+
+
+async def set_within(event: asyncio.Event, timeout_s: float | None) -> None:
+    """Wait until an event is set, or the time is over; None waits for ever."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()

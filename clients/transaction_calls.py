@@ -1,32 +1,27 @@
-"""The asyncio shell of a `Transaction`: what a transactional producer asks its coordinators."""
+"""The asyncio shell of a `Transaction`: a transactional producer's requests to its coordinators."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from ottla.clients.accumulator import Accumulator
-from ottla.clients.admin_calls import GROUP_KEY, TRANSACTION_KEY
-from ottla.clients.backoff import Backoff
+from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator
 from ottla.clients.client import GROUP, TRANSACTION, Client
-from ottla.clients.coordinator import coordinator_in
 from ottla.clients.errors import KafkaError, KafkaTimeout, TransactionFailed, error_code, error_of
+from ottla.clients.logs import log
 from ottla.clients.options import ProducerOptions
+from ottla.clients.partitions import committable, numbers_by_topic
 from ottla.clients.sender import TRANSACTIONS_V2_SINCE, Sender
 from ottla.clients.structs import AutoCommitting, ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.clients.transactions import Step, Transaction, TransactionState, Verdict, verdict
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -37,16 +32,13 @@ from ottla.protocol.messages.txn_offset_commit import (
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import Message
 
-log = logging.getLogger("ottla.clients")
 R = TypeVar("R", bound=Message)
 
 FEATURE = "transaction.version"
 V2_LEVEL = 2
-END_V2, OFFSETS_V2, BUMP_SINCE, ADD_MAX = 5, 5, 3, 3
+END_V2, OFFSETS_V2, BUMP_SINCE, ADD_MAX, NEWEST = 5, 5, 3, 3, 1 << 15
 """Versions: of EndTxn and TxnOffsetCommit for the second protocol, of InitProducerId that can move the epoch, and of
-AddPartitionsToTxn for clients."""
-CONCURRENT_PAUSE_MS = 20
-"""How long to wait for the end of the transaction before: moments, as a rule."""
+AddPartitionsToTxn for clients; and above all of them."""
 
 
 class TransactionCalls:
@@ -58,20 +50,15 @@ class TransactionCalls:
     """
 
     def __init__(
-        self,
-        client: Client,
-        accumulator: Accumulator,
-        sender: Sender,
-        options: ProducerOptions,
-        transaction: Transaction,
+        self, client: Client[ProducerOptions], accumulator: Accumulator, sender: Sender, transaction: Transaction
     ) -> None:
         self._client = client
         self._accumulator = accumulator
         self._sender = sender
-        self._options = options
-        self._state = transaction
-        self._node: int | None = None
-        self._group_nodes: dict[str, int] = {}
+        self._options = client.options
+        self.transaction = transaction
+        self._nodes: dict[str | None, int] = {}
+        """The coordinators' brokers by group id; the transaction's own under None."""
         self._adding: asyncio.Task[None] | None = None
         self._warned = False
         accumulator.may_send = transaction.may_send
@@ -86,22 +73,18 @@ class TransactionCalls:
             KafkaError: the broker refuses.
         """
         await self._init(-1, -1)
-        self._state.ready()
-
-    async def begin(self) -> None:
-        """Begin a transaction. Nothing is asked yet."""
-        self._state.begin()
+        self.transaction.ready()
 
     def record(self, tp: TopicPartition) -> None:
-        """A record will go to a partition: make sure that the coordinator knows. Does not wait."""
-        if self._state.want(tp) and self._adding is None:
+        """Make sure that the coordinator knows of a partition before a record goes there. Does not wait."""
+        if self.transaction.want(tp) and self._adding is None:
             self._adding = self._client.tasks.spawn(self._add_partitions(), "add partitions to the transaction")
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> None:
         """Have offsets committed if the transaction is."""
-        state = self._state
+        state = self.transaction
         state.check_open("send_offsets_to_transaction()")
         if isinstance(group, AutoCommitting) and not self._warned:
             self._warned = True
@@ -122,7 +105,7 @@ class TransactionCalls:
                 producer_epoch=self._accumulator.producer_epoch,
                 group_id=group.group_id,
             )
-            await self._ask(Step.ADD_OFFSETS, request, AddOffsetsToTxnResponse, lambda answer: answer.error_code)
+            await self._ask(Step.ADD_OFFSETS, request, AddOffsetsToTxnResponse, _own_code)
             state.groups.add(group.group_id)
         await self._ask(
             Step.COMMIT_OFFSETS,
@@ -130,8 +113,7 @@ class TransactionCalls:
             TxnOffsetCommitResponse,
             _offsets_outcome,
             group_id=group.group_id,
-            low=OFFSETS_V2 if state.v2 else 0,
-            high=1 << 15 if state.v2 else OFFSETS_V2 - 1,
+            versions=self._versions(OFFSETS_V2),
         )
 
     async def end(self, commit: bool) -> None:
@@ -142,11 +124,12 @@ class TransactionCalls:
             ProducerFenced: this producer is of no use any more.
             KafkaTimeout: not within max_block_ms; the same call may be made again.
         """
-        state = self._state
+        state = self.transaction
         state.begin_end(commit)
         if commit:
             await self._sender.flush()
-            self._check_ending()
+            if state.state is not TransactionState.ENDING:  # records failed meanwhile
+                state.begin_end(True)
         else:
             await self._sender.drain(TransactionFailed("the transaction was aborted before the record was delivered"))
             if self._adding is not None:
@@ -158,31 +141,27 @@ class TransactionCalls:
             await self._init(self._accumulator.producer_id, self._accumulator.producer_epoch)
         state.ready()
 
-    def _check_ending(self) -> None:
-        """Records may have failed while they were waited for."""
-        if self._state.state is not TransactionState.ENDING:
-            self._state.begin_end(True)
-
     # what they ask
 
     async def _init(self, producer_id: int, producer_epoch: int) -> None:
         request = InitProducerIdRequest(
-            transactional_id=self._state.transactional_id,
+            transactional_id=self.transaction.transactional_id,
             transaction_timeout_ms=self._options.transaction_timeout_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
         )
-        low = BUMP_SINCE if producer_id >= 0 else 0
-        answer = await self._ask(Step.INIT, request, InitProducerIdResponse, lambda answer: answer.error_code, low=low)
-        self._state.v2 = await self._speaks_v2()
+        versions = (BUMP_SINCE if producer_id >= 0 else 0, NEWEST)
+        answer = await self._ask(Step.INIT, request, InitProducerIdResponse, _own_code, versions=versions)
+        self.transaction.v2 = await self._speaks_v2()
         self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
         self._sender.wake()
 
     async def _speaks_v2(self) -> bool:
-        """Whether the cluster has the second protocol of KIP-890, and its brokers what belongs to it."""
-        if self._node is None:
-            return self._state.v2
-        conversation = (await self._client.connection(self._node, TRANSACTION)).conversation
+        """Tell whether the cluster has the second protocol of KIP-890, and its brokers the versions for it."""
+        node_id = self._nodes.get(None)
+        if node_id is None:
+            return self.transaction.v2
+        conversation = (await self._client.connection(node_id, TRANSACTION)).conversation
         needed = {
             ApiKey.PRODUCE: TRANSACTIONS_V2_SINCE,
             ApiKey.TXN_OFFSET_COMMIT: OFFSETS_V2,
@@ -194,23 +173,21 @@ class TransactionCalls:
 
     async def _add_partitions(self) -> None:
         """Tell the coordinator of partitions until it knows all of them."""
-        state = self._state
+        state = self.transaction
         try:
             while tps := state.to_add():
                 state.asked = True
-                by_topic: dict[str, list[int]] = {}
-                for tp in tps:
-                    by_topic.setdefault(tp.topic, []).append(tp.partition)
                 request = AddPartitionsToTxnRequest(
                     v3_and_below_transactional_id=state.transactional_id,
                     v3_and_below_producer_id=self._accumulator.producer_id,
                     v3_and_below_producer_epoch=self._accumulator.producer_epoch,
                     v3_and_below_topics=[
-                        AddPartitionsToTxnTopic(name=topic, partitions=numbers) for topic, numbers in by_topic.items()
+                        TopicWithPartitions(name=topic, partitions=numbers)
+                        for topic, numbers in numbers_by_topic(tps).items()
                     ],
                 )
                 await self._ask(
-                    Step.ADD_PARTITIONS, request, AddPartitionsToTxnResponse, _partitions_outcome, high=ADD_MAX
+                    Step.ADD_PARTITIONS, request, AddPartitionsToTxnResponse, _partitions_outcome, versions=(0, ADD_MAX)
                 )
                 state.partitions_added(tps)
                 self._sender.wake()
@@ -223,47 +200,34 @@ class TransactionCalls:
     def _offsets_request(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
     ) -> TxnOffsetCommitRequest:
-        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for tp, offset in offsets.items():
-            by_topic.setdefault(tp.topic, []).append(
-                TxnOffsetCommitRequestPartition(
-                    partition_index=tp.partition,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    committed_metadata=offset.metadata,
-                )
-            )
         return TxnOffsetCommitRequest(
-            transactional_id=self._state.transactional_id,
+            transactional_id=self.transaction.transactional_id,
             group_id=group.group_id,
             producer_id=self._accumulator.producer_id,
             producer_epoch=self._accumulator.producer_epoch,
             generation_id=group.generation_id,
             member_id=group.member_id,
             group_instance_id=group.group_instance_id,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
+            topics=committable(offsets, TxnOffsetCommitRequestTopic, TxnOffsetCommitRequestPartition),
         )
 
     async def _end(self, commit: bool) -> None:
-        state = self._state
+        state = self.transaction
         request = EndTxnRequest(
             transactional_id=state.transactional_id,
             producer_id=self._accumulator.producer_id,
             producer_epoch=self._accumulator.producer_epoch,
             committed=commit,
         )
-        answer = await self._ask(
-            Step.END,
-            request,
-            EndTxnResponse,
-            lambda answer: answer.error_code,
-            low=END_V2 if state.v2 else 0,
-            high=1 << 15 if state.v2 else END_V2 - 1,
-        )
+        answer = await self._ask(Step.END, request, EndTxnResponse, _own_code, versions=self._versions(END_V2))
         if state.v2 and answer.producer_id >= 0:
             self._accumulator.set_producer_id(answer.producer_id, answer.producer_epoch)
 
     # how they ask
+
+    def _versions(self, v2_since: int) -> tuple[int, int]:
+        """The versions of a request that belong to the protocol in use."""
+        return (v2_since, NEWEST) if self.transaction.v2 else (0, v2_since - 1)
 
     async def _ask(
         self,
@@ -273,19 +237,19 @@ class TransactionCalls:
         outcome: Callable[[R], int],
         *,
         group_id: str | None = None,
-        low: int = 0,
-        high: int = 1 << 15,
+        versions: tuple[int, int] = (0, NEWEST),
     ) -> R:
         """Ask a coordinator until it has done it, refuses, or max_block_ms are over. Errors are noted in the state."""
-        deadline = self._client.now_ms() + self._options.max_block_ms
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms)
+        tries = self._client.tries(self._options.max_block_ms)
         while True:
-            self._state.check_usable()
+            self.transaction.check_usable()
             answer: R | None = None
             try:
                 node_id = await self._coordinator(group_id)
                 role = TRANSACTION if group_id is None else GROUP
-                answer = await self._client.send(node_id, request, answer_type, role=role, low=low, high=high)
+                answer = await self._client.send(
+                    node_id, request, answer_type, role=role, low=versions[0], high=versions[1]
+                )
                 code = error_code(outcome(answer))
                 error = error_of(code, step.value)
             except KafkaError as failure:
@@ -294,60 +258,44 @@ class TransactionCalls:
             if found is Verdict.DONE and answer is not None:
                 return answer
             if found in (Verdict.ABORT, Verdict.FATAL):
-                raise self._state.failed(error, found)
+                raise self.transaction.failed(error, found)
             if found is Verdict.FIND:
                 self._forget(group_id, error)
-            pause = backoff.next_ms()
-            if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-                pause = min(pause, CONCURRENT_PAUSE_MS)
-            if self._client.now_ms() + pause >= deadline:
+            most_ms = CONCURRENT_PAUSE_MS if code is ErrorCode.CONCURRENT_TRANSACTIONS else math.inf
+            if not await tries.again(most_ms):
                 late = KafkaTimeout(f"{step.value}: not within max_block_ms={self._options.max_block_ms}: {error}")
                 # What belongs into the transaction may be in it or not; whether it is ended may be asked again.
-                raise late if step in (Step.INIT, Step.END) else self._state.failed(late, Verdict.ABORT)
-            await asyncio.sleep(pause / 1000)
+                raise late if step in (Step.INIT, Step.END) else self.transaction.failed(late, Verdict.ABORT)
 
     async def _coordinator(self, group_id: str | None) -> int:
         """The broker of the transaction's coordinator, or of a group's."""
-        known = self._node if group_id is None else self._group_nodes.get(group_id)
-        if known is not None:
-            return known
-        kind = TRANSACTION_KEY if group_id is None else GROUP_KEY
-        key = self._state.transactional_id if group_id is None else group_id
-        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        answer = await self._client.send(self._client.some_nodes()[0], request, FindCoordinatorResponse, low=1)
-        found = coordinator_in(answer, f"find the coordinator of {key!r}")
-        self._client.learn_broker(found)
-        if group_id is None:
-            self._node = found.node_id
-        else:
-            self._group_nodes[group_id] = found.node_id
-        return found.node_id
+        if group_id not in self._nodes:
+            key, role = (self.transaction.transactional_id, TRANSACTION) if group_id is None else (group_id, GROUP)
+            self._nodes[group_id] = (await self._client.find_coordinator(key, role)).node_id
+        return self._nodes[group_id]
 
     def _forget(self, group_id: str | None, error: KafkaError) -> None:
         log.info("%s: looking for the coordinator again: %s", self._client.client_id, error)
-        if group_id is None:
-            self._node = None
-        else:
-            self._group_nodes.pop(group_id, None)
+        self._nodes.pop(group_id, None)
         if error.code is ErrorCode.NETWORK_EXCEPTION:
             self._client.request_refresh()
 
 
+def _own_code(answer: AddOffsetsToTxnResponse | InitProducerIdResponse | EndTxnResponse) -> int:
+    return answer.error_code
+
+
 def _partitions_outcome(answer: AddPartitionsToTxnResponse) -> int:
-    """The one code that says most: one partition's error is why others were not attempted."""
-    codes = [
-        result.partition_error_code
-        for topic in answer.results_by_topic_v3_and_below
-        for result in topic.results_by_partition
-    ]
-    return _worst(codes)
+    topics = answer.results_by_topic_v3_and_below
+    return _most_telling(one.partition_error_code for topic in topics for one in topic.results_by_partition)
 
 
 def _offsets_outcome(answer: TxnOffsetCommitResponse) -> int:
-    return _worst([partition.error_code for topic in answer.topics for partition in topic.partitions])
+    return _most_telling(one.error_code for topic in answer.topics for one in topic.partitions)
 
 
-def _worst(codes: list[int]) -> int:
+def _most_telling(codes: Iterable[int]) -> int:
+    """Not the code of partitions that were only not attempted because of another's error."""
     errors = [code for code in codes if code]
     telling = [code for code in errors if code != ErrorCode.OPERATION_NOT_ATTEMPTED]
     final = [code for code in telling if not error_code(code).retriable]

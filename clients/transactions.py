@@ -1,4 +1,4 @@
-"""A transactional producer's state, and what each error code means for it. Pure.
+"""The state of a transactional producer, and the meaning of error codes for it. Pure.
 
 ```
             begin            end (commit)
@@ -23,13 +23,19 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-from ottla.clients.errors import InvalidTransactionState, KafkaError, ProducerFenced, TransactionFailed
+from ottla.clients.errors import (
+    COORDINATOR_MOVED,
+    InvalidTransactionState,
+    KafkaError,
+    ProducerFenced,
+    TransactionFailed,
+)
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 
 
 class TransactionState(enum.Enum):
-    """Where a transactional producer stands."""
+    """The states of a transactional producer."""
 
     NEW = "not yet known to the coordinator"
     READY = "outside a transaction"
@@ -40,7 +46,7 @@ class TransactionState(enum.Enum):
 
 
 class Step(enum.Enum):
-    """What was asked when an error came."""
+    """The request that an error answers."""
 
     INIT = "get the producer's id"
     ADD_PARTITIONS = "add partitions to the transaction"
@@ -51,7 +57,7 @@ class Step(enum.Enum):
 
 
 class Verdict(enum.Enum):
-    """What follows from an error code."""
+    """The consequence of an error code."""
 
     DONE = "it went well"
     AGAIN = "make the same request again"
@@ -60,7 +66,6 @@ class Verdict(enum.Enum):
     FATAL = "the producer is of no use any more"
 
 
-_COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 """Old coordinators say the second where newer ones say the first (KIP-588)."""
 _FORGOTTEN = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
@@ -97,12 +102,12 @@ _FATAL_AT_PRODUCE = frozenset(
 
 
 def verdict(step: Step, code: ErrorCode) -> Verdict:
-    """What an error code means at a step; at PRODUCE that of a batch which will not be tried again."""
+    """The consequence of an error code at a step; at PRODUCE, of a batch that will not be tried again."""
     if code is ErrorCode.NONE:
         return Verdict.DONE
     if step is Step.PRODUCE:
         return Verdict.FATAL if code in _FATAL_AT_PRODUCE else Verdict.ABORT
-    if code in _COORDINATOR_MOVED or code is ErrorCode.NETWORK_EXCEPTION:
+    if code in COORDINATOR_MOVED or code is ErrorCode.NETWORK_EXCEPTION:
         return Verdict.FIND
     if code is ErrorCode.REQUEST_TIMED_OUT:
         return Verdict.FIND if step is Step.COMMIT_OFFSETS else Verdict.AGAIN
@@ -117,7 +122,7 @@ class Transaction:
     """The state of one transactional producer.
 
     Attributes:
-        state: where it stands.
+        state: its state.
         error: why, in FAILED and FATAL.
         v2: the brokers add partitions and groups themselves, and EndTxn moves the epoch.
         added: partitions to which records may go.
@@ -152,7 +157,7 @@ class Transaction:
         self._wanted.clear()
 
     def begin(self) -> None:
-        """Raises what stands against a transaction now."""
+        """Begin a transaction. Raises the reason if that is not possible now."""
         self.check_usable()
         if self.state is not TransactionState.READY:
             raise InvalidTransactionState(f"begin_transaction() while {self.state.value}")
@@ -167,7 +172,7 @@ class Transaction:
             raise InvalidTransactionState(f"{what} while {self.state.value}: call begin_transaction() first")
 
     def begin_end(self, commit: bool) -> None:
-        """The user ends the transaction. What was begun and not finished may be called again, the same way."""
+        """End the transaction. An end that was not finished may be called again in the same way."""
         self.check_usable()
         name = "commit_transaction()" if commit else "abort_transaction()"
         if self.state is TransactionState.ENDING:
@@ -187,7 +192,7 @@ class Transaction:
         return TransactionFailed(f"the transaction can only be aborted: {self.error}", self.error.code)
 
     def check_usable(self) -> None:
-        """Raises what made the producer useless, if anything did."""
+        """Raises the error that made the producer useless, if there was one."""
         if self.state is TransactionState.FATAL:
             assert self.error is not None
             raise self.error
@@ -206,28 +211,25 @@ class Transaction:
 
     def to_add(self) -> list[TopicPartition]:
         """Partitions of which the coordinator must be told."""
-        going_on = self.state is TransactionState.OPEN or (self.state is TransactionState.ENDING and self.committing)
-        return sorted(self._wanted) if going_on else []
+        return sorted(self._wanted) if self.may_commit else []
 
     def partitions_added(self, tps: Iterable[TopicPartition]) -> None:
         self._wanted.difference_update(tps)
         self.added.update(tps)
 
     def may_send(self, tp: TopicPartition) -> bool:
-        """Whether batches of a partition may go out now."""
-        if self.state is TransactionState.ENDING:
-            return self.committing is True and tp in self.added
-        return self.state is TransactionState.OPEN and tp in self.added
+        """Tell whether batches of a partition may be sent now."""
+        return self.may_commit and tp in self.added
 
     # errors
 
     @property
-    def may_fail(self) -> bool:
-        """An error of a batch is news: the transaction is neither failed nor being aborted."""
+    def may_commit(self) -> bool:
+        """The transaction is neither failed nor being aborted: records may go out, and an error of theirs is news."""
         return self.state is TransactionState.OPEN or (self.state is TransactionState.ENDING and bool(self.committing))
 
     def failed(self, error: KafkaError, found: Verdict) -> KafkaError:
-        """Note an error that ends the transaction, or the producer. Gives what to raise."""
+        """Note an error that ends the transaction, or the producer. Returns the error to raise."""
         if self.state is TransactionState.FATAL:
             assert self.error is not None
             return self.error

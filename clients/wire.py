@@ -24,7 +24,8 @@ from ottla.protocol.framing import FrameReader
 from ottla.protocol.headers import frame_request, skip_tags
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.primitives import ArrayLeaf, Fixed, Leaf, Sized
-from ottla.protocol.schema import Message, StructLeaf
+from ottla.protocol.schema import Message
+from ottla.protocol.structs import StructLeaf
 
 NEWEST: dict[ApiKey, int] = {
     # Later versions name topics by id only. Names are enough for a client, and every broker takes these versions.
@@ -35,20 +36,18 @@ NEWEST: dict[ApiKey, int] = {
 }
 """Versions above which this client does not go, though their wire form is known."""
 
-
 KRAFT = "metadata.version"
 """A feature that every Apache Kafka without ZooKeeper has finalized (KIP-584), and Ottla has not."""
 
-
-_ROWS: dict[type[Message], Api] = {}
+_KEYS = {f"ottla.protocol.messages.{key.module}": key for key in ApiKey}
+"""API keys by the module of their messages."""
+NEVER_THROTTLED = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_GROUP_HISTORY})
+"""The APIs whose answers have no ``throttle_time_ms``."""
 
 
 def api_of(request: type[Message]) -> Api:
     """The table row of a request class."""
-    row = _ROWS.get(request)
-    if row is None:
-        row = _ROWS[request] = api(ApiKey[request.__module__.rpartition(".")[2].upper()])
-    return row
+    return api(_KEYS[request.__module__])
 
 
 def choose_version(row: Api, served: tuple[int, int] | None, low: int = 0, high: int = 1 << 15) -> int:
@@ -56,7 +55,7 @@ def choose_version(row: Api, served: tuple[int, int] | None, low: int = 0, high:
 
     Args:
         served: the broker's range, None if it does not serve the API.
-        low, high: what the caller can use.
+        low, high: the range that the caller can use.
 
     Raises:
         UnsupportedByBroker: there is none.
@@ -221,8 +220,8 @@ class Conversation:
             except ProtocolError as error:
                 request.done(KafkaError(f"{request.row.key.name}: unreadable answer: {error}"))
                 raise
-            if throttle := getattr(answer, "throttle_time_ms", 0):
-                self.throttled_until_ms = max(self.throttled_until_ms, now_ms + throttle)
+            if request.row.key not in NEVER_THROTTLED and answer.throttle_time_ms:
+                self.throttled_until_ms = max(self.throttled_until_ms, now_ms + answer.throttle_time_ms)
             request.done(answer)
 
     def _decode(self, request: InFlight, frame: bytes) -> Any:
@@ -259,7 +258,7 @@ class Conversation:
         return min((request.deadline_ms for request in self._open), default=None)
 
     def advance(self, now_ms: float) -> None:
-        """See whether a request has waited too long.
+        """Check for requests that have waited too long.
 
         Raises:
             KafkaTimeout: one has. Its answer may still come and would be taken for the next one's: close.

@@ -18,37 +18,28 @@ from typing import Any, cast
 
 from ottla import clients
 from ottla.clients.admin import Admin
-from ottla.clients.admin_calls import AdminCalls
-from ottla.clients.admin_configs import AdminConfigs
-from ottla.clients.admin_groups import AdminGroups
-from ottla.clients.admin_history import AdminHistory
-from ottla.clients.admin_transactions import AdminTransactions
 from ottla.clients.consumer import Consumer
-from ottla.clients.consumer_offsets import ConsumerOffsets
 from ottla.clients.options import INT32_MAX, AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
 from ottla.clients.producer import Producer
 
 PAGE = Path(__file__).with_name("client.md")
 BEGIN = "<!-- Printed by docs/make_client.py (`make docs`) from here on; do not edit. -->\n"
-CLIENTS: dict[type, tuple[type[ClientOptions], dict[type, str]]] = {
-    Consumer: (
-        ConsumerOptions,
-        {Consumer: "Life, subscription and records", ConsumerOffsets: "Positions, commits and logs"},
-    ),
-    Producer: (ProducerOptions, {Producer: "Life, records and transactions"}),
+CLIENTS: dict[type, tuple[type[ClientOptions], dict[str, str]]] = {
+    Consumer: (ConsumerOptions, {"start": "life, subscription and records", "position": "positions, commits and logs"}),
+    Producer: (ProducerOptions, {"start": "life, records and transactions"}),
     Admin: (
         AdminOptions,
         {
-            AdminCalls: "Life",
-            Admin: "Topics, logs and the cluster",
-            AdminGroups: "Groups",
-            AdminHistory: "History of groups",
-            AdminConfigs: "Settings",
-            AdminTransactions: "Transactions",
+            "last_request": "life",
+            "create_topics": "topics, logs and the cluster",
+            "list_groups": "groups",
+            "describe_group_history": "history of groups",
+            "describe_configs": "settings and quotas",
+            "list_transactions": "transactions",
         },
     ),
 }
-"""The clients, with their options and the classes that their methods come from, each with a heading."""
+"""The clients, with their options, and the headings before some of their methods."""
 HOOKS: tuple[type, ...] = (clients.ConsumerRebalanceListener, clients.ConsumerInterceptor, clients.Assignor)
 ENTRY = re.compile(r"^(?P<names>[\w.*]+(?:, [\w.*]+)*): (?P<text>.*)$")
 
@@ -57,10 +48,11 @@ def render() -> str:
     """The whole page."""
     head = PAGE.read_text(encoding="utf-8").split(BEGIN)[0]
     parts = [f"{head}{BEGIN}", "## Options of every client", table_of(ClientOptions)]
-    for client, (options, homes) in CLIENTS.items():
+    for client, (options, headings) in CLIENTS.items():
         parts += [f"## {client.__name__}", _described(client), f"### Options of {client.__name__}", table_of(options)]
-        for home, heading in homes.items():
-            parts += [f"### {client.__name__}: {heading.lower()}", *_methods(home)]
+        for (name, _), method in zip(public(client), _methods(client), strict=True):
+            parts += [f"### {client.__name__}: {headings[name]}"] if name in headings else []
+            parts.append(method)
     parts.append("## What you can hang in")
     for hook in HOOKS:
         parts += [f"### {hook.__name__}", _described(hook), *_methods(hook)]

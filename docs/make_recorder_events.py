@@ -12,8 +12,8 @@ from typing import get_type_hints
 
 from msgspec import Struct
 
-from ottla.broker.observe import events
-from ottla.broker.observe.events import Event, Input, RequestReceived
+from ottla.broker.core import events
+from ottla.broker.core.events import Event, Input, RequestReceived
 
 PAGE = Path(__file__).with_name("recorder.md")
 BEGIN = "<!-- Printed by docs/make_recorder_events.py (`make docs`) from here on; do not edit. -->\n"
@@ -22,7 +22,9 @@ BEGIN = "<!-- Printed by docs/make_recorder_events.py (`make docs`) from here on
 def render() -> str:
     """The whole page."""
     head = PAGE.read_text(encoding="utf-8").split(BEGIN)[0]
-    kinds = [one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Struct)]
+    kinds = [
+        one for one in vars(events).values() if isinstance(one, type) and issubclass(one, Struct) and one is not Struct
+    ]
     told = sorted((one for one in kinds if issubclass(one, Event) and one not in (Event, Input)), key=_name)
     inputs = [one for one in told if issubclass(one, Input)]
     others = [one for one in told if not issubclass(one, Input)]

@@ -16,25 +16,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.pipeline.cluster import Cluster
 from ottla.pipeline.lake import Lake
+from ottla.pipeline.parquet_files import rows_of
 from ottla.pipeline.running import tasks_told
-from ottla.pipeline.silver import Feed, feeds, offsets_json, rows, samples_first, source_options
+from ottla.pipeline.silver import Feed, Work, feeds, offsets_json, rows, samples_first, source_options
 from ottla.pipeline.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ottla.pipeline.config import Config
-
 
 class Filled(NamedTuple):
-    """What a backfill did to a table: the rows it read, and the days it put them into."""
+    """The result of a backfill for a table: the number of rows read, and their days."""
 
     rows: int
     days: list[date]
 
 
 class Places:
-    """Where a table's days lie while they change."""
+    """The folders of a table's days while they change."""
 
     def __init__(self, lake: Lake, table: str) -> None:
         self.target = Path(lake.backfilled(table))
@@ -56,11 +55,7 @@ class Places:
 
 
 def run(
-    spark: SparkSession,
-    lake: Lake,
-    config: Config,
-    cluster: Cluster,
-    cluster_id: str,
+    work: Work,
     *,
     since: date | None = None,
     again: Callable[[], Cluster] | None = None,
@@ -75,27 +70,28 @@ def run(
         tell: told the table, how many of its tasks are done, and how many there are.
         done: told the table, when it is done, and its rows.
     """
+    lake = work.lake
     found: dict[str, Filled] = {}
-    for feed in samples_first(feeds(config)):
+    for feed in samples_first(feeds(work.config)):
         if feed.topic and again is not None:
-            cluster, again = again(), None
+            work, again = work._replace(cluster=again()), None
         places = Places(lake, feed.table)
         places.mend()
         noted = lake.noted("backfills").get(feed.table, {})
-        ends = _ends(lake, cluster, feed)
+        ends = _ends(lake, work.cluster, feed)
         lake.note("backfills", **{feed.table: noted | {"unfinished": True}})
-        found[feed.table] = _fill(spark, lake, config, feed, cluster_id, ends, since, places, tell)
+        found[feed.table] = _fill(work, feed, ends, since, places, tell)
         done(feed.table, found[feed.table].rows)
         # What an earlier one has read stays read, whatever is not there this time: other files, a topic less.
         to = {int(number): end for number, end in (noted.get("to") or {}).items()}
         to |= {number: max(end, to.get(number, 0)) for number, end in (ends or {}).items()}
         at = datetime.now(UTC).isoformat(timespec="seconds")
         lake.note("backfills", **{feed.table: {"to": to or None, "at": at}})
-    return {feed.table: found[feed.table] for feed in feeds(config)}
+    return {feed.table: found[feed.table] for feed in feeds(work.config)}
 
 
 def _ends(lake: Lake, cluster: Cluster, feed: Feed) -> dict[int, int] | None:
-    """Before which offsets to stop: the present end, or where the lake's stream began. None without a log."""
+    """The offsets to stop before: the present ends, or where the lake's stream began. None without a log."""
     logs = cluster.topics.get(feed.topic) if feed.topic else None
     if logs is None:
         return None
@@ -107,28 +103,25 @@ def _ends(lake: Lake, cluster: Cluster, feed: Feed) -> dict[int, int] | None:
 
 
 def _fill(
-    spark: SparkSession,
-    lake: Lake,
-    config: Config,
+    work: Work,
     feed: Feed,
-    cluster_id: str,
     ends: dict[int, int] | None,
     since: date | None,
     places: Places,
     tell: Callable[[str, int, int], None],
 ) -> Filled:
-    options = source_options(config, feed)
+    options = source_options(work.config, feed)
     if ends is not None:
         options["endingOffsets"] = offsets_json(feed.topic, ends)
-    read = rows(spark.read.format("ottla").options(**options).load(), feed, cluster_id)
-    read = _within(read, lake, feed, since)
+    read = rows(work.spark.read.format("ottla").options(**options).load(), feed, work.cluster_id)
+    read = _within(read, work.lake, feed, since)
     column = TABLES[feed.table].partition_column
-    with tasks_told(spark, lambda done, of: tell(feed.table, done, of)):
+    with tasks_told(work.spark, lambda done, of: tell(feed.table, done, of)):
         read.write.mode("overwrite").partitionBy(column).parquet(str(places.staged))
         days = sorted(places.staged.glob(f"{column}=*"))
-        count = sum(_rows_of(day) for day in days)
+        count = rows_of(places.staged.glob(f"{column}=*/*.parquet"))
         for day in days:
-            _put(spark, feed, places, day)
+            _put(work.spark, feed, places, day)
     places.clear()
     return Filled(count, [date.fromisoformat(day.name.partition("=")[2]) for day in days])
 
@@ -143,13 +136,6 @@ def _within(read: DataFrame, lake: Lake, feed: Feed, since: date | None) -> Data
         # Samples have no offsets: those of the stream begin when it began.
         read = read.where(f.col(feed.time) < f.lit(datetime.fromisoformat(began["at"])))
     return read
-
-
-def _rows_of(day: Path) -> int:
-    """What the footers of its files say."""
-    import pyarrow.parquet as pq
-
-    return sum(pq.read_metadata(file).num_rows for file in day.glob("*.parquet"))
 
 
 def _put(spark: SparkSession, feed: Feed, places: Places, staged: Path) -> None:

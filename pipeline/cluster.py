@@ -1,21 +1,18 @@
-"""What must be known of a cluster before Spark reads it: its id, its internal topics, where their logs end."""
+"""A look at a cluster before Spark reads it: its id, its internal topics, and where their logs end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.pipeline.config import Config
-    from ottla.pipeline.source.cluster import Cluster as Brokers
-    from ottla.pipeline.source.log_directory import LogDirectory
     from ottla.pipeline.source.options import Options
-
-EVENTS_TOPIC = "__ottla_group_events"
-EARLIEST = -2
-"""Where a log begins, as the source and Kafka's connector for Spark write it."""
+    from ottla.pipeline.source.rows import Logs as Source
 
 
 class NoCluster(Exception):
@@ -23,14 +20,14 @@ class NoCluster(Exception):
 
 
 class Logs(NamedTuple):
-    """Where the partitions of a topic begin and end, by partition."""
+    """The first offsets of a topic's partitions, and the ends, by partition."""
 
     begins: dict[int, int]
     ends: dict[int, int]
 
 
 class Cluster(NamedTuple):
-    """What is read from.
+    """The cluster that is read.
 
     Attributes:
         cluster_id: None where it says none.
@@ -42,8 +39,8 @@ class Cluster(NamedTuple):
 
     @property
     def has_events(self) -> bool:
-        """Whether it records why groups rebalance, as Ottla does and Apache Kafka does not."""
-        return EVENTS_TOPIC in self.topics
+        """Tell whether the cluster records why groups rebalance, as Ottla does and Apache Kafka does not."""
+        return GROUP_EVENTS_TOPIC in self.topics
 
 
 def look(config: Config) -> Cluster:
@@ -52,19 +49,37 @@ def look(config: Config) -> Cluster:
     Raises:
         NoCluster: nobody answers, or the folder has no ``__consumer_offsets``.
     """
+    topics = {}
+    with opened(config) as logs:
+        for name, topic in logs.topics((OFFSETS_TOPIC, GROUP_EVENTS_TOPIC)).items():
+            bounds = logs.bounds([TopicPartition(name, number) for number in topic.partitions])
+            topics[name] = Logs(
+                {tp.partition: one.start for tp, one in bounds.items()},
+                {tp.partition: one.end for tp, one in bounds.items()},
+            )
+        found = Cluster(config.cluster_id or logs.cluster_id or None, topics)
+    if config.log_dir and OFFSETS_TOPIC not in topics:
+        raise NoCluster(f"There is no {OFFSETS_TOPIC} in {config.log_dir}: name the folder that has its partitions.")
+    return found
+
+
+@contextmanager
+def opened(config: Config) -> Iterator[Source]:
+    """The cluster or the log directory that is to be read, for a ``with``.
+
+    Raises:
+        NoCluster: it cannot be read, in the block either.
+    """
     from ottla.clients.errors import KafkaError, OptionError
     from ottla.pipeline.source.logs import SourceError
+    from ottla.pipeline.source.rows import open_logs
 
     try:
-        found = _seen(_logs(options_of(config)))
+        with closing(open_logs(options_of(config))) as logs:
+            yield logs
     except (SourceError, KafkaError, OptionError) as error:
         # The option that was given here has another name there.
         raise NoCluster(str(error).replace("option 'kafka.bootstrap.servers'", "--bootstrap-server")) from None
-    if config.cluster_id:
-        found = found._replace(cluster_id=config.cluster_id)
-    if config.log_dir and OFFSETS_TOPIC not in found.topics:
-        raise NoCluster(f"There is no {OFFSETS_TOPIC} in {config.log_dir}: name the folder that has its partitions.")
-    return found
 
 
 def options_of(config: Config) -> Options:
@@ -77,28 +92,5 @@ def options_of(config: Config) -> Options:
 
     # Whoever waits at a terminal is told soon; the source itself is more patient with brokers that restart.
     patience = {"fetchOffset.numRetries": "3", "kafka.default.api.timeout.ms": "10000"}
-    given = {"path": config.log_dir} if config.log_dir else {"kafka.bootstrap.servers": config.bootstrap_server or ""}
-    return parse_options(
-        given | {"decode": "commits", "isolation": config.isolation} | patience | config.kafka, streaming=False
-    )
-
-
-def _logs(options: Options) -> Brokers | LogDirectory:
-    from ottla.pipeline.source.cluster import Cluster as Brokers
-    from ottla.pipeline.source.log_directory import LogDirectory
-
-    return LogDirectory(options) if options.path else Brokers(options)
-
-
-def _seen(logs: Brokers | LogDirectory) -> Cluster:
-    try:
-        topics = {}
-        for name, topic in logs.topics((OFFSETS_TOPIC, EVENTS_TOPIC)).items():
-            bounds = logs.bounds([TopicPartition(name, number) for number in topic.partitions])
-            topics[name] = Logs(
-                {tp.partition: one.start for tp, one in bounds.items()},
-                {tp.partition: one.end for tp, one in bounds.items()},
-            )
-        return Cluster(logs.cluster_id or None, topics)
-    finally:
-        logs.close()
+    given = config.source_options(decode="commits", isolation=config.isolation, **patience)
+    return parse_options(given, streaming=False)

@@ -33,7 +33,7 @@ def _setting(default: Any, text: str, metavar: str = "", **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Config:
-    """What one run works with. Each attribute is a key of the file and an option, with dashes for underscores."""
+    """The settings of one run. Each attribute is a key of the file and an option, with dashes for underscores."""
 
     bootstrap_server: str | None = _setting(
         None, "A broker to read from; several are tried in turn.", "HOST:PORT[,…]", short="-b"
@@ -42,34 +42,34 @@ class Config:
         None, "A log directory to read instead of a broker: Ottla's data directory, or one of Apache Kafka's.", "DIR"
     )
     lake: str = _setting("ottla-lake", "The folder of the tables.", "DIR")
-    format: str = _setting("parquet", "What silver and bronze tables are written as.", choices=FORMATS)
-    keep_raw: bool = _setting(False, "Keep every record of __consumer_offsets as it is besides, in bronze.offsets_log.")
+    format: str = _setting("parquet", "Format of silver and bronze tables.", choices=FORMATS)
+    keep_raw: bool = _setting(False, "Also keep every record of __consumer_offsets as it is, in bronze.offsets_log.")
     cluster_id: str | None = _setting(
         None, "The cluster's name in the tables. [what the broker or its meta.properties says]", "ID"
     )
     starting_offsets: str = _setting(
         "earliest",
-        "Where a stream begins that has no checkpoint and follows no backfill.",
+        "Start of a stream that has no checkpoint and follows no backfill.",
         choices=("earliest", "latest"),
     )
     isolation: str = _setting(
         "read_committed",
-        "Whether offsets of open or aborted transactions count.",
+        "Count all offsets, or none of open and aborted transactions.",
         choices=("read_committed", "read_uncommitted"),
     )
     fail_on_data_loss: bool = _setting(
-        True, "End when records were removed before they were read; otherwise go on after the gap."
+        True, "Fail when records were removed before they were read; otherwise go on after the gap."
     )
     tasks: int | None = _setting(None, "Tasks that read at once. [twice the cores]", "N", least=1)
     max_offsets_per_trigger: int = _setting(
-        500_000, "Records of a micro-batch at most, of all partitions together.", "N", least=1
+        500_000, "Most records of a micro-batch, of all partitions together.", "N", least=1
     )
     trigger: str = _setting("10s", "Time between two micro-batches of a stream.", "DURATION", span=True)
-    sample_interval: str = _setting("10s", "Time between two looks at the ends of all logs.", "DURATION", span=True)
-    master: str = _setting("local[*]", "Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://…", "URL")
+    sample_interval: str = _setting("10s", "Time between two samples of the ends of all logs.", "DURATION", span=True)
+    master: str = _setting("local[*]", "Spark's master: local[*], spark://HOST:PORT, yarn, k8s://…", "URL")
     driver_memory: str = _setting("2g", "Memory of Spark's driver.", "SIZE")
     slo: float = _setting(
-        120.0, "How long a group may be behind before it breaks its objective.", "DURATION", shown="2m"
+        120.0, "Longest time that a group may be behind within its objective.", "DURATION", shown="2m"
     )
     slo_groups: dict[str, float] = _setting(  # noqa: RUF009 - a field
         dict, "The same for one group; a table [slo-groups] in the file.", "GROUP=DURATION", values="span"
@@ -93,8 +93,19 @@ class Config:
 
     @property
     def origin(self) -> str:
-        """What is read, in words."""
+        """The cluster or directory that is read, in words."""
         return f"the log directory {self.log_dir}" if self.log_dir else f"the cluster at {self.bootstrap_server}"
+
+    def source_options(self, **more: str) -> dict[str, str]:
+        """The options of the source ``ottla`` that say what to read, with ``more`` of them; those in ``kafka`` win."""
+        options = {"failOnDataLoss": str(self.fail_on_data_loss).lower(), **more}
+        if self.log_dir:
+            options["path"] = self.log_dir
+        else:
+            options["kafka.bootstrap.servers"] = self.bootstrap_server or ""
+        if self.tasks is not None:
+            options["tasks"] = str(self.tasks)
+        return options | self.kafka
 
 
 SETTINGS = {one.name: one for one in fields(Config)}

@@ -1,4 +1,4 @@
-"""Where tables lie, what is known of them, and who may write: ``LAKE/lake.json`` and the folders beside it.
+"""The folder of a lake: places of tables, notes about them in ``LAKE/lake.json``, and locks for writers.
 
 ``LAKE/<layer>/<table>`` is what streams wrote (and gold), ``_backfill`` in it what backfills wrote, always Parquet,
 ``LAKE/checkpoints/<query>`` how far streams are. The two have no row in common: a stream begins where the backfill
@@ -12,13 +12,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.pipeline.parquet_files import BACKFILL, METADATA, committed
+from ottla.pipeline.parquet_files import BACKFILL, METADATA, committed, filesystem
 from ottla.pipeline.tables import TABLES, VERSION, Table
+from ottla.pipeline.whole_files import write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,7 @@ GOLD_LOCK = ".builder"
 _PATIENCE_S = 30.0
 _TRIES = 25
 _TRY_EVERY_S = 0.01
-"""Who only looks whether somebody builds has the lock for less than a few of these."""
+"""Tries for a lock, which a process that only checks `is_building` holds for a moment."""
 
 
 class LakeError(Exception):
@@ -60,20 +61,21 @@ class Lake:
 
     @property
     def logs(self) -> Path:
-        """The folder of what Spark had to say."""
+        """The folder of Spark's logs."""
         return Path(self.path) / "logs"
 
     # what is known of it
 
     def about(self) -> dict[str, Any] | None:
-        """What ``lake.json`` says; None if there is none yet.
+        """Read ``lake.json``; None if there is none yet.
 
         Raises:
             LakeError: it cannot be read, or is of a later version than this program knows.
         """
-        path = Path(self.path) / ABOUT
+        system, folder = filesystem(self.path)
+        path = f"{self.path}/{ABOUT}"
         try:
-            about = json.loads(path.read_text("utf-8"))
+            about = json.loads(system.open_input_stream(f"{folder}/{ABOUT}").read())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -122,11 +124,6 @@ class Lake:
             self.write(ABOUT, about)
         return about
 
-    @contextmanager
-    def opened(self, format: str, cluster_id: str | None) -> Iterator[str]:
-        """`open`, for a ``with`` behind `writing`: gives the id of the lake's cluster."""
-        yield str(self.open(format=format, cluster_id=cluster_id)["cluster_id"])
-
     def note(self, part: str, **values: Any) -> None:
         """Add to an object of ``lake.json``; only while `writing`."""
         about = self.about() or {}
@@ -142,17 +139,11 @@ class Lake:
         """A JSON file of the lake, whole or not at all."""
         path = Path(self.path) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
-        with new.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, default=str)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
+        write_json(path, value)
 
     # who writes
 
-    @contextmanager
-    def writing(self, what: str) -> Iterator[Callable[[int], None]]:
+    def writing(self, what: str) -> AbstractContextManager[Callable[[int], None]]:
         """One process at a time may write silver tables. Gives what to call with the id of Spark's JVM.
 
         The JVM outlives a driver that was killed by a moment, and may be about to finish a batch: who comes next waits
@@ -161,17 +152,14 @@ class Lake:
         Raises:
             LakeError: somebody is at it.
         """
-        with self._alone(LOCK, what) as note:
-            yield note
+        return self._alone(LOCK, what)
 
-    @contextmanager
-    def building(self) -> Iterator[Callable[[int], None]]:
+    def building(self) -> AbstractContextManager[Callable[[int], None]]:
         """One process at a time may build gold tables, also while silver ones are written. As `writing`."""
-        with self._alone(GOLD_LOCK, "gold") as note:
-            yield note
+        return self._alone(GOLD_LOCK, "gold")
 
     def is_building(self) -> bool:
-        """Whether a process builds gold tables now: what is read meanwhile may lack rows."""
+        """Tell whether a process builds gold tables now: what is read meanwhile may lack rows."""
         try:
             with (Path(self.path) / GOLD_LOCK).open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -227,17 +215,13 @@ class Lake:
             # Iceberg names its folders by the values too, but below data/.
             base = f"{folder}/data" if (place / "metadata").is_dir() else folder
             return spark.read.schema(schema).option("basePath", base).parquet(*names) if names else None
+        sunk = (place / METADATA).is_dir()  # Spark's file sink has written there, if only batches without rows
         # A folder with nothing but another table's in it is no table yet.
-        return spark.read.schema(schema).parquet(folder) if any(place.glob("[!_.]*")) or _sunk(place) else None
-
-
-def _sunk(place: Path) -> bool:
-    """Whether Spark's file sink has written there, if only batches without rows."""
-    return (place / METADATA).is_dir()
+        return spark.read.schema(schema).parquet(folder) if any(place.glob("[!_.]*")) or sunk else None
 
 
 def _note_schema(tables: dict[str, Any], table: Table, now: str) -> None:
-    """What columns a table has since when; files that are older have NULL there."""
+    """Note the columns of a table, and since when it has them; older files have NULL there."""
     columns = {one.name: one.kind for one in table.all_columns}
     known = tables.setdefault(table.name, {"version": VERSION, "columns": columns, "history": []})
     if not known["history"]:
@@ -282,7 +266,7 @@ def _await_end(noted: str, lake: str) -> None:
 
 
 def _began(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks since its boot; None if it is gone."""
+    """The start time of a process, in the kernel's ticks since its boot; None if it is gone."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"

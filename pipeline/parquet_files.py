@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -97,8 +99,15 @@ def committed(folder: str) -> list[str]:
     return sorted([*before, *_of_streams(system, folder, path, inside)])
 
 
+def rows_of(names: Iterable[str | Path], system: Any = None) -> int:
+    """Count the rows of Parquet files by their footers; ``system`` is where the files are, if not on this machine."""
+    import pyarrow.parquet as pq
+
+    return sum(pq.read_metadata(name, filesystem=system).num_rows for name in names)
+
+
 def _of_streams(system: Any, folder: str, path: str, inside: set[str]) -> list[str]:
-    """What lies in the folder, but for backfills, by what it is a table of."""
+    """The files of a table but for backfills, by its format."""
     if "_delta_log" in inside:
         return _delta(folder, path)
     if "metadata" in inside and "_SUCCESS" not in inside and (newest := _newest_metadata(system, path)):
@@ -117,12 +126,12 @@ def _plain(system: Any, path: str) -> list[str]:
 
 
 def _visible(name: str) -> bool:
-    """Whether Spark would read it: hidden files and those of a write that is under way begin with ``.`` or ``_``."""
+    """Tell whether Spark would read it: hidden and unfinished files begin with ``.`` or ``_``."""
     return name.endswith(".parquet") and not any(part.startswith((".", "_")) for part in name.split("/"))
 
 
 def _file_sink(system: Any, path: str) -> list[str]:
-    """What Spark's file sink has committed: the newest compact file and what came after it."""
+    """The files that Spark's sink has committed: those of the newest compact file and what came after it."""
     from pyarrow import fs
 
     batches: dict[int, str] = {}
@@ -147,7 +156,7 @@ def _file_sink(system: Any, path: str) -> list[str]:
 
 
 def _below(path: str, address: str) -> str:
-    """Where a file lies now: the sink notes whole addresses, and a lake may have been moved since."""
+    """The present path of a file: the sink notes whole addresses, and a lake may have been moved since."""
     parts = unquote(urlsplit(address).path).split("/")
     keep = 1
     while keep < len(parts) and "=" in parts[-keep - 1]:
@@ -160,13 +169,9 @@ def _delta(folder: str, path: str) -> list[str]:
         raise UnreadableTable(f"{folder} is a Delta table; `pip install 'ottla[delta]'` brings what reads it")
     from deltalake import DeltaTable
 
-    return sorted(path + "/" + unquote(name) for name in _delta_names(DeltaTable(folder)))
-
-
-def _delta_names(table: Any) -> list[str]:
-    """The files of the newest version, relative to the table."""
-    actions = table.get_add_actions(flatten=True)
-    return [str(name) for name in actions.column("path").to_pylist()]
+    # The files of the newest version, relative to the table.
+    names = DeltaTable(folder).get_add_actions(flatten=True).column("path").to_pylist()
+    return sorted(f"{path}/{unquote(str(name))}" for name in names)
 
 
 def _newest_metadata(system: Any, path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What operators ask, as named questions. Each is answered from one gold table, so that none needs Spark or Java."""
+"""Operators' questions by name. Each is answered from one gold table, so that none needs Spark or Java."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import committed, dataset
+from ottla.pipeline.report.span import as_time
 from ottla.pipeline.tables import TABLES
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _rows(lake: Lake, table: str) -> ds.Dataset:
 
 
 def _where(query: Query, rows: ds.Dataset, given: Mapping[str, Any], lake: Lake) -> pc.Expression | None:
-    """Which rows are the answer."""
+    """The filter for the rows of the answer."""
     import pyarrow.compute as pc
 
     parts: list[pc.Expression] = []
@@ -213,7 +214,7 @@ def _where(query: Query, rows: ds.Dataset, given: Mapping[str, Any], lake: Lake)
 
 
 def _at(query: Query, rows: ds.Dataset, at: datetime | None, lake: Lake) -> pc.Expression:
-    """What stood at a moment, or stands now."""
+    """The filter for rows that held at a moment, or hold now."""
     import pyarrow.compute as pc
 
     if query.name == "owner":
@@ -250,12 +251,8 @@ def _name(_key: str, value: Any) -> str:
     return str(value)
 
 
-def _moment(key: str, value: Any) -> datetime:
-    try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
-        raise ValueError(f"{key} {value!r} is no time: write it as 2026-03-02T08:15 or 2026-03-02") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+def _moment(key: str, value: Any) -> datetime | None:
+    return as_time(value if isinstance(value, date) else str(value), key)
 
 
 def _number(key: str, value: Any) -> int:

@@ -1,4 +1,4 @@
-"""How old the first unread record of each partition is, asked of a running cluster: ``silver.record_times``.
+"""The age of each partition's first unread record, asked of a running cluster: ``silver.record_times``.
 
 Samples of where logs end tell the age of what came after the first of them. Only the records themselves tell the age of
 what was unread before.
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.clients.commits import offset_fetch_request, read_offsets
-from ottla.clients.errors import KafkaError, error_code
+from ottla.clients.errors import KafkaError, check
 from ottla.pipeline.parquet_files import dataset
-from ottla.pipeline.source.cluster import Cluster, Retry
+from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.logs import Span
 from ottla.pipeline.tables import RECORD_TIMES
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.records import TopicPartition
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.pipeline.source.options import Options
 
 MOST_PLACES = 10_000
-"""So many records are looked at in a run."""
+"""The most records that a run looks at."""
 KNOWN_DAYS = 7
 """Gold reads a day more of silver tables: within that nothing is asked twice."""
 _FETCH_BYTES = 1 << 16
@@ -46,7 +46,7 @@ Sample = Callable[[Sequence["Place"], int], list["Place"]]
 
 
 class Place(NamedTuple):
-    """Where a group stands in a partition."""
+    """The position of a group in a partition."""
 
     tp: TopicPartition
     offset: int
@@ -65,12 +65,9 @@ def look_up(options: Options, lake: Lake, cluster_id: str, sample: Sample = rand
     """
     now = datetime.now(UTC)
     # A record of some KiB is wanted, and not the megabytes behind it.
-    cluster = Cluster(replace(options, fetch_bytes=_FETCH_BYTES))
-    try:
+    with contextlib.closing(Cluster(replace(options, fetch_bytes=_FETCH_BYTES))) as cluster:
         new = unknown(lake, now, unread(cluster))
         found = times(cluster, new if len(new) <= MOST_PLACES else sample(new, MOST_PLACES))
-    finally:
-        cluster.close()
     # A producer's clock may be wrong, or say nothing (-1): a time to come tells no age.
     rows = [(one, at_ms) for one, at_ms in found.items() if 0 <= at_ms <= now.timestamp() * 1000]
     if rows:
@@ -79,7 +76,7 @@ def look_up(options: Options, lake: Lake, cluster_id: str, sample: Sample = rand
 
 
 def unread(cluster: Cluster) -> set[Place]:
-    """Where groups stand with records before them."""
+    """The positions of groups that have records left to read."""
     standing = cluster.patiently("read committed offsets", lambda: _committed(cluster))
     cluster.topics({one.tp.topic for one in standing})
     bounds = cluster.bounds(cluster.led(sorted({one.tp for one in standing})))
@@ -87,14 +84,13 @@ def unread(cluster: Cluster) -> set[Place]:
 
 
 def _committed(cluster: Cluster) -> set[Place]:
-    """What all groups have committed, asked of their coordinators: the leaders of the partitions of the log."""
+    """The committed offsets of all groups, asked of their coordinators: the leaders of the log's partitions."""
     topic = cluster.topics((OFFSETS_TOPIC,)).get(OFFSETS_TOPIC)
     led = cluster.by_leader([TopicPartition(OFFSETS_TOPIC, one) for one in topic.partitions] if topic else [])
     found: set[Place] = set()
     for connection in map(cluster.connection, led):
         listed = connection.call(ListGroupsRequest())
-        if listed.error_code and error_code(listed.error_code).retriable:
-            raise Retry(f"{connection.name} cannot list groups yet")
+        check(listed.error_code, f"list the groups of {connection.name}")
         names = iter([group.group_id for group in listed.groups])
         while some := list(islice(names, _GROUPS_AT_ONCE)):
             # From version 10 on topics have ids instead of names.
@@ -141,7 +137,7 @@ def unknown(lake: Lake, now: datetime, places: Collection[Place]) -> list[Place]
 
 
 def _write(lake: Lake, cluster_id: str, now: datetime, rows: Iterable[tuple[Place, int]]) -> None:
-    """As a file of its own: like a backfill's it is Parquet, whatever streams write."""
+    """Write a file of its own, which is Parquet like a backfill's, whatever streams write."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ottla.pipeline.lake import Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ottla.pipeline.config import Config
 
@@ -113,7 +114,7 @@ _OWN = re.compile(r"(?:ottla[\w.]*|pyspark[\w.]*)\.(\w*(?:Error|Loss|Damage\w*))
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, without the stack of it: the innermost sentence, if it is one of ours, else the first."""
+    """The cause of an error without its stack: the innermost sentence if it is one of ours, else the first."""
     text = str(error)
     if own := _OWN.findall(text):
         return str(own[-1][1]).strip()
@@ -126,7 +127,7 @@ def first_line(error: BaseException) -> str:
 
 @dataclass
 class Progress:
-    """How far a stream is.
+    """The progress of a stream.
 
     Attributes:
         rows: that went to the table.
@@ -172,6 +173,30 @@ def _sum(offset: Any) -> int:
     if isinstance(offset, dict):
         return sum(_sum(one) for name, one in offset.items() if name != "v")
     return offset if isinstance(offset, int) else 0
+
+
+def stream_writer(rows: DataFrame, name: str, checkpoint: str, interval_ms: int | None) -> DataStreamWriter:
+    """The writer of a streaming query, which only has to be told where to write.
+
+    Args:
+        checkpoint: the folder in which the query keeps how far it is.
+        interval_ms: between two batches; None ends the query when all is read that is there now.
+    """
+    _forget_torn_start(Path(checkpoint.removeprefix("file:"), "offsets"))
+    writer = rows.writeStream.queryName(name).outputMode("append").option("checkpointLocation", checkpoint)
+    if interval_ms is None:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{interval_ms} milliseconds")
+
+
+def _forget_torn_start(offsets: Path) -> None:
+    """Remove the files without a name of a query that was killed before its first batch: Spark refuses to begin
+    where there are any.
+    """
+    left = list(offsets.iterdir()) if offsets.is_dir() else []
+    if not any(one.name.isdecimal() for one in left):
+        for one in left:
+            one.unlink()
 
 
 def watch(
@@ -224,7 +249,7 @@ class Reports:
         self._last: tuple[int, str] | None = None
 
     def new(self) -> list[dict[str, Any]]:
-        """What came since the last time, in order."""
+        """The reports that are new since the last call, in order."""
         kept = self._query.recentProgress()
         fresh: list[Any] = []
         mark = self._last

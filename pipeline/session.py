@@ -21,7 +21,7 @@ class NoJava(Exception):
 
 
 def java_home() -> Path:
-    """Where a Java is that Spark runs on: ``JAVA_HOME`` or the one on the path.
+    """The home of a Java that Spark runs on: ``JAVA_HOME`` or the one on the path.
 
     Raises:
         NoJava: there is none of version 17 or later.
@@ -99,7 +99,7 @@ SETTINGS = {
 
 
 def _quiet() -> dict[str, str]:
-    """What keeps the JVM's usual eight lines away, but for one of Java's own; an installation of Spark has its own."""
+    """Settings that suppress the JVM's usual eight lines but one; an installation of Spark has its own."""
     if "SPARK_CONF_DIR" in os.environ or "SPARK_HOME" in os.environ:
         return {}
     words = Path(__file__).with_name("log4j2.properties").resolve().as_uri()
@@ -107,7 +107,7 @@ def _quiet() -> dict[str, str]:
 
 
 def _local(master: str) -> dict[str, str]:
-    """What a session on one machine wants besides: no pages, no ports to the outside, few and small tasks."""
+    """Settings of a session on one machine: no pages, no ports to the outside, few and small tasks."""
     if not master.startswith("local"):
         return {}
     return {

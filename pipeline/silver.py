@@ -8,13 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.pipeline.cluster import EARLIEST, EVENTS_TOPIC, Cluster
+from ottla.clients.structs import EARLIEST
+from ottla.pipeline.cluster import Cluster
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import METADATA
+from ottla.pipeline.running import stream_writer
 from ottla.pipeline.tables import TABLES
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +32,7 @@ _TOO_SLOW = "failed to connect back"
 
 @dataclass(frozen=True)
 class Feed:
-    """How a silver or bronze table is read.
+    """The way to read a silver or bronze table.
 
     Attributes:
         table: its name.
@@ -48,7 +50,7 @@ class Feed:
 FEEDS = (
     Feed("offset_commits", "commits", OFFSETS_TOPIC, "log_ts"),
     Feed("group_generations", "groups", OFFSETS_TOPIC, "log_ts"),
-    Feed("group_events", "events", EVENTS_TOPIC, "ts"),
+    Feed("group_events", "events", GROUP_EVENTS_TOPIC, "ts"),
     Feed("log_end_samples", "ends", "", "sample_ts"),
     Feed("quarantine", "quarantine", OFFSETS_TOPIC, "log_ts"),
     Feed("offsets_log", "log", OFFSETS_TOPIC, "log_ts"),
@@ -70,28 +72,29 @@ def samples_first(of: Iterable[Feed]) -> list[Feed]:
 
 def source_options(config: Config, feed: Feed) -> dict[str, str]:
     """The options of the source ``ottla`` for a feed, but where it begins and ends."""
-    options = {"decode": feed.decode, "failOnDataLoss": str(config.fail_on_data_loss).lower()}
-    if config.log_dir:
-        options["path"] = config.log_dir
-    else:
-        options["kafka.bootstrap.servers"] = config.bootstrap_server or ""
-    if config.tasks is not None:
-        options["tasks"] = str(config.tasks)
     if feed.topic:
-        options["isolation"] = config.isolation
-    else:
-        options["sampleIntervalMs"] = str(config.sample_interval_ms)
-    return options | config.kafka
+        return config.source_options(decode=feed.decode, isolation=config.isolation)
+    return config.source_options(decode=feed.decode, sampleIntervalMs=str(config.sample_interval_ms))
 
 
 def rows(read: DataFrame, feed: Feed, cluster_id: str) -> DataFrame:
-    """What the source gave as rows of the table: the cluster before, the day behind."""
+    """Rows of the source as rows of the table: with the cluster before them and the day behind."""
     from pyspark.sql import functions as f
 
     table = TABLES[feed.table]
     names = [one.name for one in table.columns]
     day = f.to_date(f.col(feed.time)).alias(table.partition_column)
     return read.select(f.lit(cluster_id).alias("cluster_id"), *names, day)
+
+
+class Work(NamedTuple):
+    """The means of a backfill or of streams; ``cluster_id`` is that of the lake."""
+
+    spark: SparkSession
+    lake: Lake
+    config: Config
+    cluster: Cluster
+    cluster_id: str
 
 
 # -- where a stream begins
@@ -150,7 +153,7 @@ def offsets_json(topic: str, offsets: dict[int, int]) -> str:
 
 
 def span(lake: Lake, cluster: Cluster, config: Config) -> tuple[dict[str, int], dict[str, int]]:
-    """By table, where its log is read from, as a sum over partitions, and where it ends now: for bars.
+    """The offsets at which each table's log is read from and ends now, as sums over partitions: for bars.
 
     Raises:
         LakeError: see `begin`.
@@ -168,9 +171,7 @@ def span(lake: Lake, cluster: Cluster, config: Config) -> tuple[dict[str, int], 
 # -- streams
 
 
-def start(
-    spark: SparkSession, lake: Lake, config: Config, cluster: Cluster, cluster_id: str, *, available_now: bool
-) -> dict[str, StreamingQuery]:
+def start(work: Work, *, available_now: bool) -> dict[str, StreamingQuery]:
     """Start a streaming query for each table, and give them by its name.
 
     Args:
@@ -179,37 +180,23 @@ def start(
     Raises:
         LakeError: see `begin`.
     """
-    begun = {feed: begin(lake, config, cluster, feed) for feed in feeds(config)}
-    started = {
-        feed.table: _query(spark, lake, config, feed, cluster_id, begun[feed], available_now)
-        for feed in samples_first(begun)
-    }
+    begun = {feed: begin(work.lake, work.config, work.cluster, feed) for feed in feeds(work.config)}
+    started = {feed.table: _query(work, feed, begun[feed], available_now) for feed in samples_first(begun)}
     return {feed.table: started[feed.table] for feed in begun}
 
 
-def _query(
-    spark: SparkSession,
-    lake: Lake,
-    config: Config,
-    feed: Feed,
-    cluster_id: str,
-    begins: dict[int, int] | None,
-    available_now: bool,
-) -> StreamingQuery:
+def _query(work: Work, feed: Feed, begins: dict[int, int] | None, available_now: bool) -> StreamingQuery:
     from ottla.pipeline import sinks
 
+    config, checkpoint = work.config, work.lake.checkpoint(feed.table)
     options = source_options(config, feed)
     if feed.topic:
         options["maxOffsetsPerTrigger"] = str(config.max_offsets_per_trigger)
         options["startingOffsets"] = offsets_json(feed.topic, begins) if begins else config.starting_offsets
-    read = spark.readStream.format("ottla").options(**options).load()
-    writer: Any = rows(read, feed, cluster_id).writeStream.queryName(f"ottla-{feed.table}").outputMode("append")
-    writer = writer.option("checkpointLocation", lake.checkpoint(feed.table))
-    if available_now:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{config.trigger_ms} milliseconds")
-    return _started(sinks.attach(writer, config.format, lake, feed.table))
+    read = work.spark.readStream.format("ottla").options(**options).load()
+    interval_ms = None if available_now else config.trigger_ms
+    writer = stream_writer(rows(read, feed, work.cluster_id), f"ottla-{feed.table}", checkpoint, interval_ms)
+    return _started(sinks.attach(writer, config.format, work.lake, feed.table))
 
 
 def _started(writer: Any) -> StreamingQuery:

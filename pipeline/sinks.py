@@ -1,4 +1,4 @@
-"""Where streams write: Spark's own Parquet sink, or Delta and Iceberg tables; a batch that comes twice counts once.
+"""Sinks of streams: Spark's own for Parquet, or Delta and Iceberg tables; a batch that comes twice counts once.
 
 Delta needs no jar: the package ``deltalake`` writes the batch and, in the same commit, its number under the name of the
 query (a ``txn`` action of Delta's protocol). With ``pyiceberg`` the number is a property of the table, set in the same
@@ -20,10 +20,9 @@ from ottla.pipeline.tables import TABLES, VERSION, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 PACKAGES = {"delta": "deltalake", "iceberg": "pyiceberg"}
-"""What a format needs besides Spark, which is also its extra of ottla's."""
+"""The package that a format needs besides Spark; its extra of ottla is named after the format."""
 NAMESPACE = "silver"
 _KEPT_VERSION = "ottla.schema.version"
 _BATCH = "ottla.batch."
@@ -50,17 +49,8 @@ def attach(writer: Any, format: str, lake: Lake, table: str) -> Any:
     """Let a writer of a stream write to a table of the lake."""
     if format == "parquet":
         return writer.format("parquet").option("path", lake.where(table)).partitionBy(TABLES[table].partition_column)
-    return writer.foreachBatch(batch_writer(format, lake, table))
-
-
-def batch_writer(format: str, lake: Lake, table: str) -> Callable[[DataFrame, int], None]:
-    """What takes a batch and its number, for ``foreachBatch``."""
     add = {"delta": add_to_delta, "iceberg": add_to_iceberg}[format]
-
-    def write(batch: DataFrame, number: int) -> None:
-        add(lake, TABLES[table], batch.toArrow, number)
-
-    return write
+    return writer.foreachBatch(lambda batch, number: add(lake, TABLES[table], batch.toArrow, number))
 
 
 def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number: int) -> bool:
@@ -78,7 +68,7 @@ def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number:
         last = DeltaTable(where).transaction_version(query)
         if last is not None and last >= number:
             return False
-    batch = _exact(rows(), table)
+    batch = rows().cast(table.arrow())  # whatever types Spark made of them
     if not batch.num_rows:
         return False
     write_deltalake(
@@ -99,12 +89,11 @@ def add_to_delta(lake: Lake, table: Table, rows: Callable[[], pa.Table], number:
 
 def add_to_iceberg(lake: Lake, table: Table, rows: Callable[[], pa.Table], number: int) -> bool:
     """Add a batch to an Iceberg table, if it is not in it: whether it was added. As `add_to_delta`."""
-    batch: pa.Table | None = None
     stored = iceberg_table(lake, table)
     name = _BATCH + table.name
     if int(stored.properties.get(name, -1)) >= number:
         return False
-    batch = _exact(rows(), table)
+    batch = rows().cast(table.arrow())
     if not batch.num_rows:
         return False
     properties = {name: str(number), _KEPT_VERSION: str(VERSION)}
@@ -113,14 +102,11 @@ def add_to_iceberg(lake: Lake, table: Table, rows: Callable[[], pa.Table], numbe
             with changes.update_schema() as schema:
                 schema.union_by_name(table.arrow())
         # Its own writer makes empty lists of NULLs within structs.
-        files = [_write_day(lake, table, batch, day, number) for day in _days(batch, table)]
+        days = sorted(batch[table.partition_column].unique().to_pylist())
+        files = [_write_day(lake, table, batch, day, number) for day in days]
         changes.add_files(files, snapshot_properties=properties, check_duplicate_files=False)
         changes.set_properties(properties)
     return True
-
-
-def _days(batch: pa.Table, table: Table) -> list[date]:
-    return sorted(batch[table.partition_column].unique().to_pylist())
 
 
 def _write_day(lake: Lake, table: Table, batch: pa.Table, day: date, number: int) -> str:
@@ -163,8 +149,3 @@ def iceberg_table(lake: Lake, table: Table) -> Any:
             spec.add_field(table.partition_column, IdentityTransform(), table.partition_column)
             spec.commit()
         return catalog.load_table(name)
-
-
-def _exact(batch: pa.Table, table: Table) -> pa.Table:
-    """With the table's own types, whatever Spark made of them."""
-    return batch.cast(table.arrow())

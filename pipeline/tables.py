@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION = 2
-"""Of the schemas here; it is noted in the lake, and a lake of a later one is refused."""
+"""Version of the schemas here; it is noted in the lake, and a lake of a later one is refused."""
 
 
 class Column(NamedTuple):
@@ -47,7 +47,7 @@ class Table(NamedTuple):
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
-        """As they stand in the lake."""
+        """The columns as they stand in the lake."""
         first = Column("cluster_id", "STRING", "the cluster that it was read from")
         return first, *self.columns, Column(self.partition_column, "DATE", "the day of the row, in UTC")
 
@@ -103,6 +103,17 @@ def _split(fields: str) -> list[str]:
     return [*parts, fields[start:]]
 
 
+TABLES: dict[str, Table] = {}
+"""All by name, in the order in which they are declared: gold tables may read those before them."""
+
+
+def _table(name: str, text: str, key: str, *columns: Column) -> Table:
+    """Declare a table: ``layer.name``, what it holds, and the names of its key's columns."""
+    layer, _, name = name.partition(".")
+    TABLES[name] = Table(layer, name, columns, tuple(key.split()), text)
+    return TABLES[name]
+
+
 OWNED = "ARRAY<STRUCT<topic STRING, partition INT>>"
 MEMBERS = (
     "ARRAY<STRUCT<member_id STRING, group_instance_id STRING, client_id STRING, client_host STRING, "
@@ -115,377 +126,297 @@ _LOG = (
     Column("log_ts", "TIMESTAMP", "time of the record"),
 )
 _GROUP = Column("group_id", "STRING", "the group")
+_CLIENT = (Column("client_id", "STRING"), Column("client_host", "STRING"))
 _PLACE = (_GROUP, Column("topic", "STRING", "topic of the partition"), Column("partition", "INT", "the partition"))
 
-OFFSETS_LOG = Table(
-    "bronze",
-    "offsets_log",
-    (*_LOG, Column("key", "BINARY", "as written"), Column("value", "BINARY", "as written; NULL deletes the key")),
-    ("log_partition", "log_offset"),
+OFFSETS_LOG = _table(
+    "bronze.offsets_log",
     "Every record of __consumer_offsets as it is; only with --keep-raw.",
+    "log_partition log_offset",
+    *_LOG,
+    Column("key", "BINARY", "as written"),
+    Column("value", "BINARY", "as written; NULL deletes the key"),
 )
-OFFSET_COMMITS = Table(
-    "silver",
-    "offset_commits",
-    (
-        *_LOG,
-        Column("key_version", "SMALLINT", "0 or 1"),
-        _GROUP,
-        Column("topic", "STRING", "topic whose offset is committed"),
-        Column("partition", "INT", "its partition"),
-        Column("committed_offset", "BIGINT", "next offset to read; NULL in a tombstone"),
-        Column("leader_epoch", "INT", "-1 is unknown; NULL in a tombstone"),
-        Column("metadata", "STRING", "what the client noted"),
-        Column("commit_ts", "TIMESTAMP", "when the coordinator took it"),
-        Column("expire_ts", "TIMESTAMP", "only in values of version 1"),
-        Column("value_version", "SMALLINT", "0 to 4; NULL in a tombstone"),
-        Column("is_tombstone", "BOOLEAN", "the offset was deleted or has expired"),
-    ),
-    ("log_partition", "log_offset"),
+OFFSET_COMMITS = _table(
+    "silver.offset_commits",
     "Every offset that was committed, deleted or expired.",
+    "log_partition log_offset",
+    *_LOG,
+    Column("key_version", "SMALLINT", "0 or 1"),
+    _GROUP,
+    Column("topic", "STRING", "topic whose offset is committed"),
+    Column("partition", "INT", "its partition"),
+    Column("committed_offset", "BIGINT", "next offset to read; NULL in a tombstone"),
+    Column("leader_epoch", "INT", "-1 is unknown; NULL in a tombstone"),
+    Column("metadata", "STRING", "what the client noted"),
+    Column("commit_ts", "TIMESTAMP", "when the coordinator took it"),
+    Column("expire_ts", "TIMESTAMP", "only in values of version 1"),
+    Column("value_version", "SMALLINT", "0 to 4; NULL in a tombstone"),
+    Column("is_tombstone", "BOOLEAN", "the offset was deleted or has expired"),
 )
-GROUP_GENERATIONS = Table(
-    "silver",
-    "group_generations",
-    (
-        *_LOG,
-        _GROUP,
-        Column("value_version", "SMALLINT", "0 to 4; NULL in a tombstone"),
-        Column("protocol_type", "STRING", "consumer, connect, …"),
-        Column("generation", "INT", ""),
-        Column("protocol", "STRING", "the assignor that was chosen"),
-        Column("leader_id", "STRING", "member id of the leader"),
-        Column("state_ts", "TIMESTAMP", "last change of state, since version 2"),
-        Column("is_tombstone", "BOOLEAN", "the group was deleted"),
-        Column("member_count", "INT", ""),
-        Column("members", MEMBERS, "details only where protocol_type is consumer"),
-    ),
-    ("log_partition", "log_offset"),
+GROUP_GENERATIONS = _table(
+    "silver.group_generations",
     "Every generation that became stable or empty.",
+    "log_partition log_offset",
+    *_LOG,
+    _GROUP,
+    Column("value_version", "SMALLINT", "0 to 4; NULL in a tombstone"),
+    Column("protocol_type", "STRING", "consumer, connect, …"),
+    Column("generation", "INT"),
+    Column("protocol", "STRING", "the assignor that was chosen"),
+    Column("leader_id", "STRING", "member id of the leader"),
+    Column("state_ts", "TIMESTAMP", "last change of state, since version 2"),
+    Column("is_tombstone", "BOOLEAN", "the group was deleted"),
+    Column("member_count", "INT"),
+    Column("members", MEMBERS, "details only where protocol_type is consumer"),
 )
-LOG_END_SAMPLES = Table(
-    "silver",
-    "log_end_samples",
-    (
-        Column("sample_ts", "TIMESTAMP", "when it was seen"),
-        Column("topic", "STRING", ""),
-        Column("partition", "INT", ""),
-        Column("log_start_offset", "BIGINT", ""),
-        Column("log_end_offset", "BIGINT", "the high watermark"),
-    ),
-    ("topic", "partition", "sample_ts"),
+LOG_END_SAMPLES = _table(
+    "silver.log_end_samples",
     "Where logs began and ended, every ten seconds.",
+    "topic partition sample_ts",
+    Column("sample_ts", "TIMESTAMP", "when it was seen"),
+    Column("topic", "STRING"),
+    Column("partition", "INT"),
+    Column("log_start_offset", "BIGINT"),
+    Column("log_end_offset", "BIGINT", "the high watermark"),
 )
-RECORD_TIMES = Table(
-    "silver",
-    "record_times",
-    (
-        Column("topic", "STRING", ""),
-        Column("partition", "INT", ""),
-        Column("record_offset", "BIGINT", "where a group stood with records unread"),
-        Column("record_ts", "TIMESTAMP", "time of the record there, as the log has it"),
-    ),
-    ("topic", "partition", "record_offset"),
+RECORD_TIMES = _table(
+    "silver.record_times",
     "How old the first unread record of each partition was when a run began: of running clusters.",
+    "topic partition record_offset",
+    Column("topic", "STRING"),
+    Column("partition", "INT"),
+    Column("record_offset", "BIGINT", "where a group stood with records unread"),
+    Column("record_ts", "TIMESTAMP", "time of the record there, as the log has it"),
 )
-GROUP_EVENTS = Table(
-    "silver",
-    "group_events",
-    (
-        Column("ts", "TIMESTAMP", "when it happened"),
-        _GROUP,
-        Column("generation", "INT", ""),
-        Column("event", "STRING", "see docs/group-events.md"),
-        Column("reason", "STRING", "cause, and the client's or the coordinator's words"),
-        Column("member_id", "STRING", ""),
-        Column("client_id", "STRING", ""),
-        Column("client_host", "STRING", ""),
-        Column("duration_ms", "BIGINT", "from the start of the rebalance to its end; only of rebalance_completed"),
-    ),
-    ("group_id", "ts", "event", "member_id"),
+GROUP_EVENTS = _table(
+    "silver.group_events",
     "What happened to groups, from __ottla_group_events; empty for Apache Kafka.",
+    "group_id ts event member_id",
+    Column("ts", "TIMESTAMP", "when it happened"),
+    _GROUP,
+    Column("generation", "INT"),
+    Column("event", "STRING", "see docs/group-events.md"),
+    Column("reason", "STRING", "cause, and the client's or the coordinator's words"),
+    Column("member_id", "STRING"),
+    *_CLIENT,
+    Column("duration_ms", "BIGINT", "from the start of the rebalance to its end; only of rebalance_completed"),
 )
-QUARANTINE = Table(
-    "silver",
-    "quarantine",
-    (
-        *_LOG,
-        Column("error", "STRING", "why it could not be read"),
-        Column("key", "BINARY", "as written"),
-        Column("value", "BINARY", "as written"),
-    ),
-    ("log_partition", "log_offset"),
+QUARANTINE = _table(
+    "silver.quarantine",
     "Records of __consumer_offsets that are of no type or version that is known, or damaged.",
+    "log_partition log_offset",
+    *_LOG,
+    Column("error", "STRING", "why it could not be read"),
+    Column("key", "BINARY", "as written"),
+    Column("value", "BINARY", "as written"),
 )
-LAG_BY_PARTITION = Table(
-    "gold",
-    "lag_by_partition",
-    (
-        *_PLACE,
-        Column("minute", "TIMESTAMP", "its beginning"),
-        Column("committed_offset", "BIGINT", "the last one up to the end of the minute"),
-        Column("log_end_offset", "BIGINT", "at the last sample of the minute"),
-        Column("lag_records", "BIGINT", "at least 0"),
-        Column("lag_seconds", "DOUBLE", "age of the oldest record that is not read"),
-        Column("lag_seconds_is_minimum", "BOOLEAN", "the group stands before the first sample: it is at least that"),
-        Column("commits", "BIGINT", "in the minute; 0 carries the last one forward"),
-        Column("last_commit_ts", "TIMESTAMP", ""),
-        Column("consumed", "BIGINT", "records in the minute"),
-        Column("produced", "BIGINT", "records in the minute"),
-    ),
-    ("group_id", "topic", "partition", "minute"),
+_table(
+    "gold.lag_by_partition",
     "Lag of every partition in every minute.",
+    "group_id topic partition minute",
+    *_PLACE,
+    Column("minute", "TIMESTAMP", "its beginning"),
+    Column("committed_offset", "BIGINT", "the last one up to the end of the minute"),
+    Column("log_end_offset", "BIGINT", "at the last sample of the minute"),
+    Column("lag_records", "BIGINT", "at least 0"),
+    Column("lag_seconds", "DOUBLE", "age of the oldest record that is not read"),
+    Column("lag_seconds_is_minimum", "BOOLEAN", "the group stands before the first sample: it is at least that"),
+    Column("commits", "BIGINT", "in the minute; 0 carries the last one forward"),
+    Column("last_commit_ts", "TIMESTAMP"),
+    Column("consumed", "BIGINT", "records in the minute"),
+    Column("produced", "BIGINT", "records in the minute"),
 )
-LAG_BY_TOPIC = Table(
-    "gold",
-    "lag_by_topic",
-    (
-        _GROUP,
-        Column("topic", "STRING", ""),
-        Column("minute", "TIMESTAMP", "its beginning"),
-        Column("lag_seconds", "DOUBLE", "of the worst partition"),
-        Column("lag_records", "BIGINT", "of all partitions together"),
-        Column("lag_seconds_is_minimum", "BOOLEAN", "of any partition"),
-        Column("partitions", "BIGINT", "how many of them"),
-    ),
-    ("group_id", "topic", "minute"),
+_table(
+    "gold.lag_by_topic",
     "Lag of every topic in every minute.",
+    "group_id topic minute",
+    _GROUP,
+    Column("topic", "STRING"),
+    Column("minute", "TIMESTAMP", "its beginning"),
+    Column("lag_seconds", "DOUBLE", "of the worst partition"),
+    Column("lag_records", "BIGINT", "of all partitions together"),
+    Column("lag_seconds_is_minimum", "BOOLEAN", "of any partition"),
+    Column("partitions", "BIGINT", "how many of them"),
 )
-GROUP_MEMBERS = Table(
-    "gold",
-    "group_members",
-    (
-        _GROUP,
-        Column("generation", "INT", ""),
-        Column("log_ts", "TIMESTAMP", "when the generation was written"),
-        Column("protocol", "STRING", ""),
-        Column("is_leader", "BOOLEAN", ""),
-        Column("member_id", "STRING", ""),
-        Column("group_instance_id", "STRING", "of a static member"),
-        Column("client_id", "STRING", ""),
-        Column("client_host", "STRING", ""),
-        Column("session_timeout_ms", "INT", ""),
-        Column("rebalance_timeout_ms", "INT", ""),
-        Column("topic", "STRING", "NULL for a member that owns nothing"),
-        Column("partition", "INT", ""),
-    ),
-    ("group_id", "generation", "log_ts", "member_id", "topic", "partition"),
+_table(
+    "gold.group_members",
     "Who owned what in every generation: a row for each partition.",
+    "group_id generation log_ts member_id topic partition",
+    _GROUP,
+    Column("generation", "INT"),
+    Column("log_ts", "TIMESTAMP", "when the generation was written"),
+    Column("protocol", "STRING"),
+    Column("is_leader", "BOOLEAN"),
+    Column("member_id", "STRING"),
+    Column("group_instance_id", "STRING", "of a static member"),
+    *_CLIENT,
+    Column("session_timeout_ms", "INT"),
+    Column("rebalance_timeout_ms", "INT"),
+    Column("topic", "STRING", "NULL for a member that owns nothing"),
+    Column("partition", "INT"),
 )
-PARTITION_OWNERS = Table(
-    "gold",
-    "partition_owners",
-    (
-        _GROUP,
-        Column("topic", "STRING", ""),
-        Column("partition", "INT", ""),
-        Column("member_id", "STRING", ""),
-        Column("client_id", "STRING", ""),
-        Column("client_host", "STRING", ""),
-        Column("generation", "INT", "in which the member got the partition"),
-        Column("since", "TIMESTAMP", "when that was written"),
-        Column("until", "TIMESTAMP", "NULL while it has it"),
-    ),
-    ("group_id", "topic", "partition", "since", "generation"),
+_table(
+    "gold.partition_owners",
     "From when to when each member owned a partition.",
+    "group_id topic partition since generation",
+    _GROUP,
+    Column("topic", "STRING"),
+    Column("partition", "INT"),
+    Column("member_id", "STRING"),
+    *_CLIENT,
+    Column("generation", "INT", "in which the member got the partition"),
+    Column("since", "TIMESTAMP", "when that was written"),
+    Column("until", "TIMESTAMP", "NULL while it has it"),
 )
-REBALANCES = Table(
-    "gold",
-    "rebalances",
-    (
-        _GROUP,
-        Column("generation", "INT", ""),
-        Column("prev_generation", "INT", "NULL for the first that is known"),
-        Column("completed_at", "TIMESTAMP", ""),
-        Column("duration_ms", "BIGINT", "NULL without the event topic"),
-        Column("reason", "STRING", "NULL without the event topic"),
-        Column("trigger_member", "STRING", "the culprit, else the trigger; without the event topic who left or joined"),
-        Column("members_after", "INT", ""),
-        Column("members_before", "INT", ""),
-        Column("joined", "ARRAY<STRING>", "member ids"),
-        Column("left_members", "ARRAY<STRING>", "member ids"),
-        Column("partitions_moved", "INT", ""),
-        Column("partitions_total", "INT", ""),
-        Column("since_prev_ms", "BIGINT", ""),
-        Column(
-            "commit_gap_ms",
-            "BIGINT",
-            "from the last commit before to the first one after it, of the partition in the middle; NULL if the next "
-            "rebalance came before a commit, or an hour passed",
-        ),
-        Column("generations_missing", "INT", "more than 0: compacted away, or never written"),
-    ),
-    ("group_id", "generation", "completed_at"),
+_table(
+    "gold.rebalances",
     "Every generation beside the one before it.",
-)
-REBALANCE_RUNS = Table(
-    "gold",
-    "rebalance_runs",
-    (
-        _GROUP,
-        Column("sid", "BIGINT", "names the run in its group: seconds since 1970 of its first rebalance"),
-        Column("kind", "STRING", "storm or rolling_restart; NULL for fewer than five"),
-        Column("started_at", "TIMESTAMP", "of the first rebalance; without the event topic, when that ended"),
-        Column("ended_at", "TIMESTAMP", "when the last one ended"),
-        Column("rebalances", "BIGINT", ""),
-        Column("generations_missing", "BIGINT", "more that came before or between: compacted away, or never written"),
-        Column("paused_ms", "BIGINT", "sum of the durations; NULL without the event topic"),
-        Column("commit_gap_ms", "BIGINT", "the longest of them, see rebalances"),
-        Column("worst_lag_seconds", "DOUBLE", "from the first rebalance to three minutes after the last"),
-        Column("partitions_moved", "BIGINT", ""),
-        Column("members", "INT", "at most"),
-        Column("client", "STRING", "whose coming or going began most of them"),
-        Column("suspect_client", "STRING", "of a storm: the client that began half of it"),
-        Column("main_reason", "STRING", "NULL without the event topic"),
-        Column("distinct_triggers", "BIGINT", ""),
-        Column("distinct_clients", "BIGINT", ""),
+    "group_id generation completed_at",
+    _GROUP,
+    Column("generation", "INT"),
+    Column("prev_generation", "INT", "NULL for the first that is known"),
+    Column("completed_at", "TIMESTAMP"),
+    Column("duration_ms", "BIGINT", "NULL without the event topic"),
+    Column("reason", "STRING", "NULL without the event topic"),
+    Column("trigger_member", "STRING", "the culprit, else the trigger; without the event topic who left or joined"),
+    Column("members_after", "INT"),
+    Column("members_before", "INT"),
+    Column("joined", "ARRAY<STRING>", "member ids"),
+    Column("left_members", "ARRAY<STRING>", "member ids"),
+    Column("partitions_moved", "INT"),
+    Column("partitions_total", "INT"),
+    Column("since_prev_ms", "BIGINT"),
+    Column(
+        "commit_gap_ms",
+        "BIGINT",
+        "from the last commit before to the first one after it, of the partition in the middle; NULL if the next "
+        "rebalance came before a commit, or an hour passed",
     ),
-    ("group_id", "sid"),
+    Column("generations_missing", "INT", "more than 0: compacted away, or never written"),
+)
+REBALANCE_RUNS = _table(
+    "gold.rebalance_runs",
     "Rebalances that followed each other within a minute; one alone is a run too.",
+    "group_id sid",
+    _GROUP,
+    Column("sid", "BIGINT", "names the run in its group: seconds since 1970 of its first rebalance"),
+    Column("kind", "STRING", "storm or rolling_restart; NULL for fewer than five"),
+    Column("started_at", "TIMESTAMP", "of the first rebalance; without the event topic, when that ended"),
+    Column("ended_at", "TIMESTAMP", "when the last one ended"),
+    Column("rebalances", "BIGINT"),
+    Column("generations_missing", "BIGINT", "more that came before or between: compacted away, or never written"),
+    Column("paused_ms", "BIGINT", "sum of the durations; NULL without the event topic"),
+    Column("commit_gap_ms", "BIGINT", "the longest of them, see rebalances"),
+    Column("worst_lag_seconds", "DOUBLE", "from the first rebalance to three minutes after the last"),
+    Column("partitions_moved", "BIGINT"),
+    Column("members", "INT", "at most"),
+    Column("client", "STRING", "whose coming or going began most of them"),
+    Column("suspect_client", "STRING", "of a storm: the client that began half of it"),
+    Column("main_reason", "STRING", "NULL without the event topic"),
+    Column("distinct_triggers", "BIGINT"),
+    Column("distinct_clients", "BIGINT"),
 )
-REBALANCE_STORMS = Table(
-    "gold",
-    "rebalance_storms",
-    REBALANCE_RUNS.columns,
-    ("group_id", "sid"),
+_table(
+    "gold.rebalance_storms",
     "Runs of five rebalances or more.",
+    "group_id sid",
+    *REBALANCE_RUNS.columns,
 )
-MEMBER_SESSIONS = Table(
-    "gold",
-    "member_sessions",
-    (
-        _GROUP,
-        Column("member_id", "STRING", ""),
-        Column("client_id", "STRING", ""),
-        Column("client_host", "STRING", ""),
-        Column("first_seen", "TIMESTAMP", ""),
-        Column("last_seen", "TIMESTAMP", ""),
-        Column("first_generation", "INT", ""),
-        Column("last_generation", "INT", ""),
-        Column("generations", "BIGINT", ""),
-        Column("departed", "BOOLEAN", "it is not in the last generation"),
-    ),
-    ("group_id", "member_id"),
+_table(
+    "gold.member_sessions",
     "From when to when each member was there.",
+    "group_id member_id",
+    _GROUP,
+    Column("member_id", "STRING"),
+    *_CLIENT,
+    Column("first_seen", "TIMESTAMP"),
+    Column("last_seen", "TIMESTAMP"),
+    Column("first_generation", "INT"),
+    Column("last_generation", "INT"),
+    Column("generations", "BIGINT"),
+    Column("departed", "BOOLEAN", "it is not in the last generation"),
 )
-FLAPPING_CLIENTS = Table(
-    "gold",
-    "flapping_clients",
-    (
-        _GROUP,
-        Column("client_id", "STRING", ""),
-        Column("sessions", "BIGINT", "that ended on this day"),
-        Column("shortest_generations", "BIGINT", "generations of the shortest"),
-        Column("median_seconds", "DOUBLE", "that a session lasted"),
-        Column("hosts", "ARRAY<STRING>", ""),
-        Column("last_seen", "TIMESTAMP", ""),
-    ),
-    ("group_id", "client_id", "date"),
+_table(
+    "gold.flapping_clients",
     "Clients of which three members or more left on one day.",
+    "group_id client_id date",
+    _GROUP,
+    Column("client_id", "STRING"),
+    Column("sessions", "BIGINT", "that ended on this day"),
+    Column("shortest_generations", "BIGINT", "generations of the shortest"),
+    Column("median_seconds", "DOUBLE", "that a session lasted"),
+    Column("hosts", "ARRAY<STRING>"),
+    Column("last_seen", "TIMESTAMP"),
 )
-COMMIT_RATES = Table(
-    "gold",
-    "commit_rates",
-    (
-        Column("log_partition", "INT", "partition of __consumer_offsets"),
-        _GROUP,
-        Column("commits", "BIGINT", "of the group on this day"),
-        Column("per_s", "DOUBLE", "between its first and its last on this day"),
-        Column("partition_commits", "BIGINT", "of all groups of the partition on this day"),
-        Column("last_commit", "TIMESTAMP", ""),
-    ),
-    ("log_partition", "group_id", "date"),
+_table(
+    "gold.commit_rates",
     "How much each group writes to __consumer_offsets, day by day.",
+    "log_partition group_id date",
+    Column("log_partition", "INT", "partition of __consumer_offsets"),
+    _GROUP,
+    Column("commits", "BIGINT", "of the group on this day"),
+    Column("per_s", "DOUBLE", "between its first and its last on this day"),
+    Column("partition_commits", "BIGINT", "of all groups of the partition on this day"),
+    Column("last_commit", "TIMESTAMP"),
 )
-REWINDS = Table(
-    "gold",
-    "rewinds",
-    (
-        *_PLACE,
-        Column("log_offset", "BIGINT", "of the commit, in its partition of __consumer_offsets"),
-        Column("log_ts", "TIMESTAMP", "when it was written"),
-        Column("committed_offset", "BIGINT", ""),
-        Column("records_repeated", "BIGINT", "between it and the commit before"),
-    ),
-    ("group_id", "log_offset"),
+_table(
+    "gold.rewinds",
     "Every commit that lies before the one that preceded it.",
+    "group_id log_offset",
+    *_PLACE,
+    Column("log_offset", "BIGINT", "of the commit, in its partition of __consumer_offsets"),
+    Column("log_ts", "TIMESTAMP", "when it was written"),
+    Column("committed_offset", "BIGINT"),
+    Column("records_repeated", "BIGINT", "between it and the commit before"),
 )
-PARTITION_STATUS = Table(
-    "gold",
-    "partition_status",
-    (
-        *_PLACE,
-        Column("lag", "BIGINT", ""),
-        Column("status", "STRING", "OK, WARN, STOP, REWIND or STALL, by Burrow's rules"),
-        Column("last_commit", "TIMESTAMP", ""),
-    ),
-    ("group_id", "topic", "partition"),
+_table(
+    "gold.partition_status",
     "How each partition stands, at the newest record.",
+    "group_id topic partition",
+    *_PLACE,
+    Column("lag", "BIGINT"),
+    Column("status", "STRING", "OK, WARN, STOP, REWIND or STALL, by Burrow's rules"),
+    Column("last_commit", "TIMESTAMP"),
 )
-LAG_FORECAST = Table(
-    "gold",
-    "lag_forecast",
-    (
-        _GROUP,
-        Column("topic", "STRING", ""),
-        Column("as_of", "TIMESTAMP", ""),
-        Column("lag_now", "BIGINT", ""),
-        Column("lag_per_s", "DOUBLE", "records per second that the lag grows by"),
-        Column("r2", "DOUBLE", "how well a line fits, up to 1"),
-        Column("minutes_to_500k", "DOUBLE", "NULL where it does not grow"),
-        Column("minutes_to_drain", "DOUBLE", "NULL where it does not shrink"),
-    ),
-    ("group_id", "topic"),
+_table(
+    "gold.lag_forecast",
     "Where the lag of the last half hour leads.",
+    "group_id topic",
+    _GROUP,
+    Column("topic", "STRING"),
+    Column("as_of", "TIMESTAMP"),
+    Column("lag_now", "BIGINT"),
+    Column("lag_per_s", "DOUBLE", "records per second that the lag grows by"),
+    Column("r2", "DOUBLE", "how well a line fits, up to 1"),
+    Column("minutes_to_500k", "DOUBLE", "NULL where it does not grow"),
+    Column("minutes_to_drain", "DOUBLE", "NULL where it does not shrink"),
 )
-SLO_BREACHES = Table(
-    "gold",
-    "slo_breaches",
-    (
-        _GROUP,
-        Column("topic", "STRING", ""),
-        Column("started_at", "TIMESTAMP", ""),
-        Column("last_minute", "TIMESTAMP", ""),
-        Column("minutes", "BIGINT", ""),
-        Column("worst_lag_seconds", "DOUBLE", ""),
-    ),
-    ("group_id", "topic", "started_at"),
+_table(
+    "gold.slo_breaches",
     "Runs of minutes in which a group was behind by more than its objective.",
+    "group_id topic started_at",
+    _GROUP,
+    Column("topic", "STRING"),
+    Column("started_at", "TIMESTAMP"),
+    Column("last_minute", "TIMESTAMP"),
+    Column("minutes", "BIGINT"),
+    Column("worst_lag_seconds", "DOUBLE"),
 )
-FINDINGS = Table(
-    "gold",
-    "findings",
-    (
-        _GROUP,
-        Column("kind", "STRING", "see docs/pipeline.md"),
-        Column("started_at", "TIMESTAMP", ""),
-        Column("ended_at", "TIMESTAMP", "NULL while it lasts"),
-        Column("topic", "STRING", "NULL where it is of the group as a whole"),
-        Column("partitions", "INT", "how many of them"),
-        Column("suspect", "STRING", "client or member that is to blame, NULL if nobody can be named"),
-        Column("evidence", "STRING", "a sentence with the figures"),
-    ),
-    ("group_id", "kind", "started_at", "topic"),
+_table(
+    "gold.findings",
     "What an operator would want to know of, one row for each thing that is wrong.",
+    "group_id kind started_at topic",
+    _GROUP,
+    Column("kind", "STRING", "see docs/pipeline.md"),
+    Column("started_at", "TIMESTAMP"),
+    Column("ended_at", "TIMESTAMP", "NULL while it lasts"),
+    Column("topic", "STRING", "NULL where it is of the group as a whole"),
+    Column("partitions", "INT", "how many of them"),
+    Column("suspect", "STRING", "client or member that is to blame, NULL if nobody can be named"),
+    Column("evidence", "STRING", "a sentence with the figures"),
 )
 
-BRONZE = (OFFSETS_LOG,)
-SILVER = (OFFSET_COMMITS, GROUP_GENERATIONS, LOG_END_SAMPLES, RECORD_TIMES, GROUP_EVENTS, QUARANTINE)
-GOLD = (
-    LAG_BY_PARTITION,
-    LAG_BY_TOPIC,
-    GROUP_MEMBERS,
-    PARTITION_OWNERS,
-    REBALANCES,
-    REBALANCE_RUNS,
-    REBALANCE_STORMS,
-    MEMBER_SESSIONS,
-    FLAPPING_CLIENTS,
-    COMMIT_RATES,
-    REWINDS,
-    PARTITION_STATUS,
-    LAG_FORECAST,
-    SLO_BREACHES,
-    FINDINGS,
+BRONZE, SILVER, GOLD = (
+    tuple(table for table in TABLES.values() if table.layer == layer) for layer in ("bronze", "silver", "gold")
 )
-TABLES = {table.name: table for table in (*BRONZE, *SILVER, *GOLD)}

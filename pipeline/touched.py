@@ -1,4 +1,4 @@
-"""Which days have new rows since gold tables were last built: what came late is built too, and the rest is left."""
+"""The days with new rows since gold tables were last built: late rows are built too, and the rest is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHANGING = (METADATA, "_delta_log", "metadata", "*=*", f"{BACKFILL}/*=*")
 
 
 class Touched(NamedTuple):
-    """What to build.
+    """The days to build.
 
     Attributes:
         anything: whether there is something new at all.
@@ -59,7 +59,7 @@ def look(lake: Lake, objectives: Any) -> Touched:
 
 
 def is_behind(lake: Lake) -> bool:
-    """Whether silver tables were written after gold looked at them last. A lake may have very many files: only the
+    """Tell whether silver tables changed after gold looked at them last. A lake may have very many files: only the
     folders that change with each write are looked at."""
     at = built_at(lake)
     when = at.timestamp() if at else 0.0
@@ -68,13 +68,13 @@ def is_behind(lake: Lake) -> bool:
 
 
 def built_at(lake: Lake) -> datetime | None:
-    """When gold looked at silver tables last, in UTC; None if it never did, or with other tables than these."""
+    """The time at which gold looked at silver tables last; None if it never did, or with other tables than these."""
     at = noted(lake).get("at")
     return datetime.fromisoformat(at) if at else None
 
 
 def noted(lake: Lake) -> dict[str, Any]:
-    """What was looked at when gold was last built; empty if it never was, or by a version with other tables."""
+    """The files that gold was last built from; empty if it never was, or by a version with other tables."""
     try:
         found = json.loads((Path(lake.path) / NOTE).read_text("utf-8"))
     except (OSError, ValueError):

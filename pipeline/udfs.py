@@ -35,8 +35,8 @@ import pyarrow as pa
 from ottla.pipeline import tables
 from ottla.pipeline.codec import commits, events, groups
 from ottla.pipeline.codec.arrays import chunk_of
-from ottla.pipeline.codec.quarantine import is_group, is_offset
-from ottla.pipeline.codec.scalar import reason
+from ottla.pipeline.codec.chunk import Chunk
+from ottla.pipeline.codec.quarantine import is_group, is_offset, reason, reason_of_event
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -107,38 +107,38 @@ def _commits(keys: pa.Array, values: pa.Array) -> pa.Array:
     chunk = chunk_of(keys, values)
     mine = np.flatnonzero(is_offset(chunk))
     found = commits.read(chunk.take(mine))
-
-    def why(row: int) -> str:
-        return reason(chunk.key(row), chunk.value(row)) or "a group, not a committed offset"
-
-    return _aligned(len(chunk), mine[found.rows], commits.payload(found), COMMIT, why)
+    return _aligned(chunk, mine[found.rows], commits.payload(found), COMMIT, "a group, not a committed offset")
 
 
 def _generations(keys: pa.Array, values: pa.Array) -> pa.Array:
     chunk = chunk_of(keys, values)
     mine = np.flatnonzero(is_group(chunk))
     good, found = groups.read(chunk.take(mine))
-
-    def why(row: int) -> str:
-        return reason(chunk.key(row), chunk.value(row)) or "a committed offset, not a group"
-
-    return _aligned(len(chunk), mine[np.array(good, np.int64)], groups.payload(found), GENERATION, why)
+    return _aligned(
+        chunk,
+        mine[np.array(good, np.int64)],
+        groups.payload(found),
+        GENERATION,
+        "a committed offset, not a group",
+    )
 
 
 def _events(values: pa.Array) -> pa.Array:
     chunk = chunk_of(None, values)
     good, found = events.read(chunk)
-
-    def why(row: int) -> str:
-        return events.reason(chunk.value(row)) or "not readable"
-
-    return _aligned(len(chunk), np.array(good, np.int64), events.payload(found), EVENT, why)
+    return _aligned(chunk, np.array(good, np.int64), events.payload(found), EVENT, "not readable", reason_of_event)
 
 
 def _aligned(
-    count: int, rows: Any, parts: Sequence[pa.Array], fields: tuple[tables.Column, ...], why: Callable[[int], str]
+    chunk: Chunk,
+    rows: Any,
+    parts: Sequence[pa.Array],
+    fields: tuple[tables.Column, ...],
+    otherwise: str,
+    why: Callable[[Chunk, int], str | None] = reason,
 ) -> pa.Array:
-    """A struct for each of ``count`` records: those of ``rows`` have the parts, the others an error."""
+    """A struct for each record: those of ``rows`` have the parts, the others an error: ``why``, or ``otherwise``."""
+    count = len(chunk)
     errors = pa.nulls(count, pa.string())
     if len(rows) < count:
         bad = np.ones(count, np.bool_)
@@ -147,6 +147,6 @@ def _aligned(
         places[rows] = np.arange(len(rows))
         taken = pa.array(places, mask=bad)
         parts = [part.take(taken) for part in parts]
-        errors = pa.array([why(row) if bad[row] else None for row in range(count)], pa.string())
+        errors = pa.array([(why(chunk, row) or otherwise) if bad[row] else None for row in range(count)], pa.string())
     kinds = [pa.field(one.name, tables.arrow_type(one.kind)) for one in fields]
     return pa.StructArray.from_arrays([*parts, errors], fields=kinds)

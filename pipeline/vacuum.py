@@ -11,7 +11,7 @@ from ottla.pipeline.tables import BRONZE, SILVER
 
 
 class Removed(NamedTuple):
-    """How many files, and how large they were together."""
+    """The number of files, and their size together."""
 
     files: int
     bytes: int

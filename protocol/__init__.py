@@ -1,1 +1,1 @@
-"""What the bytes mean: messages, codecs, record batches. Knows no broker, no clock, no socket."""
+"""The meaning of the bytes: messages, codecs, record batches. It knows no broker, no clock, no socket."""

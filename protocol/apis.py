@@ -73,7 +73,7 @@ class ApiKey(IntEnum):
 
     @property
     def is_private(self) -> bool:
-        """Whether it is Ottla's own: brokers serve it without advertising it."""
+        """True if it is Ottla's own: brokers serve it without advertising it."""
         return self >= FIRST_PRIVATE
 
     @property

@@ -59,7 +59,7 @@ class TopicPartition(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """Who sets the timestamps of a topic's records (KIP-32)."""
+    """The origin of a topic's timestamps: the producers or the log (KIP-32)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -122,7 +122,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed; raises ``CorruptBatch`` for bits without a meaning."""
+        """The compression of the records; raises ``CorruptBatch`` for bits without a meaning."""
         try:
             return Codec(self.attributes & CODEC_MASK)
         except ValueError:
@@ -208,9 +208,3 @@ def check_crc(header: BatchHeader, batch: Buffer) -> None:
     actual = batch_crc(batch)
     if actual != header.crc:
         raise CorruptBatch(f"the CRC is {actual:#010x}, the header says {header.crc:#010x}")
-
-
-def patch_base_offset(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write both fields into the batch that begins ``buffer``, in place. The CRC does not cover them."""
-    struct.pack_into(">q", buffer, BASE_OFFSET_AT, base_offset)
-    struct.pack_into(">i", buffer, LEADER_EPOCH_AT, leader_epoch)

@@ -1,7 +1,7 @@
-"""Writing record batches: built record by record, at once, or rewritten from a batch that is there."""
+"""Writing record batches: built record by record, or rewritten from a batch that is there."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ottla.protocol.batch import (
@@ -18,8 +18,6 @@ from ottla.protocol.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    Record,
-    TimestampType,
     parse_header,
 )
 from ottla.protocol.batch_reader import decompressed_records
@@ -28,6 +26,7 @@ from ottla.protocol.crc import crc32c
 from ottla.protocol.varints import encode_varint
 
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+_FIRST_AFTER_CRC: Final = BatchHeader._fields.index("attributes")
 _BEFORE_MAGIC: Final = struct.Struct(">qii")
 
 
@@ -43,7 +42,6 @@ class BatchBuilder:
         "_base_timestamp",
         "_codec",
         "_compressed",
-        "_level",
         "_ratio",
         "_records",
         "count",
@@ -54,8 +52,6 @@ class BatchBuilder:
         self,
         *,
         codec: Codec = Codec.NONE,
-        level: int | None = None,
-        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
         is_transactional: bool = False,
         is_control: bool = False,
         compression_ratio: float = 1.0,
@@ -63,13 +59,7 @@ class BatchBuilder:
         self.count = 0
         self.max_timestamp_ms = NO_TIMESTAMP
         self._codec = codec
-        self._level = level
-        self._attributes = (
-            codec
-            | (TIMESTAMP_TYPE_BIT if timestamp_type else 0)
-            | (TRANSACTIONAL_BIT if is_transactional else 0)
-            | (CONTROL_BIT if is_control else 0)
-        )
+        self._attributes = codec | (TRANSACTIONAL_BIT if is_transactional else 0) | (CONTROL_BIT if is_control else 0)
         self._ratio = compression_ratio if codec else 1.0
         self._base_timestamp = NO_TIMESTAMP
         self._records = bytearray()
@@ -129,7 +119,7 @@ class BatchBuilder:
         if not self.count:
             raise ValueError("a batch needs at least one record")
         if self._compressed is None:
-            self._compressed = compress(self._codec, bytes(self._records), self._level)
+            self._compressed = compress(self._codec, bytes(self._records))
         after_crc = _AFTER_CRC.pack(
             self._attributes,
             self.count - 1,
@@ -141,39 +131,6 @@ class BatchBuilder:
             self.count,
         )
         return _seal(base_offset, leader_epoch, after_crc, self._compressed)
-
-
-def build_batch(
-    records: Iterable[Record],
-    *,
-    base_offset: int = 0,
-    codec: Codec = Codec.NONE,
-    level: int | None = None,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    is_transactional: bool = False,
-    is_control: bool = False,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> bytes:
-    """One batch of ``records``, at least one, with consecutive offsets from ``base_offset``."""
-    builder = BatchBuilder(
-        codec=codec,
-        level=level,
-        timestamp_type=timestamp_type,
-        is_transactional=is_transactional,
-        is_control=is_control,
-    )
-    for record in records:
-        builder.append(record.key, record.value, record.timestamp_ms, record.headers)
-    return builder.build(
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        leader_epoch=leader_epoch,
-    )
 
 
 def record_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> int:
@@ -207,26 +164,18 @@ def with_codec(batch: Buffer, codec: Codec, *, level: int | None = None, limit: 
     """A copy of the one batch in ``batch`` compressed otherwise (``compression.type`` of a topic); its CRC is new."""
     header = parse_header(batch)
     records = compress(codec, decompressed_records(header, batch, limit=limit), level)
-    attributes = header.attributes & ~CODEC_MASK | codec
-    return _seal(header.base_offset, header.partition_leader_epoch, _after_crc(header, attributes), records)
+    return sealed(header._replace(attributes=header.attributes & ~CODEC_MASK | codec), records)
 
 
 def _rewritten(header: BatchHeader, batch: Buffer, attributes: int, max_timestamp: int) -> bytes:
-    after_crc = _after_crc(header._replace(max_timestamp=max_timestamp), attributes)
-    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, memoryview(batch)[HEADER_SIZE:])
+    changed = header._replace(attributes=attributes, max_timestamp=max_timestamp)
+    return sealed(changed, memoryview(batch)[HEADER_SIZE:])
 
 
-def _after_crc(header: BatchHeader, attributes: int) -> bytes:
-    return _AFTER_CRC.pack(
-        attributes,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.record_count,
-    )
+def sealed(header: BatchHeader, records: Buffer) -> bytes:
+    """The batch of ``header`` with this records section; length, magic and CRC are made new."""
+    after_crc = _AFTER_CRC.pack(*header[_FIRST_AFTER_CRC:])
+    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, records)
 
 
 def _seal(base_offset: int, leader_epoch: int, after_crc: bytes, records: Buffer) -> bytes:

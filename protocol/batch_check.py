@@ -1,4 +1,4 @@
-"""What a broker checks of a produced batch before it appends it, as Kafka's LogValidator does."""
+"""The checks of a produced batch before it is appended, as Kafka's LogValidator makes them."""
 
 import struct
 from functools import partial
@@ -55,7 +55,7 @@ class InvalidBatch(BatchError):
 
 
 class NotABatch(InvalidBatch):
-    """What is there instead of one batch that this version of Produce may send: refused before a log is looked at."""
+    """Data that is not one batch, as this version of Produce sends it: refused before a log is looked at."""
 
 
 class ProducedBatch(NamedTuple):
@@ -66,40 +66,8 @@ class ProducedBatch(NamedTuple):
     """The bytes to append: those that came, or a copy where the broker had to correct them."""
 
 
-def validate_produced(
-    data: Buffer | None,
-    *,
-    api_version: int = 9,
-    max_message_bytes: int | None = None,
-    require_key: bool = False,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    now_ms: int | None = None,
-    before_max_ms: int | None = None,
-    after_max_ms: int | None = None,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
-) -> ProducedBatch:
-    """Check the records of one partition in a Produce request of version 3 or later.
-
-    ``max_message_bytes``, ``require_key`` (a compacted topic), ``timestamp_type``, ``before_max_ms`` and
-    ``after_max_ms`` (``message.timestamp.before.max.ms`` and its sibling; they and ``LOG_APPEND_TIME`` need ``now_ms``,
-    Unix time) are the topic's. Raises ``InvalidBatch``, ``CorruptBatch`` or ``BatchTooLarge``, each with the error code
-    to answer. Every record is looked at, decompressed if need be: what is accepted here can be read by every consumer.
-    """
-    return finished(
-        validating(
-            *check_batch(data, api_version, max_message_bytes),
-            require_key=require_key,
-            timestamp_type=timestamp_type,
-            now_ms=now_ms,
-            before_max_ms=before_max_ms,
-            after_max_ms=after_max_ms,
-            allowance=Allowance(max_decompressed_bytes),
-        )
-    )
-
-
 class Allowance:
-    """What may still be decompressed and looked at, of the batches of one request together.
+    """The bytes and records that the batches of one request may still cost together.
 
     Attributes:
         bytes: of decompressed records.
@@ -121,13 +89,25 @@ def validating(
     *,
     require_key: bool,
     timestamp_type: TimestampType,
-    now_ms: int | None,
-    before_max_ms: int | None,
-    after_max_ms: int | None,
+    now_ms: int,
+    before_max_ms: int,
+    after_max_ms: int,
     allowance: Allowance,
     limit: int = MAX_DECOMPRESSED_BYTES,
 ) -> Steps[ProducedBatch]:
-    """What `validate_produced` does after `check_batch`, in steps."""
+    """Check every record of a batch that `check_batch` has let through, decompressed if need be, in steps.
+
+    What is accepted here can be read by every consumer.
+
+    Args:
+        require_key: the topic is compacted.
+        timestamp_type, before_max_ms, after_max_ms: the topic's.
+        now_ms: Unix time, which `LOG_APPEND_TIME` and the bounds need.
+        limit: bytes that the records may take decompressed, whatever the allowance.
+
+    Raises:
+        InvalidBatch, CorruptBatch, BatchTooLarge: with the error code to answer.
+    """
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
     oldest, newest = _allowed_times(stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     if allowance.records is not None and header.record_count > allowance.records:
@@ -150,7 +130,7 @@ def validating(
 def validate_few(
     header: BatchHeader, data: Buffer, timestamp_type: TimestampType, now_ms: int, before_max_ms: int, after_max_ms: int
 ) -> ProducedBatch:
-    """What `validating` does, at once: for a batch of few records that is not compressed and may lack keys."""
+    """The work of `validating` at once: for a batch of few records that is not compressed and may lack keys."""
     stamped_by_producer = timestamp_type is TimestampType.CREATE_TIME
     oldest, newest = _allowed_times(stamped_by_producer, now_ms, before_max_ms, after_max_ms)
     try:
@@ -160,14 +140,11 @@ def validate_few(
     return _judged(header, data, summary, False, stamped_by_producer, now_ms)
 
 
-def _allowed_times(
-    stamped_by_producer: bool, now_ms: int | None, before_max_ms: int | None, after_max_ms: int | None
-) -> tuple[int, int]:
+def _allowed_times(stamped_by_producer: bool, now_ms: int, before_max_ms: int, after_max_ms: int) -> tuple[int, int]:
     """The oldest and the newest time that a record may have, if it has one."""
-    if not stamped_by_producer or now_ms is None:
+    if not stamped_by_producer:
         return LEAST_TIMESTAMP, MOST_TIMESTAMP
-    oldest = LEAST_TIMESTAMP if before_max_ms is None else now_ms - before_max_ms
-    return oldest, MOST_TIMESTAMP if after_max_ms is None else min(now_ms + after_max_ms, MOST_TIMESTAMP)
+    return now_ms - before_max_ms, min(now_ms + after_max_ms, MOST_TIMESTAMP)
 
 
 def _invalid(error: Exception) -> InvalidBatch:
@@ -182,7 +159,7 @@ def _judged(
     summary: RecordsSummary,
     require_key: bool,
     stamped_by_producer: bool,
-    now_ms: int | None,
+    now_ms: int,
 ) -> ProducedBatch:
     """The batch as it may be appended, by what a walk over its records has found."""
     if summary.out_of_order is not None:
@@ -195,17 +172,14 @@ def _judged(
         errors = [(index, "the timestamp is out of range") for index in summary.outside_times]
         raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, f"{len(errors)} records out of the range of time", errors)
     if not stamped_by_producer:
-        if now_ms is None:
-            raise ValueError("LOG_APPEND_TIME needs now_ms")
         data = with_log_append_time(data, now_ms)
-        header = parse_header(data)
     elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         data = with_create_time(data)
-        header = parse_header(data)
     elif summary.max_timestamp_ms != header.max_timestamp:
         data = with_max_timestamp(data, summary.max_timestamp_ms)
-        header = parse_header(data)
-    return ProducedBatch(header, data)
+    else:
+        return ProducedBatch(header, data)
+    return ProducedBatch(parse_header(data), data)
 
 
 def framed(data: Buffer, position: int) -> int | None:
@@ -227,7 +201,7 @@ def framed(data: Buffer, position: int) -> int | None:
     return None if left < length + LOG_OVERHEAD else length + LOG_OVERHEAD
 
 
-def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | None) -> tuple[BatchHeader, Buffer]:
+def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int) -> tuple[BatchHeader, Buffer]:
     """All that the header and the CRC can tell; the order of the checks is Kafka's.
 
     Returns the batch, too: without the bytes behind it, if those are too few for another.
@@ -252,7 +226,7 @@ def check_batch(data: Buffer | None, api_version: int, max_message_bytes: int | 
         raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None  # a negative count
     if header.base_offset != 0:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset must be 0, it is {header.base_offset}")
-    if max_message_bytes is not None and size > max_message_bytes:
+    if size > max_message_bytes:
         raise BatchTooLarge(f"a batch of {size} bytes where {max_message_bytes} are allowed")
     check_crc(header, data)
     if codec > Codec.ZSTD:

@@ -16,9 +16,9 @@ from ottla.protocol.batch import (
     CorruptBatch,
     TimestampType,
 )
-from ottla.protocol.batch_builder import _AFTER_CRC, _seal
-from ottla.protocol.batch_reader import decompressed_records, malformed
-from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, compress
+from ottla.protocol.batch_builder import sealed
+from ottla.protocol.batch_reader import malformed
+from ottla.protocol.compression import compress
 from ottla.protocol.varints import encode_varint, read_varint, read_varlong
 
 DELETE_HORIZON_BIT: Final = 0x40
@@ -30,7 +30,7 @@ class StoredRecord(NamedTuple):
 
     start: int
     rest: int
-    """Where what follows its timestamp begins."""
+    """The position behind its timestamp."""
     end: int
     offset: int
     timestamp_ms: int
@@ -45,13 +45,11 @@ def delete_horizon(header: BatchHeader) -> int | None:
     return header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None
 
 
-def stored_body(header: BatchHeader, batch: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The records section of the one batch in ``batch``, decompressed. Raises ``BatchError``."""
-    return decompressed_records(header, batch, limit=limit)
-
-
 def stored_records(header: BatchHeader, body: bytes) -> Iterator[StoredRecord]:
-    """Walk over ``body``. Raises ``CorruptBatch`` in the middle of it where a record does not parse."""
+    """Walk over ``body``, the decompressed records section.
+
+    Raises ``CorruptBatch`` in the middle of it where a record does not parse.
+    """
     try:
         yield from _walk(header, body)
     except (IndexError, ValueError) as error:
@@ -112,30 +110,16 @@ def with_records(header: BatchHeader, body: bytes, kept: Sequence[StoredRecord],
     header = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept)
     )
-    return _sealed(header, compress(header.codec, records))
+    return sealed(header, compress(header.codec, records))
 
 
 def without_records(header: BatchHeader) -> bytes:
     """The batch of ``header`` with nothing in it: it still tells its producer's last sequence number."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
-    return _sealed(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")
+    return sealed(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")
 
 
 def _shifted(body: bytes, record: StoredRecord, base_timestamp: int) -> bytes:
     """The bytes of a record whose batch has another base timestamp."""
     content = b"".join((b"\x00", encode_varint(record.timestamp_ms - base_timestamp), body[record.rest : record.end]))
     return encode_varint(len(content)) + content
-
-
-def _sealed(header: BatchHeader, records: bytes) -> bytes:
-    after_crc = _AFTER_CRC.pack(
-        header.attributes,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.record_count,
-    )
-    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, records)

@@ -41,7 +41,7 @@ MOST_NAMED: Final = 1_000
 
 
 class RecordsSummary(NamedTuple):
-    """What a walk over a batch's records found, without keeping them."""
+    """The findings of a walk over a batch's records, which keeps none of them."""
 
     max_timestamp_ms: int
     keyless: list[int]
@@ -179,7 +179,7 @@ class TimeScan:
 
 
 def malformed(error: Exception) -> CorruptBatch:
-    """What is wrong with a batch whose records could not be walked over."""
+    """The fault of a batch whose records could not be walked over."""
     reason = "the records end too early" if isinstance(error, IndexError) else str(error)
     return CorruptBatch(f"malformed records: {reason}")
 

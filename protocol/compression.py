@@ -15,7 +15,7 @@ from typing import Any, Final
 Buffer = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
-"""How large a batch may become when decompressed, unless a caller says otherwise."""
+"""The largest decompressed size of a batch, unless a caller says otherwise."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -86,7 +86,7 @@ def decompress(codec: int, data: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES)
 def decompressed_pieces(
     codec: int, data: Buffer, piece_bytes: int, *, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[bytes]:
-    """What `decompress` returns in pieces of at most ``piece_bytes``, made one after the other.
+    """Decompress in pieces of at most ``piece_bytes``, made one after the other.
 
     Gzip and snappy are decompressed as far as pieces are taken (snappy a block at a time); lz4 and zstd with the first.
     """

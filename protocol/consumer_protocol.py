@@ -1,4 +1,4 @@
-"""What the protocol type ``consumer`` embeds in JoinGroup and SyncGroup: subscriptions and assignments.
+"""Subscriptions and assignments, which the protocol type ``consumer`` embeds in JoinGroup and SyncGroup.
 
 For the coordinator these are opaque bytes, with one exception: it reads the topics of a subscription to know which
 committed offsets are in use (KIP-211). Clients and the pipeline read everything. Both forms begin with an int16
@@ -7,6 +7,8 @@ version; a version above the newest known is read as that one and what follows i
 
 from __future__ import annotations
 
+from struct import Struct, unpack_from
+from struct import error as StructError
 from typing import TypeVar
 
 from ottla.protocol.errors import MalformedFrame
@@ -28,7 +30,7 @@ class ConsumerTopicPartitions:
 
 @message(versions=range(NEWEST_VERSION + 1))
 class Subscription(Message):
-    """What a member wants, and from version 1 what it holds. KIP-429, KIP-792, KIP-881."""
+    """The topics that a member wants, and from version 1 the partitions that it holds. KIP-429, KIP-792, KIP-881."""
 
     topics: list[str] = wire(ArrayOf(String))
     user_data: bytes | None = wire(Bytes, nullable_since=0, default=None)
@@ -39,11 +41,13 @@ class Subscription(Message):
 
 @message(versions=range(NEWEST_VERSION + 1))
 class Assignment(Message):
-    """What a member shall consume. All versions look the same."""
+    """The partitions that a member shall consume. All versions look the same."""
 
     assigned_partitions: list[ConsumerTopicPartitions] = wire(ArrayOf(ConsumerTopicPartitions))
     user_data: bytes | None = wire(Bytes, nullable_since=0, default=None)
 
+
+_VERSION_AND_COUNT, _INT16, _INT32 = (Struct(form).unpack_from for form in (">hi", ">h", ">i"))
 
 M = TypeVar("M", Subscription, Assignment)
 
@@ -96,6 +100,30 @@ def decode_assignment(data: bytes) -> Assignment:
         MalformedFrame: the bytes are not an assignment.
     """
     return _decode(Assignment, data)
+
+
+def assigned_partitions(data: bytes) -> list[tuple[str, int]]:
+    """The partitions of a member's assignment, in its order: much faster than `decode_assignment`.
+
+    Raises:
+        MalformedFrame: the bytes are not an assignment.
+    """
+    found: list[tuple[str, int]] = []
+    try:
+        version, topics = _VERSION_AND_COUNT(data)
+        at = 6
+        for _ in range(topics):
+            end = at + 2 + _INT16(data, at)[0]
+            topic = data[at + 2 : end].decode()
+            count = _INT32(data, end)[0]
+            found += [(topic, partition) for partition in unpack_from(f">{count}i", data, end + 4)]
+            at = end + 4 + 4 * count
+        if version >= 0 and at + 4 + max(_INT32(data, at)[0], 0) == len(data):
+            return found
+    except (StructError, UnicodeDecodeError):
+        pass
+    given = decode_assignment(data).assigned_partitions  # something is unusual, or wrong
+    return [(one.topic, partition) for one in given for partition in one.partitions]
 
 
 def encode_assignment(assignment: Assignment, version: int = NEWEST_VERSION) -> bytes:

@@ -19,7 +19,7 @@ _VERSION: Final = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says, as far as transactions go."""
+    """The content of a control record, as far as transactions go."""
 
     ABORT = 0
     COMMIT = 1
@@ -54,7 +54,7 @@ def build_marker(
 
 
 def parse_marker(batch: Buffer) -> EndOfTransaction | None:
-    """What the control batch that begins ``batch`` says of a transaction.
+    """Read the end of a transaction from the control batch that begins ``batch``.
 
     None where it says nothing: compaction has emptied it, or it is of a type that is not about transactions. Newer
     versions of key and value may have more fields at their ends. Raises ``CorruptBatch``.

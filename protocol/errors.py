@@ -148,7 +148,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed when it is sent again, perhaps after a metadata refresh."""
+        """True if the same request may succeed when it is sent again, perhaps after a metadata refresh."""
         return self in _RETRIABLE
 
     @property

@@ -63,7 +63,7 @@ class FrameReader:
 
     @property
     def missing_bytes(self) -> int:
-        """How much of the frame that `next` waits for has yet to come; 0 as long as its length is not known."""
+        """Bytes that the frame which `next` waits for still lacks; 0 as long as its length is not known."""
         return max(0, self._need - len(self._buffer) + self._start) if self._need > 4 + KEY_BYTES else 0
 
     def peek(self, count: int) -> bytes | None:

@@ -31,14 +31,7 @@ from ottla.protocol.primitives import (
     uvarint,
     uvarint_bytes,
 )
-from ottla.protocol.schema import (
-    StructLeaf,
-    WireField,
-    answer_too_large,
-    has_records,
-    most_answered,
-    shared_default,
-)
+from ottla.protocol.structs import StructLeaf, WireField, answer_too_large, has_records, most_answered, shared_default
 
 Decoder = Callable[[bytes, int], Any]
 Encoder = Callable[[Any], bytes]

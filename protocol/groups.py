@@ -1,13 +1,10 @@
-"""Which partition of ``__consumer_offsets`` coordinates a group.
+"""The partition of ``__consumer_offsets`` that coordinates a group.
 
 Broker, client and pipeline share this one function: a broker that disagreed with Kafka on it would put a group's
 offsets where Kafka's tools do not look for them.
 """
 
 from __future__ import annotations
-
-OFFSETS_TOPIC = "__consumer_offsets"
-"""The internal topic that holds group metadata and committed offsets."""
 
 DEFAULT_PARTITION_COUNT = 50
 """Kafka's default of ``offsets.topic.num.partitions``."""

@@ -1,7 +1,7 @@
 """Request headers 0 to 2 and response headers 0 and 1 (KIP-482).
 
-The declarations are the reference. `split_request` is what a server runs on every frame: it reads API key, version,
-correlation id and client id with one ``unpack_from`` and no object.
+`split_request` is what a server runs on every frame: it reads API key, version, correlation id and client id with one
+``unpack_from`` and no object.
 """
 
 from __future__ import annotations
@@ -11,25 +11,6 @@ from struct import error as struct_error
 
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.primitives import uvarint, uvarint_bytes
-from ottla.protocol.schema import Int16, Int32, Message, String, message, wire
-
-
-@message(versions=range(3), flexible_from=2)
-class RequestHeader(Message):
-    """What stands before every request. Version 0 was for one inter-broker API of old and has no client id."""
-
-    request_api_key: int = wire(Int16)
-    request_api_version: int = wire(Int16)
-    correlation_id: int = wire(Int32)
-    client_id: str | None = wire(String, since=1, nullable_since=1, default=None, never_compact=True)
-
-
-@message(versions=range(2), flexible_from=1)
-class ResponseHeader(Message):
-    """What stands before every response: the request's correlation id."""
-
-    correlation_id: int = wire(Int32)
-
 
 _START = Struct(">hhih")
 _START_WITH_LENGTH = Struct(">ihhih")
@@ -85,19 +66,6 @@ def skip_tags(frame: bytes, position: int) -> int:
     if position > len(frame):
         raise MalformedFrame("a header tag ends behind the frame")
     return position
-
-
-def encode_request_header(
-    api_key: int, api_version: int, correlation_id: int, client_id: str | None, *, flexible: bool
-) -> bytes:
-    """Header version 2 when ``flexible``, else version 1."""
-    header = RequestHeader(
-        request_api_key=api_key,
-        request_api_version=api_version,
-        correlation_id=correlation_id,
-        client_id=client_id,
-    )
-    return RequestHeader.layout(2 if flexible else 1).encode(header)
 
 
 def frame_request(

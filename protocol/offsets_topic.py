@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from ottla.protocol.errors import MalformedFrame
@@ -21,6 +21,8 @@ from ottla.protocol.schema import ArrayOf, Bytes, Int32, Int64, Message, String,
 OFFSET_VALUE_VERSION = 4
 EXPIRING_OFFSET_VALUE_VERSION = 1
 GROUP_VALUE_VERSION = 3
+
+_M = TypeVar("_M", bound=Message)
 
 
 class CoordinatorRecord(NamedTuple):
@@ -142,22 +144,18 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
     return decoded
 
 
-def _value_version(value: bytes, message_class: type[Message]) -> int:
+def decode_value(message_class: type[_M], value: bytes) -> _M:
+    """Read a value of any version that its message has.
+
+    Raises:
+        MalformedFrame: another version, or bytes that do not fit.
+    """
     if len(value) < 2:
         raise MalformedFrame(f"record value of {len(value)} bytes")
     version = int.from_bytes(value[:2], "big", signed=True)
     if version not in message_class.versions:
         raise MalformedFrame(f"{message_class.__name__} has no version {version}")
-    return version
-
-
-def decode_offset_value(value: bytes) -> OffsetValue:
-    """Read a committed offset of any version from 0 to 4.
-
-    Raises:
-        MalformedFrame: another version, or bytes that do not fit.
-    """
-    decoded: OffsetValue = OffsetValue.layout(_value_version(value, OffsetValue)).decode(value, 2)
+    decoded: _M = message_class.layout(version).decode(value, 2)
     return decoded
 
 
@@ -169,16 +167,6 @@ def encode_offset_value(value: OffsetValue, version: int | None = None) -> bytes
     if version is None:
         version = OFFSET_VALUE_VERSION if value.expire_timestamp < 0 else EXPIRING_OFFSET_VALUE_VERSION
     return version.to_bytes(2, "big") + _value_encoder(version)(value)
-
-
-def decode_group_value(value: bytes) -> GroupValue:
-    """Read a generation of a group of any version from 0 to 4.
-
-    Raises:
-        MalformedFrame: another version, or bytes that do not fit.
-    """
-    decoded: GroupValue = GroupValue.layout(_value_version(value, GroupValue)).decode(value, 2)
-    return decoded
 
 
 def encode_group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:

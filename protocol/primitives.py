@@ -28,7 +28,7 @@ MAX_TEXT_BYTES = 0x7FFF
 by a new version goes out by an old one."""
 
 MAX_ITEMS = 1 << 17
-"""How many array items and tagged fields one message may hold, all together.
+"""The limit of array items and tagged fields of one message, all together.
 
 An item of two bytes on the wire becomes an object of a hundred, and takes up to three microseconds: without this bound
 a frame of 100 MB, which Kafka allows, could claim gigabytes, and a minute. Record batches are bytes here and are not
@@ -78,7 +78,7 @@ SMALL_UVARINTS = tuple(bytes((value,)) for value in range(128))
 
 
 def remaining(stream: BytesIO) -> int:
-    """How many bytes of the frame are still unread."""
+    """The bytes of the frame that are still unread."""
     return stream.getbuffer().nbytes - stream.tell()
 
 
@@ -137,9 +137,6 @@ class Fixed(Leaf):
         except struct.error as error:
             raise StreamError(f"{obj!r} does not fit: {error}", path=path) from None
         return obj
-
-    def _sizeof(self, context: Any, path: str) -> int:
-        return self.minimum
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.offsets_topic import record_type
 from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Int64, Message, String, message, struct, wire
 
 TRANSACTION_KEY = 0
@@ -50,7 +50,7 @@ class TransactionLogPartitions:
 
 @message(versions=range(2), flexible_from=1)
 class TransactionLogValue(Message):
-    """What is known of a transactional id. Times are Unix milliseconds; -1 is "none" for ids, epochs and times.
+    """The state of a transactional id. Times are Unix milliseconds; -1 is "none" for ids, epochs and times.
 
     The previous producer id is the one before the last transition; the next one takes over when the epochs of the
     present one are used up (KIP-890). Partitions are null while the state is Empty.
@@ -84,9 +84,7 @@ def decode_transaction_key(key: bytes) -> str | None:
     Raises:
         MalformedFrame: the key is shorter than its type, or does not fit it.
     """
-    if len(key) < 2:
-        raise MalformedFrame(f"record key of {len(key)} bytes")
-    if int.from_bytes(key[:2], "big", signed=True) != TRANSACTION_KEY:
+    if record_type(key) != TRANSACTION_KEY:
         return None
     decoded: TransactionLogKey = TransactionLogKey.layout(0).decode(key, 2)
     return decoded.transactional_id
@@ -95,18 +93,3 @@ def decode_transaction_key(key: bytes) -> str | None:
 def encode_transaction_value(value: TransactionLogValue, version: int = VALUE_VERSION) -> bytes:
     """Write a value, as version 1 unless told otherwise."""
     return version.to_bytes(2, "big") + TransactionLogValue.layout(version).encode(value)
-
-
-def decode_transaction_value(value: bytes) -> TransactionLogValue:
-    """Read a value of version 0 or 1.
-
-    Raises:
-        MalformedFrame: another version, or bytes that do not fit.
-    """
-    if len(value) < 2:
-        raise MalformedFrame(f"record value of {len(value)} bytes")
-    version = int.from_bytes(value[:2], "big", signed=True)
-    if version not in TransactionLogValue.versions:
-        raise MalformedFrame(f"TransactionLogValue has no version {version}")
-    decoded: TransactionLogValue = TransactionLogValue.layout(version).decode(value, 2)
-    return decoded

@@ -7,7 +7,12 @@ the record code turns both into one error of its own.
 
 from typing import Final
 
-_TABLE_SIZE: Final = 1 << 14
+_LOW: Final = [bytes((number | 0x80,)) for number in range(0, 128, 2)]
+_HIGH: Final = [bytes((number,)) for number in range(1, 128)]
+# Lengths, offset deltas and timestamp deltas are nearly always small and not negative: one lookup encodes those of one
+# byte or two.
+_TABLE: Final = (*(bytes((number,)) for number in range(0, 128, 2)), *[low + high for high in _HIGH for low in _LOW])
+_TABLE_SIZE: Final = len(_TABLE)
 
 
 def _encode(unsigned: int) -> bytes:
@@ -17,10 +22,6 @@ def _encode(unsigned: int) -> bytes:
         unsigned >>= 7
     out.append(unsigned)
     return bytes(out)
-
-
-# Lengths, offset deltas and timestamp deltas are nearly always small and not negative: one lookup encodes them.
-_TABLE: Final = tuple(_encode(number << 1) for number in range(_TABLE_SIZE))
 
 
 def encode_varint(value: int) -> bytes:

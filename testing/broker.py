@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 from ottla.broker import app
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
+from ottla.observe.observatory import Observatory
 from ottla.testing.topics import partition_counts
 
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._broker: app.Broker | None = None
+        self._observatory: Observatory
 
     @property
     def bootstrap_servers(self) -> str:
@@ -72,7 +74,7 @@ class Broker:
     @property
     def http_url(self) -> str:
         """``http://127.0.0.1:port``: where the console is, and the HTTP API."""
-        if (http := self._running.http) is None:
+        if (http := self.observatory.http) is None:
             raise RuntimeError("the broker serves no HTTP: say Broker(http=True)")
         return http.url
 
@@ -91,8 +93,14 @@ class Broker:
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-broker", daemon=True)
         self._thread.start()
+        self._observatory = Observatory(self.settings, self._log)
         broker = app.Broker(
-            self.settings, directory=self._data_dir, port=self._port, topics=self._topics, log=self._log
+            self.settings,
+            directory=self._data_dir,
+            port=self._port,
+            topics=self._topics,
+            log=self._log,
+            observing=self._observatory,
         )
         try:
             self.call(broker.start())
@@ -148,6 +156,12 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self.stop)
+
+    @property
+    def observatory(self) -> Observatory:
+        """The broker's observers while it runs; look at them on its loop: see `run`."""
+        self._running  # noqa: B018 - it runs
+        return self._observatory
 
     @property
     def _running(self) -> app.Broker:

@@ -85,8 +85,7 @@ class BrokerProcess:
         readable, _, _ = select.select([self._process.stdout], [], [], timeout_s)
         address = self._process.stdout.readline().strip() if readable else ""
         if not address:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
             raise RuntimeError(f"the broker did not start:\n{self.log_text()[-4000:]}")
         self.bootstrap_servers = address
         self.port = int(address.rpartition(":")[2])
@@ -125,7 +124,7 @@ class BrokerProcess:
                 time.sleep(0.1)
 
     def log_text(self) -> str:
-        """What it has logged since it was last started."""
+        """The log since it was last started."""
         if self._log is None:
             return ""
         self._log.seek(0)

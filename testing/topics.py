@@ -1,4 +1,4 @@
-"""What topics a test wants its broker to have."""
+"""The topics that a test wants its broker to have."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ another one each day.
 
 import os
 import signal
+import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.configuration import set_hypothesis_home_dir
 
 LONG = os.environ.get("OTTLA_TESTS") == "long"
+ROOT = str(Path(__file__).parents[1])
+
+# The demos are not installed. Last, so that nothing but `examples` is ever found there: rooms are imported as ottla.….
+if ROOT not in sys.path:
+    sys.path.append(ROOT)
 
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / f"ottla-hypothesis-{os.getuid()}")
 settings.register_profile(

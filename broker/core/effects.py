@@ -1,8 +1,9 @@
-"""The two things that the core can ask of the world.
+"""The things that coordinators can ask of the world.
 
 A core entry never writes, sends or waits. It appends effects to a list; whoever called it takes them and carries
 them out. `Reply` answers a request that was parked. `Append` asks for records in a log, and its ``token`` comes back
 in ``appended(token, error, …)`` once they are durable or have failed: answers that depend on them are made there.
+`WriteMarker` asks for the end of a transaction in some partition.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.records import TopicPartition
 
 
 class Asker(Protocol):
-    """What the core reads of a request's context; it is opaque otherwise and comes back in `Reply`."""
+    """A request's context, as far as the core reads it. It is opaque otherwise and comes back in `Reply`."""
 
     @property
     def client_id(self) -> str:
@@ -28,6 +31,10 @@ class Asker(Protocol):
     def api_version(self) -> int:
         """The version of the request, and so of its answer."""
 
+    @property
+    def encoded(self) -> bytes:
+        """An OffsetCommit as it came, without its header; empty for other requests, and where it is not at hand."""
+
 
 @dataclass(slots=True)
 class Reply:
@@ -39,7 +46,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Append:
-    """Append ``records`` as one batch to a partition of ``__consumer_offsets``.
+    """Append ``records`` as one batch to a partition of the coordinator's topic.
 
     Appends of a partition reach its log in the order in which they were asked for, and their outcomes come back in
     that order. The batch is atomic: all records are durable, or none.
@@ -57,4 +64,16 @@ class Append:
     verified: Any = None
 
 
-Effect = Reply | Append
+@dataclass(slots=True)
+class WriteMarker:
+    """Write the marker that ends a transaction in one partition.
+
+    The outcome comes back as ``marker_written(token, error, …)``, at any time and in any order.
+    """
+
+    tp: TopicPartition
+    marker: TransactionMarker
+    token: object
+
+
+Effect = Reply | Append | WriteMarker

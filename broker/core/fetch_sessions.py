@@ -86,7 +86,7 @@ Row = tuple[AskedPartition, PartitionData]
 
 
 class FetchSession:
-    """What the broker remembers of one consumer.
+    """The broker's memory of one consumer.
 
     Attributes:
         by_id: its fetches name topics by id; the versions that do and those that do not cannot share a session.

@@ -8,7 +8,7 @@ looked at (a log was trimmed or deleted). Whoever takes the `Wake` effects reads
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from ottla.broker.core.purgatory import Deadlines
@@ -16,12 +16,13 @@ from ottla.broker.settings import INT64_MAX
 from ottla.protocol.records import TopicPartition
 
 
+@dataclass(slots=True, eq=False)
 class Parked:
     """A fetch that waits.
 
     Args:
         ctx: the request's context; opaque.
-        request: the request, to be read for again; opaque.
+        request: the request; its ``look_again`` is called with this when it was woken.
         deadline_ms: when it must be answered whatever there is (monotonic).
         missing_bytes: how much must come before it is worth looking again; at least 1.
         watched: the logs that it waits for, with their sizes in bytes now.
@@ -31,25 +32,14 @@ class Parked:
         expired: its time was up when it was woken.
     """
 
-    __slots__ = ("ctx", "deadline_ms", "expired", "missing_bytes", "request", "stable", "watched")
-
-    def __init__(
-        self,
-        ctx: Any,
-        request: Any,
-        *,
-        deadline_ms: int,
-        missing_bytes: int,
-        watched: Mapping[TopicPartition, int],
-        stable: Mapping[TopicPartition, int] | None = None,
-    ) -> None:
-        self.ctx = ctx
-        self.request = request
-        self.deadline_ms = deadline_ms
-        self.missing_bytes = missing_bytes
-        self.watched = dict(watched)
-        self.stable = stable
-        self.expired = False
+    ctx: Any
+    request: Any
+    _: KW_ONLY
+    deadline_ms: int
+    missing_bytes: int
+    watched: dict[TopicPartition, int]
+    stable: Mapping[TopicPartition, int] | None = None
+    expired: bool = field(default=False, init=False)
 
 
 @dataclass(slots=True)
@@ -67,7 +57,7 @@ _NOTED_BYTES: Final = 256 << 10
 
 
 class TurnReads:
-    """What one turn of the event loop has read for Fetch requests: many large ones at once must not delay everybody.
+    """Bytes that one turn of the event loop has read for Fetch: many large ones at once must not delay everybody.
 
     Args:
         defer: calls back in the next turn; None: nothing is counted.
@@ -184,7 +174,7 @@ class FetchPurgatory:
         """When `advance` has something to do, None if never."""
         return self._deadlines.next()
 
-    def advance(self, now_ms: int) -> None:
+    def advance(self, now_ms: int, wall_ms: int) -> None:
         """Wake the fetches whose time is up, in the order of their deadlines."""
         for parked in self._deadlines.expired(now_ms):
             parked.expired = True

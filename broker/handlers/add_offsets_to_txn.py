@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
 from ottla.broker.handlers.services import Services
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.protocol.records import TopicPartition
-
-VERSIONS = range(5)
 
 
 def handle(request: AddOffsetsToTxnRequest, ctx: RequestContext, services: Services) -> AddOffsetsToTxnResponse | None:
     partition = coordinator_partition(request.group_id, services.topics.partition_count(OFFSETS_TOPIC))
-    return services.transactions.add_offsets(request, ctx, TopicPartition(OFFSETS_TOPIC, partition))
+    return services.host.enter(
+        services.transactions.add_offsets, request, ctx, TopicPartition(OFFSETS_TOPIC, partition)
+    )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import INTERNAL_TOPICS
 from ottla.broker.core.transactions.requests import BATCHED_FROM, partitions_of, topic_results, transactions_of
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.protocol.records import TopicPartition
-
-VERSIONS = range(6)
 
 
 def handle(
@@ -19,7 +17,7 @@ def handle(
     named = {tp for transaction in transactions_of(request, ctx) for tp in partitions_of(transaction)}
     codes = {tp: _refusal(tp, ctx, services) for tp in named}
     refused = {tp: code for tp, code in codes.items() if code}
-    return services.transactions.add_partitions(request, ctx, refused)
+    return services.host.enter(services.transactions.add_partitions, request, ctx, refused)
 
 
 def _refusal(tp: TopicPartition, ctx: RequestContext, services: Services) -> ErrorCode:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.quotas.entities import IP, Entity, QuotaChange, entity_of, plan
-from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.refusal import Refusal, code_and_message
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.runtime.topics import not_stored
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntityData,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
-    AlterClientQuotasResponseEntityData,
     AlterClientQuotasResponseEntryData,
 )
-
-VERSIONS = range(2)
 
 
 async def handle(
@@ -37,26 +36,24 @@ async def handle(
 
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[Entity, Refusal | None]]:
         quotas, refusals = plan(catalog.quotas, changes, addresses)
-        if request.validate_only or quotas == catalog.quotas:
-            return catalog, refusals
-        return catalog.changed(quotas=quotas), refusals
+        return catalog if request.validate_only else replace(catalog, quotas=quotas), refusals
 
     try:
         refusals = await services.topics.change(planned)
-    except services.topics.storage_error as error:
-        refusals = dict.fromkeys(
-            (change.entity for change in changes), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        )
-    return AlterClientQuotasResponse(entries=[_row(entity, refusal) for entity, refusal in refusals.items()])
+    except EngineError as error:
+        refusals = dict.fromkeys((change.entity for change in changes), not_stored(error))
+    return AlterClientQuotasResponse(
+        entries=[_row(entity, *code_and_message(refusal)) for entity, refusal in refusals.items()]
+    )
 
 
 def _entity(entry: AlterClientQuotasRequestEntryData) -> Entity:
-    parts: list[AlterClientQuotasRequestEntityData] = entry.entity
+    parts: list[QuotaEntityPart] = entry.entity
     return entity_of((part.entity_type, part.entity_name) for part in parts)
 
 
 async def _is_address(name: str) -> bool:
-    """Whether a name stands for an address: it is one, or that of a host."""
+    """Tell whether a name is an address, or that of a host which has one."""
     try:
         ip_address(name)
     except ValueError:
@@ -67,17 +64,14 @@ async def _is_address(name: str) -> bool:
     return True
 
 
-def _row(entity: Entity, refusal: Refusal | None) -> AlterClientQuotasResponseEntryData:
+def _row(entity: Entity, code: int, message: str | None) -> AlterClientQuotasResponseEntryData:
     return AlterClientQuotasResponseEntryData(
-        error_code=refusal.error_code if refusal else ErrorCode.NONE,
-        error_message=refusal.message if refusal else None,
-        entity=[AlterClientQuotasResponseEntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        error_code=code,
+        error_message=message,
+        entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity],
     )
 
 
 def failed(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
     """The answer when we have a bug."""
-    rows = [_row(_entity(entry), None) for entry in request.entries]
-    for row in rows:
-        row.error_code = code
-    return AlterClientQuotasResponse(entries=rows)
+    return AlterClientQuotasResponse(entries=[_row(_entity(entry), code, None) for entry in request.entries])

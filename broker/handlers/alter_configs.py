@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import Alteration, Change
-from ottla.broker.handlers.config_changes import answers
+from ottla.broker.handlers.config_changes import answers, failures
 from ottla.broker.handlers.services import Services
-from ottla.protocol.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
-
-VERSIONS = range(3)
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
 
 
 async def handle(request: AlterConfigsRequest, ctx: RequestContext, services: Services) -> AlterConfigsResponse:
     alterations = [_alteration(resource) for resource in request.resources]
     rows = await answers(alterations, services, validate_only=request.validate_only)
-    return AlterConfigsResponse(responses=[_row(*row) for row in rows])
+    return AlterConfigsResponse(responses=rows)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
@@ -27,13 +20,6 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
     return Alteration(resource.resource_type, resource.resource_name, changes, replaces=True)
 
 
-def _row(code: int, message: str | None, resource_type: int, name: str) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code, error_message=message, resource_type=resource_type, resource_name=name
-    )
-
-
 def failed(request: AlterConfigsRequest, code: int) -> AlterConfigsResponse:
     """The answer when we have a bug."""
-    rows = [_row(code, None, each.resource_type, each.resource_name) for each in request.resources]
-    return AlterConfigsResponse(responses=rows)
+    return AlterConfigsResponse(responses=failures(map(_alteration, request.resources), code))

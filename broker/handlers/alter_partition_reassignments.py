@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.refusal import Refusal
+from ottla.broker.handlers.missing import find
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -14,8 +16,6 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-
-VERSIONS = range(2)
 
 
 def handle(
@@ -42,11 +42,9 @@ def _row(name: str, wanted: ReassignablePartition, services: Services) -> Reassi
 
 
 def _change(name: str, wanted: ReassignablePartition, services: Services) -> tuple[ErrorCode, str | None]:
-    topic = services.topics.topics.get(name)
-    if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'"
-    if topic.partition(wanted.partition_index) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {name}-{wanted.partition_index}"
+    found = find(services.topics, name, wanted.partition_index)
+    if isinstance(found, Refusal):
+        return found
     if wanted.replicas is None:
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being moved"
     if problem := _problem(wanted.replicas, services.node.node_id):
@@ -55,7 +53,7 @@ def _change(name: str, wanted: ReassignablePartition, services: Services) -> tup
 
 
 def _problem(replicas: list[int], node_id: int) -> str:
-    """What is wrong with a list of replicas; the empty string if nothing is."""
+    """The fault of a list of replicas; the empty string if there is none."""
     if not replicas:
         return "The list of replicas is empty"
     repeated = [broker for broker, times in Counter(replicas).items() if times > 1]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome
 from ottla.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
 
-VERSIONS = range(1, 3)
-
 LONGEST_DIRECTORY_NAME = 255
 FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
-"""What Kafka appends to the name of a directory that a partition is being moved to."""
+"""The suffix of a directory that Kafka moves a partition to."""
 
 
 def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: Services) -> AlterReplicaLogDirsResponse:
@@ -24,16 +24,11 @@ def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: S
         here = services.log_dir().path
     except OSError:
         return failed(request, ErrorCode.KAFKA_STORAGE_ERROR)
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for (name, index), path in _wanted(request).items():
-        code = _outcome(name, index, path == here, services)
-        row = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-        topics.setdefault(name, []).append(row)
-    return _answer(topics)
+    return _answer({key: _outcome(*key, path == here, services) for key, path in _wanted(request).items()})
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
-    """Where each partition is to go; one that is named more than once goes where it was named last."""
+    """The directory wanted for each partition: the last one if a partition is named more than once."""
     return {
         (topic.name, index): directory.path
         for directory in request.dirs
@@ -54,16 +49,14 @@ def _outcome(name: str, index: int, is_here: bool, services: Services) -> ErrorC
     return ErrorCode.KAFKA_STORAGE_ERROR if partition.offline else ErrorCode.NONE
 
 
-def _answer(topics: dict[str, list[AlterReplicaLogDirPartitionResult]]) -> AlterReplicaLogDirsResponse:
-    return AlterReplicaLogDirsResponse(
-        results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=rows) for name, rows in topics.items()]
-    )
+def _answer(outcomes: Mapping[tuple[str, int], int]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (name, index), code in outcomes.items():
+        topic = topics.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name))
+        topic.partitions.append(PartitionOutcome(partition_index=index, error_code=code))
+    return AlterReplicaLogDirsResponse(results=list(topics.values()))
 
 
 def failed(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
     """The answer when we have a bug."""
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for name, index in _wanted(request):
-        row = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-        topics.setdefault(name, []).append(row)
-    return _answer(topics)
+    return _answer(dict.fromkeys(_wanted(request), code))

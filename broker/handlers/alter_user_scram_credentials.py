@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.scram import Deletion, Upsertion, plan
+from ottla.broker.core.refusal import Refusal, code_and_message
+from ottla.broker.core.security.scram import plan
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
 
-VERSIONS = range(1)
 UNENFORCED = True
 
 
 async def handle(
     request: AlterUserScramCredentialsRequest, ctx: RequestContext, services: Services
 ) -> AlterUserScramCredentialsResponse:
-    deletions = [Deletion(each.name, each.mechanism) for each in request.deletions]
-    upsertions = [
-        Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password)
-        for each in request.upsertions
-    ]
-
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[str, Refusal | None]]:
-        credentials, refusals = plan(catalog.credentials, deletions, upsertions)
-        unchanged = credentials == catalog.credentials
-        return (catalog if unchanged else catalog.changed(credentials=credentials)), refusals
+        credentials, refusals = plan(catalog.credentials, request)
+        return replace(catalog, credentials=credentials), refusals
 
     try:
         refusals = await services.topics.change(planned)
-    except services.topics.storage_error as error:
-        refusals = dict.fromkeys(_users(request), Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-    return AlterUserScramCredentialsResponse(
-        results=[
-            AlterUserScramCredentialsResult(
-                user=user,
-                error_code=refusal.error_code if refusal else ErrorCode.NONE,
-                error_message=refusal.message if refusal else None,
-            )
-            for user, refusal in refusals.items()
-        ]
-    )
+    except EngineError as error:
+        refusals = dict.fromkeys(_users(request), not_stored(error))
+    rows = [_row(user, *code_and_message(refusal)) for user, refusal in refusals.items()]
+    return AlterUserScramCredentialsResponse(results=rows)
 
 
 def _users(request: AlterUserScramCredentialsRequest) -> list[str]:
@@ -55,7 +41,10 @@ def _users(request: AlterUserScramCredentialsRequest) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _row(user: str, code: int, message: str | None) -> AlterUserScramCredentialsResult:
+    return AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
+
+
 def failed(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserScramCredentialsResponse:
     """The answer when we have a bug."""
-    rows = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in _users(request)]
-    return AlterUserScramCredentialsResponse(results=rows)
+    return AlterUserScramCredentialsResponse(results=[_row(user, code, None) for user in _users(request)])

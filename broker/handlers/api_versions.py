@@ -18,7 +18,6 @@ from ottla.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-VERSIONS = range(5)
 NAMED_FROM = 3
 LEVEL_0_FROM = 4
 """Clients of older versions cannot read a supported feature that may be at level 0."""

@@ -1,4 +1,4 @@
-"""What everybody may do: without an authorizer Kafka answers each resource's whole set of operations (KIP-430)."""
+"""The operations that everybody may do: without an authorizer Kafka answers all of each resource (KIP-430)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _bits(*operations: int) -> int:
 
 
 NO_AUTHORIZER: Final = "There is no authorizer, so no rules: everybody may do everything."
-"""What to say to those who ask for rules; Kafka's error is SECURITY_DISABLED."""
+"""The answer to a request for rules; Kafka's error is SECURITY_DISABLED."""
 NOT_ASKED: Final = -(1 << 31)
 """The bit field where it was not asked for."""
 TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)

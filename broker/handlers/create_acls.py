@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.acls import UNKNOWN, Acl, add, is_filter
+from ottla.broker.core.security.acls import Acl, add, is_filter, names_unknown
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-
-VERSIONS = range(1, 4)
 
 
 async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Services) -> CreateAclsResponse:
@@ -27,9 +29,8 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
         )
         for each in request.creations
     ]
-    for acl in wanted:
-        if UNKNOWN in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type):
-            raise MalformedFrame("CreateAcls has a rule with something unknown")
+    if any(names_unknown(acl) for acl in wanted):
+        raise MalformedFrame("CreateAcls has a rule with something unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if any(is_filter(acl) for acl in wanted):
@@ -37,12 +38,12 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[Refusal | None]]:
         acls, refusals = add(catalog.acls, wanted)
-        return (catalog if acls == catalog.acls else catalog.changed(acls=acls)), refusals
+        return replace(catalog, acls=acls), refusals
 
     try:
         refusals = await services.topics.change(planned)
-    except services.topics.storage_error as error:
-        refusals = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in wanted]
+    except EngineError as error:
+        refusals = [not_stored(error) for _ in wanted]
     return CreateAclsResponse(
         results=[
             AclCreationResult(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import Refusal
+from ottla.broker.core.refusal import Refusal, code_and_message
 from ottla.broker.handlers.permits import permit
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -15,8 +15,6 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-
-VERSIONS = range(4)
 
 _REFUSED_SINCE = 3
 """From this version on clients know of quotas that are exceeded."""
@@ -42,10 +40,7 @@ async def handle(request: CreatePartitionsRequest, ctx: RequestContext, services
         permit=permit(ctx, _REFUSED_SINCE),
     )
     for topic_wanted, outcome in zip(wanted, outcomes, strict=True):
-        if isinstance(outcome, Refusal):
-            rows.append(_row(topic_wanted.name, outcome.error_code, outcome.message))
-        else:
-            rows.append(_row(topic_wanted.name, ErrorCode.NONE, None))
+        rows.append(_row(topic_wanted.name, *code_and_message(outcome if isinstance(outcome, Refusal) else None)))
     return CreatePartitionsResponse(results=rows)
 
 

@@ -20,8 +20,6 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-VERSIONS = range(2, 8)
-
 _REFUSED_SINCE = 6
 """From this version on clients know of quotas that are exceeded."""
 
@@ -72,7 +70,7 @@ def _created(entry: TopicEntry, configs: list[CreatableTopicConfigs]) -> Creatab
 
 
 def _configs(entry: TopicEntry, broker: BrokerConfigs) -> list[CreatableTopicConfigs]:
-    """What is in force for a topic; the same list for all topics with the same settings."""
+    """The settings in force for a topic; the same list for all topics with the same settings."""
     return [
         CreatableTopicConfigs(
             name=value.key.name,

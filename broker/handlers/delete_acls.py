@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.acls import UNKNOWN, Acl, AclFilter, remove
+from ottla.broker.core.security.acls import Acl, names_unknown, remove
 from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
@@ -16,57 +20,30 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 
-VERSIONS = range(1, 4)
-
 _Outcome = list[Acl] | Refusal
 
 
 async def handle(request: DeleteAclsRequest, ctx: RequestContext, services: Services) -> DeleteAclsResponse:
-    filters = [
-        AclFilter(
-            each.resource_type_filter,
-            each.resource_name_filter,
-            each.pattern_type_filter,
-            each.principal_filter,
-            each.host_filter,
-            each.operation,
-            each.permission_type,
-        )
-        for each in request.filters
-    ]
-    for wanted in filters:
-        if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
-            raise MalformedFrame("DeleteAcls has a filter with something unknown")
+    if any(names_unknown(each) for each in request.filters):
+        raise MalformedFrame("DeleteAcls has a filter with something unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
     def planned(catalog: Catalog) -> tuple[Catalog, list[_Outcome]]:
-        acls, outcomes = remove(catalog.acls, filters)
-        return (catalog if len(acls) == len(catalog.acls) else catalog.changed(acls=acls)), outcomes
+        acls, outcomes = remove(catalog.acls, request.filters)
+        return replace(catalog, acls=acls), outcomes
 
     try:
         outcomes = await services.topics.change(planned)
-    except services.topics.storage_error as error:
-        outcomes = [Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) for _ in filters]
+    except EngineError as error:
+        outcomes = [not_stored(error) for _ in request.filters]
     return DeleteAclsResponse(filter_results=[_result(outcome) for outcome in outcomes])
 
 
 def _result(outcome: _Outcome) -> DeleteAclsFilterResult:
     if isinstance(outcome, Refusal):
         return DeleteAclsFilterResult(error_code=outcome.error_code, error_message=outcome.message)
-    rows = [
-        DeleteAclsMatchingAcl(
-            error_message=None,
-            resource_type=acl.resource_type,
-            resource_name=acl.resource_name,
-            pattern_type=acl.pattern_type,
-            principal=acl.principal,
-            host=acl.host,
-            operation=acl.operation,
-            permission_type=acl.permission_type,
-        )
-        for acl in outcome
-    ]
+    rows = [DeleteAclsMatchingAcl(error_message=None, **acl._asdict()) for acl in outcome]
     return DeleteAclsFilterResult(error_message=None, matching_acls=rows)
 
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
-from ottla.protocol.messages.delete_groups import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-
-VERSIONS = range(3)
+from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 def handle(request: DeleteGroupsRequest, ctx: RequestContext, services: Services) -> DeleteGroupsResponse | None:
-    return services.groups.delete_groups(request, ctx)
+    return services.host.enter(services.groups.delete_groups, request, ctx)
 
 
 def failed(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:

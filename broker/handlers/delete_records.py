@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_records import (
@@ -12,25 +13,22 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-
-VERSIONS = range(3)
+from ottla.protocol.records import TopicPartition
 
 HIGH_WATERMARK = -1
 _NO_WATERMARK = -1
 
 
 async def handle(request: DeleteRecordsRequest, ctx: RequestContext, services: Services) -> DeleteRecordsResponse:
-    topics = []
-    for topic in request.topics:
-        rows = [await _trim(topic.name, want, services) for want in topic.partitions]
-        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=rows))
-    return DeleteRecordsResponse(topics=topics)
+    response = failed(request, ErrorCode.NONE)
+    for topic, answered in zip(request.topics, response.topics, strict=True):
+        for want, row in zip(topic.partitions, answered.partitions, strict=True):
+            await _trim(topic.name, want, row, services)
+    return response
 
 
-async def _trim(name: str, want: DeleteRecordsPartition, services: Services) -> DeleteRecordsPartitionResult:
-    row = DeleteRecordsPartitionResult(partition_index=want.partition_index, low_watermark=_NO_WATERMARK, error_code=0)
-    topic = services.topics.topics.get(name)
-    partition = topic.partition(want.partition_index) if topic is not None else None
+async def _trim(name: str, want: DeleteRecordsPartition, row: DeleteRecordsPartitionResult, services: Services) -> None:
+    partition = services.topics.partition(TopicPartition(name, want.partition_index))
     if partition is None:
         row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif partition.topic.is_internal:
@@ -44,19 +42,18 @@ async def _trim(name: str, want: DeleteRecordsPartition, services: Services) -> 
         offset = high_watermark if want.offset == HIGH_WATERMARK else want.offset
         if not 0 <= offset <= high_watermark:
             row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-            return row
+            return
         try:
             row.low_watermark = await partition.log.trim(offset)
             partition.transactions.aborted.forget_below(row.low_watermark)
-        except services.topics.storage_error:
+        except EngineError:
             row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            return row
-        services.fetches.touched(partition.tp)
-    return row
+            return
+        services.host.touched(partition.tp)
 
 
 def failed(request: DeleteRecordsRequest, code: int) -> DeleteRecordsResponse:
-    """The answer when we have a bug."""
+    """The answer with one code for all partitions: also that when we have a bug."""
     topics = [
         DeleteRecordsTopicResult(
             name=topic.name,

@@ -18,8 +18,6 @@ from ottla.protocol.messages.delete_topics import (
 )
 from ottla.protocol.primitives import ZERO_UUID
 
-VERSIONS = range(1, 7)
-
 _DISABLED_SINCE = 3
 _REFUSED_SINCE = 5
 """From this version on clients know of quotas that are exceeded."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.security.acls import UNKNOWN, AclFilter
+from ottla.broker.core.security.acls import fits, names_unknown
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -14,26 +14,15 @@ from ottla.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 
-VERSIONS = range(1, 4)
-
 
 def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services) -> DescribeAclsResponse:
-    wanted = AclFilter(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-    )
-    if UNKNOWN in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission_type):
+    if names_unknown(request):
         raise MalformedFrame("DescribeAcls asks for what is unknown")
     if not services.settings.ottla_unenforced_security_apis_enable:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for acl in services.topics.catalog.acls:
-        if wanted.fits(acl):
+        if fits(request, acl):
             key = acl.resource_type, acl.resource_name, acl.pattern_type
             row = resources.get(key)
             if row is None:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.quotas.filters import Component, filter_of
+from ottla.broker.core.quotas.filters import filter_of
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.handlers.services import Services
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
-    EntityData,
     EntryData,
     ValueData,
 )
-
-VERSIONS = range(2)
 
 
 def handle(
     request: DescribeClientQuotasRequest, ctx: RequestContext, services: Services
 ) -> DescribeClientQuotasResponse:
-    wanted = filter_of(
-        [Component(each.entity_type, each.match_type, each.match) for each in request.components], request.strict
-    )
+    wanted = filter_of(request)
     if isinstance(wanted, Refusal):
         return DescribeClientQuotasResponse(error_code=wanted.error_code, error_message=wanted.message, entries=None)
     entries = [
         EntryData(
-            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity],
             values=[ValueData(key=key, value=value) for key, value in values.items()],
         )
         for entity, values in services.topics.catalog.quotas.items()

@@ -12,8 +12,6 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-VERSIONS = range(3)
-
 _BROKERS, _CONTROLLERS = 1, 2
 
 

@@ -11,7 +11,8 @@ from ottla.broker.core.configs.groups import GROUP_KEYS, group_synonyms
 from ottla.broker.core.configs.idle import idle_type
 from ottla.broker.core.configs.kinds import ConfigSource, ConfigType, ResourceType, Synonym
 from ottla.broker.core.configs.loggers import ROOT, Logger, kafkas_level, other_node
-from ottla.broker.core.topics.catalog import Refusal, invalid_name
+from ottla.broker.core.refusal import Refusal, bad_request
+from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.configs import EffectiveValue, effective_values
 from ottla.broker.handlers.services import Services
 from ottla.broker.settings import FIELDS, type_of
@@ -24,8 +25,6 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-
-VERSIONS = range(1, 5)
 
 _ADVERTISED = "advertised.listeners"
 _DEFAULT_BROKER = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -100,16 +99,16 @@ def _rows(
             return shared.rows(ResourceType.BROKER, name, lambda: _default_rows(topics.broker_configs))
         if name != str(services.node.node_id):
             text = f"This is broker {services.node.node_id}; broker '{name}' was asked for"
-            return Refusal(ErrorCode.INVALID_REQUEST, text)
+            return bad_request(text)
         return shared.rows(ResourceType.BROKER, name, lambda: _broker_rows(ctx, services))
     if resource.resource_type == ResourceType.GROUP:
         if not name:
-            return Refusal(ErrorCode.INVALID_REQUEST, "The group id is empty")
+            return bad_request("The group id is empty")
         configs = topics.group_configs.get(name, {})
         return shared.rows(ResourceType.GROUP, tuple(configs.items()), lambda: _group_rows(configs))
     if resource.resource_type == ResourceType.BROKER_LOGGER and services.logger is not None:
         return other_node(name, services.node.node_id) or [_level_row(services.logger)]
-    return Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+    return bad_request(f"Unsupported resource type: {resource.resource_type}")
 
 
 def _group_rows(configs: Mapping[str, str]) -> _Rows:
@@ -156,7 +155,7 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
 
 
 def _default_rows(configs: BrokerConfigs) -> _Rows:
-    """What was set for all brokers while they ran."""
+    """The settings made for all brokers while they ran."""
     for name, value in sorted(configs.default.items()):
         if name in FIELDS:
             metadata = FIELDS[name].metadata

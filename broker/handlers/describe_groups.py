@@ -5,17 +5,11 @@ from __future__ import annotations
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.authorized import GROUP_OPERATIONS
 from ottla.broker.handlers.services import Services
-from ottla.protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-
-VERSIONS = range(7)
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
 def handle(request: DescribeGroupsRequest, ctx: RequestContext, services: Services) -> DescribeGroupsResponse:
-    response = services.groups.describe_groups(request, ctx)
+    response = services.host.enter(services.groups.describe_groups, request, ctx)
     if request.include_authorized_operations:
         for group in response.groups:
             if not group.error_code:

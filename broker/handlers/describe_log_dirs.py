@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.log_dir import LogDir
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import LogDir
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_log_dirs import (
@@ -16,8 +16,6 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-
-VERSIONS = range(1, 6)
 
 
 def handle(request: DescribeLogDirsRequest, ctx: RequestContext, services: Services) -> DescribeLogDirsResponse:

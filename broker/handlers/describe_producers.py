@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_producers import (
@@ -14,22 +17,21 @@ from ottla.protocol.messages.describe_producers import (
     TopicResponse,
 )
 
-VERSIONS = range(1)
-
 
 def handle(request: DescribeProducersRequest, ctx: RequestContext, services: Services) -> DescribeProducersResponse:
-    known: dict[tuple[str, int], PartitionResponse] = {}
-    answer = []
-    for asked in request.topics:
-        rows = []
-        for index in asked.partition_indexes:
-            # Kafka answers as often as a partition is named. It is described once.
-            row = known.get((asked.name, index))
-            if row is None:
-                row = known[asked.name, index] = _described(services.topics.topics.get(asked.name), index)
-            rows.append(row)
-        answer.append(TopicResponse(name=asked.name, partitions=rows))
-    return DescribeProducersResponse(topics=answer)
+    return _answer(request, lambda name, index: _described(services.topics.topics.get(name), index))
+
+
+def _answer(
+    request: DescribeProducersRequest, describe: Callable[[str, int], PartitionResponse]
+) -> DescribeProducersResponse:
+    # Kafka answers as often as a partition is named. It is described once.
+    row = cache(describe)
+    topics = [
+        TopicResponse(name=asked.name, partitions=[row(asked.name, index) for index in asked.partition_indexes])
+        for asked in request.topics
+    ]
+    return DescribeProducersResponse(topics=topics)
 
 
 def _described(topic: Topic | None, index: int) -> PartitionResponse:
@@ -38,30 +40,24 @@ def _described(topic: Topic | None, index: int) -> PartitionResponse:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if partition.offline:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
-    producers = [
+    return PartitionResponse(partition_index=index, active_producers=active_producers(partition))
+
+
+def active_producers(partition: Partition) -> list[ProducerState]:
+    """Everybody whose state a partition remembers; -1 stands for none everywhere."""
+    return [
         ProducerState(
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            last_sequence=producer.last_sequence,
-            last_timestamp=producer.last_timestamp_ms,
-            coordinator_epoch=producer.coordinator_epoch,
-            current_txn_start_offset=producer.transaction_start_offset,
+            producer_id=producer_id,
+            producer_epoch=state.epoch,
+            last_sequence=state.batches[-1].last_sequence if state.batches else -1,
+            last_timestamp=state.last_timestamp_ms,
+            coordinator_epoch=state.coordinator_epoch,
+            current_txn_start_offset=state.transaction.first_offset if state.transaction else -1,
         )
-        for producer in partition.active_producers()
+        for producer_id, state in partition.producers.items()
     ]
-    return PartitionResponse(partition_index=index, active_producers=producers)
 
 
 def failed(request: DescribeProducersRequest, code: int) -> DescribeProducersResponse:
     """The answer when we have a bug."""
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    PartitionResponse(partition_index=index, error_code=code) for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    return _answer(request, lambda name, index: PartitionResponse(partition_index=index, error_code=code))

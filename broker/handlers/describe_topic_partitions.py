@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import INTERNAL_TOPICS, invalid_name
+from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.handlers.authorized import TOPIC_OPERATIONS
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.describe_topic_partitions import (
+    Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-
-VERSIONS = range(1)
 
 LARGEST_PAGE = 2000
 """Kafka's default of ``max.request.partition.size.limit``."""
@@ -36,7 +35,7 @@ def handle(
     response = DescribeTopicPartitionsResponse()
     for name in sorted(name for name in asked if name >= begin):
         if left == 0:
-            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = served.get(name)
         if topic is None:
@@ -46,7 +45,7 @@ def handle(
         row = _row(topic, first, left, services.node.node_id)
         response.topics.append(row)
         if (following := first + left) < len(topic.partitions):
-            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=following)
+            response.next_cursor = Cursor(topic_name=name, partition_index=following)
             break
         left -= len(row.partitions)
     return response

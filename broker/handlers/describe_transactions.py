@@ -10,13 +10,11 @@ from ottla.protocol.messages.describe_transactions import (
     TransactionState,
 )
 
-VERSIONS = range(1)
-
 
 def handle(
     request: DescribeTransactionsRequest, ctx: RequestContext, services: Services
 ) -> DescribeTransactionsResponse:
-    return services.transactions.describe(request, ctx)
+    return services.host.enter(services.transactions.describe, request, ctx)
 
 
 def failed(request: DescribeTransactionsRequest, code: int) -> DescribeTransactionsResponse:

@@ -17,8 +17,6 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-VERSIONS = range(1)
-
 
 def handle(
     request: DescribeUserScramCredentialsRequest, ctx: RequestContext, services: Services

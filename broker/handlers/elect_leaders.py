@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.handlers.missing import find
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.elect_leaders import (
@@ -15,11 +18,9 @@ from ottla.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 
-VERSIONS = range(3)
-
 
 class ElectionType(IntEnum):
-    """Which replicas may win (KIP-460)."""
+    """The replicas that may win (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -40,20 +41,24 @@ def handle(request: ElectLeadersRequest, ctx: RequestContext, services: Services
         return failed(request, ErrorCode.INVALID_REQUEST, f"Election type {request.election_type} is not known")
     if request.topic_partitions is None:
         return ElectLeadersResponse(replica_election_results=_everywhere(election, services))
-    results = []
-    for wanted in request.topic_partitions:
-        topic = services.topics.topics.get(wanted.topic)
-        rows = []
-        for index in wanted.partitions:
-            if topic is None:
-                code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{wanted.topic}'"
-            elif (partition := topic.partition(index)) is None:
-                code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {wanted.topic}-{index}"
-            else:
-                code, message = _elect(election, partition)
-            rows.append(PartitionResult(partition_id=index, error_code=code, error_message=message))
-        results.append(ReplicaElectionResult(topic=wanted.topic, partition_result=rows))
-    return ElectLeadersResponse(replica_election_results=results)
+    return _answer(request, lambda name, index: _elect(election, find(services.topics, name, index)))
+
+
+def _answer(
+    request: ElectLeadersRequest, outcome: Callable[[str, int], tuple[int, str | None]], code: int = ErrorCode.NONE
+) -> ElectLeadersResponse:
+    results = [
+        ReplicaElectionResult(
+            topic=wanted.topic,
+            partition_result=[_row(index, *outcome(wanted.topic, index)) for index in wanted.partitions],
+        )
+        for wanted in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
+
+
+def _row(index: int, code: int, message: str | None) -> PartitionResult:
+    return PartitionResult(partition_id=index, error_code=code, error_message=message)
 
 
 def _everywhere(election: ElectionType, services: Services) -> list[ReplicaElectionResult]:
@@ -64,14 +69,14 @@ def _everywhere(election: ElectionType, services: Services) -> list[ReplicaElect
         for partition in topic.partitions:
             code, message = _elect(election, partition)
             if code is not ErrorCode.ELECTION_NOT_NEEDED:
-                rows.append(
-                    PartitionResult(partition_id=partition.tp.partition, error_code=code, error_message=message)
-                )
+                rows.append(_row(partition.tp.partition, code, message))
         results.append(ReplicaElectionResult(topic=topic.name, partition_result=rows))
     return results
 
 
-def _elect(election: ElectionType, partition: Partition) -> tuple[ErrorCode, str]:
+def _elect(election: ElectionType, partition: Partition | Refusal) -> tuple[ErrorCode, str]:
+    if isinstance(partition, Refusal):
+        return partition
     if partition.offline:
         return _UNAVAILABLE[election]
     return ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have"
@@ -79,14 +84,4 @@ def _elect(election: ElectionType, partition: Partition) -> tuple[ErrorCode, str
 
 def failed(request: ElectLeadersRequest, code: int, message: str | None = None) -> ElectLeadersResponse:
     """The answer where none can be elected; also when we have a bug."""
-    results = [
-        ReplicaElectionResult(
-            topic=wanted.topic,
-            partition_result=[
-                PartitionResult(partition_id=index, error_code=code, error_message=message)
-                for index in wanted.partitions
-            ],
-        )
-        for wanted in request.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(error_code=code, replica_election_results=results)
+    return _answer(request, lambda name, index: (code, message), code)

@@ -6,8 +6,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
-VERSIONS = range(6)
-
 
 def handle(request: EndTxnRequest, ctx: RequestContext, services: Services) -> EndTxnResponse | None:
-    return services.transactions.end(request, ctx)
+    return services.host.enter(services.transactions.end, request, ctx)

@@ -14,6 +14,8 @@ list of the aborted transactions whose batches they must skip (KIP-98).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from ottla.broker.context import MeteredContext, RequestContext
@@ -31,6 +33,7 @@ from ottla.broker.core.fetch_sessions import (
 )
 from ottla.broker.core.fetches import Parked
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import NotHere
 from ottla.broker.handlers.partition_reads import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -39,20 +42,20 @@ from ottla.broker.handlers.partition_reads import (
     no_replica,
     read_partition,
 )
-from ottla.broker.handlers.services import Services, Topics
+from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
     SnapshotId,
 )
 from ottla.protocol.records import TopicPartition
-from ottla.protocol.schema import shared_default
+from ottla.protocol.structs import shared_default
 
 VERSIONS = range(4, 19)
 
@@ -71,6 +74,7 @@ _TOPIC_IDS_SINCE = 13
 _NODE_ENDPOINTS_SINCE = 16
 
 
+@dataclass(slots=True, init=False, eq=False)
 class _Fetch:
     """A request that is being served, and what the last pass over its partitions gave.
 
@@ -83,27 +87,22 @@ class _Fetch:
         partitions: all that there are.
         size: of the records.
         hurry: there is something that must not wait for more bytes.
+        away: what to wait for in partitions whose records are not here yet.
     """
 
-    __slots__ = (
-        "asked",
-        "ctx",
-        "hurry",
-        "limit",
-        "min_bytes",
-        "partitions",
-        "request",
-        "rows",
-        "session",
-        "size",
-        "unserved",
-    )
-
+    request: FetchRequest
+    ctx: RequestContext
+    services: Services
+    asked: dict[Key, AskedPartition]
+    session: FetchSession | None
+    limit: int
+    min_bytes: int
     rows: list[Row]
     unserved: list[Row]
     partitions: list[Partition]
     size: int
     hurry: bool
+    away: list[tuple[TopicPartition, NotHere]]
 
     def __init__(
         self,
@@ -115,6 +114,7 @@ class _Fetch:
     ) -> None:
         self.request = request
         self.ctx = ctx
+        self.services = services
         self.asked = asked
         self.session = session
         self.limit = min(request.max_bytes, services.settings.fetch_max_bytes)
@@ -123,6 +123,19 @@ class _Fetch:
             self.limit = min(self.limit, ctx.meter.most_fetched(cast(MeteredContext, ctx)))
         self.min_bytes = min(request.min_bytes, self.limit)
 
+    def look_again(self, parked: Parked) -> None:
+        """Answer once woken, or be parked anew if there is still too little and time is left."""
+        ctx = self.ctx
+        ctx.on_close = None
+        if ctx.closed:
+            return
+        served = len(self.partitions)
+        _read(self)
+        if parked.expired or _is_enough(self) or len(self.partitions) < served:
+            ctx.reply(_answer(self))
+        else:
+            _park(self, parked.deadline_ms)
+
 
 def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> FetchResponse | None:
     fetch = _opened(request, ctx, services)
@@ -130,33 +143,18 @@ def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> Fe
         return FetchResponse(error_code=fetch)
     if fetch is None:
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
-    _read(fetch, services)
+    _read(fetch)
     if fetch.partitions and request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
     if wait_ms <= 0 or _is_enough(fetch):
-        return _answer(fetch, services)
-    _park(fetch, services, services.clock.monotonic_ms() + wait_ms)
+        return _answer(fetch)
+    _park(fetch, services.clock.monotonic_ms() + wait_ms)
     return None
 
 
-def complete(parked: Parked, services: Services) -> None:
-    """Look at a woken fetch again: answer it, or park it anew if there is still too little and time is left."""
-    ctx: RequestContext = parked.ctx
-    ctx.on_close = None
-    if ctx.closed:
-        return
-    fetch: _Fetch = parked.request
-    served = len(fetch.partitions)
-    _read(fetch, services)
-    if parked.expired or _is_enough(fetch) or len(fetch.partitions) < served:
-        ctx.reply(_answer(fetch, services))
-    else:
-        _park(fetch, services, parked.deadline_ms)
-
-
 def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode | None:
-    """What a request reads, by itself or with its session; None if no session could have its id."""
+    """The partitions that a request reads, by itself or with its session; None if no session could have its id."""
     if not LEAST_ID <= request.session_id <= LARGEST_ID:
         return None
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE
@@ -183,7 +181,7 @@ def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _
     return _Fetch(request, ctx, services, asked if session is None else session.partitions, session)
 
 
-def _asked(request: FetchRequest, topics: Topics, by_id: bool) -> dict[Key, AskedPartition]:
+def _asked(request: FetchRequest, topics: TopicManager, by_id: bool) -> dict[Key, AskedPartition]:
     """The partitions that a request names; of one that it names twice, what it says last."""
     asked: dict[Key, AskedPartition] = {}
     for topic in request.topics:
@@ -203,7 +201,7 @@ def _is_enough(fetch: _Fetch) -> bool:
     return fetch.hurry or fetch.size >= fetch.min_bytes or not fetch.partitions
 
 
-def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
+def _park(fetch: _Fetch, deadline_ms: int) -> None:
     committed = fetch.request.isolation_level == READ_COMMITTED
     stable: dict[TopicPartition, int] | None = {} if committed else None
     watched = {}
@@ -214,12 +212,15 @@ def _park(fetch: _Fetch, services: Services, deadline_ms: int) -> None:
     missing = fetch.min_bytes - fetch.size
     ctx = fetch.ctx
     parked = Parked(ctx, fetch, deadline_ms=deadline_ms, missing_bytes=missing, watched=watched, stable=stable)
-    ctx.on_close = lambda: services.fetches.drop(parked)
+    host = fetch.services.host
+    ctx.on_close = lambda: host.drop(parked)
     fetch.rows = fetch.unserved = []  # what was read is read again: nobody counts it while it waits
-    services.fetches.park(parked)
+    host.park(parked)
+    for tp, later in fetch.away:
+        later.then(partial(host.touched, tp))
 
 
-def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
+def _answer(fetch: _Fetch) -> FetchResponse:
     """The answer; the session, if there is one, takes it for told."""
     rows = fetch.rows + fetch.unserved if fetch.unserved else fetch.rows
     session = fetch.session
@@ -239,10 +240,11 @@ def _answer(fetch: _Fetch, services: Services) -> FetchResponse:
         return FetchResponse(throttle_time_ms=wait_ms)
     elif fetch.request.session_epoch == INITIAL_EPOCH:
         by_id = fetch.ctx.api_version >= _TOPIC_IDS_SINCE
-        session_id = services.fetch_sessions.create(rows, by_id=by_id, now_ms=services.clock.monotonic_ms())
+        now_ms = fetch.services.clock.monotonic_ms()
+        session_id = fetch.services.fetch_sessions.create(rows, by_id=by_id, now_ms=now_ms)
     response = FetchResponse(session_id=session_id, responses=_grouped(rows, fetch.ctx.api_version))
     if fetch.ctx.api_version >= _NODE_ENDPOINTS_SINCE and fetch.hurry:
-        _name_leaders(response, fetch, services)
+        _name_leaders(response, fetch)
     return response
 
 
@@ -277,8 +279,9 @@ def _is_follower(request: FetchRequest) -> bool:
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0
 
 
-def _name_leaders(response: FetchResponse, fetch: _Fetch, services: Services) -> None:
+def _name_leaders(response: FetchResponse, fetch: _Fetch) -> None:
     """Tell clients whose idea of the leader is out of date who leads (KIP-951)."""
+    services = fetch.services
     node = services.node
     is_follower = _is_follower(fetch.request)
     for topic in response.responses:
@@ -292,8 +295,9 @@ def _name_leaders(response: FetchResponse, fetch: _Fetch, services: Services) ->
                     response.node_endpoints.append(NodeEndpoint(node_id=node.node_id, host=host, port=port))
 
 
-def _read(fetch: _Fetch, services: Services) -> None:
+def _read(fetch: _Fetch) -> None:
     """Read every partition of a fetch, as far as its limit goes, and the room that others leave."""
+    services = fetch.services
     reads = services.reads
     limit = left = min(fetch.limit, fetch.ctx.connection.answer_room_bytes, reads.room_bytes)
     topics = services.topics
@@ -304,6 +308,7 @@ def _read(fetch: _Fetch, services: Services) -> None:
     rows: list[Row] = []
     unserved: list[Row] = []
     partitions: list[Partition] = []
+    away: list[tuple[TopicPartition, NotHere]] = []
     size = nameless = 0
     hurry = False
     for item in fetch.asked.values():
@@ -342,8 +347,8 @@ def _read(fetch: _Fetch, services: Services) -> None:
             row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID
         elif is_follower:
             row.error_code = no_replica(partition, want.current_leader_epoch)
-        else:
-            read_partition(row, want, partition, left, size == 0, topics, committed)
+        elif later := read_partition(row, want, partition, left, size == 0, committed):
+            away.append((partition.tp, later))
         if row.error_code or row.diverging_epoch.end_offset >= 0:
             row.aborted_transactions = None
             hurry = True
@@ -354,7 +359,7 @@ def _read(fetch: _Fetch, services: Services) -> None:
             size += taken
             left = max(0, left - taken)
     fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
-    fetch.size = size
+    fetch.size, fetch.away = size, away
     fetch.hurry = hurry or (size > 0 and limit < fetch.limit)  # there may be more, but there is no room for it now
     reads.took(size)
 
@@ -380,7 +385,7 @@ def _is_as_told(item: AskedPartition, partition: Partition) -> bool:
     )
 
 
-def _resolve(item: AskedPartition, topics: Topics) -> str | None:
+def _resolve(item: AskedPartition, topics: TopicManager) -> str | None:
     """The name of a topic that there was not when its id was named first."""
     topic = topics.by_id.get(item.topic) if not isinstance(item.topic, str) else None
     if topic is not None:

@@ -10,13 +10,8 @@ from collections.abc import Sequence
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-VERSIONS = range(7)
 GROUP, TRANSACTION = 0, 1
 BATCH_FROM = 4
 
@@ -24,7 +19,7 @@ BATCH_FROM = 4
 def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Services) -> FindCoordinatorResponse | None:
     keys = request.coordinator_keys if ctx.api_version >= BATCH_FROM else [request.key]
     if request.key_type == TRANSACTION:
-        services.transactions.prepare(lambda error: ctx.reply(_answer(keys, error, ctx, services)))
+        services.transaction_needs.prepare(lambda error: ctx.reply(_answer(keys, error, ctx, services)))
         return None
     error = ErrorCode.NONE if request.key_type == GROUP else ErrorCode.INVALID_REQUEST
     return _answer(keys, error, ctx, services)

@@ -6,7 +6,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-VERSIONS = range(5)
 REPEATS = True
 
 # Answers carry nothing but their code, so one of each is enough.

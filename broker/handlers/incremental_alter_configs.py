@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import Alteration, Change
-from ottla.broker.handlers.config_changes import answers
+from ottla.broker.handlers.config_changes import answers, failures
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-
-VERSIONS = range(2)
 
 
 async def handle(
@@ -21,7 +18,7 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     alterations = [_alteration(resource) for resource in request.resources]
     rows = await answers(alterations, services, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(responses=[_row(*row) for row in rows])
+    return IncrementalAlterConfigsResponse(responses=rows)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
@@ -29,13 +26,6 @@ def _alteration(resource: AlterConfigsResource) -> Alteration:
     return Alteration(resource.resource_type, resource.resource_name, changes)
 
 
-def _row(code: int, message: str | None, resource_type: int, name: str) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code, error_message=message, resource_type=resource_type, resource_name=name
-    )
-
-
 def failed(request: IncrementalAlterConfigsRequest, code: int) -> IncrementalAlterConfigsResponse:
     """The answer when we have a bug."""
-    rows = [_row(code, None, each.resource_type, each.resource_name) for each in request.resources]
-    return IncrementalAlterConfigsResponse(responses=rows)
+    return IncrementalAlterConfigsResponse(responses=failures(map(_alteration, request.resources), code))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ottla.broker.context import RequestContext
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-VERSIONS = range(6)
 
 
 async def handle(
@@ -18,14 +19,24 @@ async def handle(
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return failed(request, ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return services.transactions.init_producer_id(request, ctx)
+        services.transaction_needs.prepare(partial(_prepared, request, ctx, services))
+        return None
     # A producer without transactions that asks for a higher epoch of its id (KIP-360) is given a new id, as by Kafka:
     # its sequences begin at 0 with either.
     try:
         producer_id = await services.topics.new_producer_id()
-    except services.topics.storage_error:
+    except EngineError:
         return failed(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _prepared(request: InitProducerIdRequest, ctx: RequestContext, services: Services, error: ErrorCode) -> None:
+    if error:
+        answer: InitProducerIdResponse | None = failed(request, error)
+    else:
+        answer = services.host.enter(services.transactions.init_producer_id, request, ctx)
+    if answer is not None:
+        ctx.reply(answer)
 
 
 def failed(request: InitProducerIdRequest, code: int) -> InitProducerIdResponse:

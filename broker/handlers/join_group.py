@@ -6,11 +6,11 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-VERSIONS = range(10)
-
 
 def handle(request: JoinGroupRequest, ctx: RequestContext, services: Services) -> JoinGroupResponse | None:
-    return services.groups.join(request, ctx)
+    answer = services.host.enter(services.groups.join, request, ctx)
+    services.members.joined(request, ctx, answer)
+    return answer
 
 
 def failed(request: JoinGroupRequest, code: int) -> JoinGroupResponse:

@@ -6,8 +6,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
-VERSIONS = range(6)
-
 
 def handle(request: LeaveGroupRequest, ctx: RequestContext, services: Services) -> LeaveGroupResponse | None:
-    return services.groups.leave(request, ctx)
+    services.members.leaving(request, ctx)
+    return services.host.enter(services.groups.leave, request, ctx)

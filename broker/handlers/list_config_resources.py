@@ -15,8 +15,6 @@ from ottla.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-VERSIONS = range(2)
-
 
 def handle(request: ListConfigResourcesRequest, ctx: RequestContext, services: Services) -> ListConfigResourcesResponse:
     if ctx.api_version == 0:

@@ -6,8 +6,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
-VERSIONS = range(6)
-
 
 def handle(request: ListGroupsRequest, ctx: RequestContext, services: Services) -> ListGroupsResponse:
-    return services.groups.list_groups(request, ctx)
+    return services.host.enter(services.groups.list_groups, request, ctx)

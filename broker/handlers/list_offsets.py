@@ -8,12 +8,14 @@ have to be looked for in large batches.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.partition import OffsetAndTimestamp, Partition
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import EngineError, OffsetAndTimestamp
 from ottla.broker.handlers.partition_reads import READ_COMMITTED, fence
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -24,6 +26,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
 VERSIONS = range(1, 12)
@@ -59,12 +62,9 @@ AT_ONCE_MS = 5
 
 
 def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services) -> ListOffsetsResponse | None:
-    seen: set[tuple[str, int]] = set()
-    twice: set[tuple[str, int]] = set()
-    for topic in request.topics:
-        for want in topic.partitions:
-            key = topic.name, want.partition_index
-            (twice if key in seen else seen).add(key)
+    times = Counter(
+        TopicPartition(topic.name, want.partition_index) for topic in request.topics for want in topic.partitions
+    )
     committed = request.isolation_level == READ_COMMITTED and request.replica_id == _CONSUMER
     answer = []
     later: list[tuple[ListOffsetsPartitionResponse, ListOffsetsPartition, Partition]] = []
@@ -74,9 +74,9 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
         for want in topic.partitions:
             row = ListOffsetsPartitionResponse(partition_index=want.partition_index)
             rows.append(row)
-            served = services.topics.topics.get(topic.name)
-            partition = served.partition(want.partition_index) if served is not None else None
-            if (topic.name, want.partition_index) in twice:
+            tp = TopicPartition(topic.name, want.partition_index)
+            partition = services.topics.partition(tp)
+            if times[tp] > 1:
                 row.error_code = ErrorCode.INVALID_REQUEST
             elif not _is_known(want.timestamp, ctx.api_version):
                 row.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -85,7 +85,7 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
             elif error := fence(partition, want.current_leader_epoch):
                 row.error_code = error
             elif want.timestamp in _NEVER_LOOKED_FOR or services.clock.monotonic_ms() - began_ms <= AT_ONCE_MS:
-                if not _is_found_at_once(_looking_up(row, want, partition, committed, services)):
+                if not _is_found_at_once(_look_up(row, want, partition, committed)):
                     later.append((row, want, partition))
             else:
                 later.append((row, want, partition))
@@ -94,7 +94,7 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
     response = ListOffsetsResponse(topics=answer)
     if not later:
         return response
-    steps = _look_up_later(later, committed, response, ctx, services)
+    steps = _look_up_later(later, committed, response, ctx)
     services.look_up(steps, ctx, partial(failed, request, ErrorCode.UNKNOWN_SERVER_ERROR))
     return None
 
@@ -104,12 +104,11 @@ def _look_up_later(
     committed: bool,
     response: ListOffsetsResponse,
     ctx: RequestContext,
-    services: Services,
 ) -> Steps[None]:
     for place, (row, want, partition) in enumerate(wanted):
         if place:
             yield NEXT_IN_LINE
-        yield from _looking_up(row, want, partition, committed, services)
+        yield from _look_up(row, want, partition, committed)
     ctx.reply(response)
 
 
@@ -125,43 +124,29 @@ def _is_known(timestamp: int, version: int) -> bool:
     return timestamp >= _Time.EARLIEST or version >= _SINCE.get(timestamp, _NEVER)
 
 
-def _looking_up(
-    row: ListOffsetsPartitionResponse,
-    want: ListOffsetsPartition,
-    partition: Partition,
-    committed: bool,
-    services: Services,
-) -> Steps[None]:
-    try:
-        yield from _look_up(row, want, partition, committed)
-    except services.topics.storage_error:
-        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-
-
 def _look_up(
     row: ListOffsetsPartitionResponse, want: ListOffsetsPartition, partition: Partition, committed: bool
 ) -> Steps[None]:
     log = partition.log
     end = partition.last_stable_offset if committed else log.high_watermark
-    found: OffsetAndTimestamp | None
-    match want.timestamp:
-        case _Time.LATEST:
-            row.offset = end
-            row.leader_epoch = log.leader_epoch
-            return
-        case _Time.EARLIEST | _Time.EARLIEST_LOCAL:
-            row.offset = log.log_start_offset
-            row.leader_epoch = _epoch_at(partition, row.offset)
-            return
-        case _Time.LATEST_TIERED | _Time.EARLIEST_PENDING_UPLOAD:
-            return
-        case _Time.MAX_TIMESTAMP:
-            found = yield from log.max_timestamp()
-        case timestamp:
-            found = yield from log.offset_for_timestamp(timestamp)
+    found: OffsetAndTimestamp | None = None
+    try:
+        match want.timestamp:
+            case _Time.LATEST:
+                row.offset, row.leader_epoch = end, log.leader_epoch
+            case _Time.EARLIEST | _Time.EARLIEST_LOCAL:
+                row.offset = log.log_start_offset
+                row.leader_epoch = _epoch_at(partition, row.offset)
+            case _Time.LATEST_TIERED | _Time.EARLIEST_PENDING_UPLOAD:
+                pass
+            case _Time.MAX_TIMESTAMP:
+                found = yield from log.max_timestamp()
+            case timestamp:
+                found = yield from log.offset_for_timestamp(timestamp)
+    except EngineError:
+        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     if found is not None and found.offset < end:
-        row.offset = found.offset
-        row.timestamp = found.timestamp_ms
+        row.offset, row.timestamp = found
         row.leader_epoch = _epoch_at(partition, found.offset)
 
 

@@ -9,8 +9,6 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 
-VERSIONS = range(1)
-
 
 def handle(
     request: ListPartitionReassignmentsRequest, ctx: RequestContext, services: Services

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import INTERNAL_TOPICS, Refusal, invalid_name
+from ottla.broker.core.topics.catalog import Refusal, invalid_name
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.handlers.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.permits import permit_by_asking
-from ottla.broker.handlers.services import Outcome, Services
+from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import Outcome
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -20,8 +22,6 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.primitives import ZERO_UUID
-
-VERSIONS = range(14)
 
 _LOOKUP_BY_ID_SINCE = 12
 

@@ -6,26 +6,20 @@ Up to version 9 a topic is given by its name, from version 10 on by its id; the 
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals
-from ottla.broker.handlers.services import Services, Topics
+from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals, unavailable
+from ottla.broker.handlers.services import Services
+from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.protocol.primitives import ZERO_UUID
-
-VERSIONS = range(2, 11)
 
 
 def handle(request: OffsetCommitRequest, ctx: RequestContext, services: Services) -> OffsetCommitResponse | None:
     refused = _resolve(request, services.topics, by_id=ctx.api_version >= KNOWS_TOPIC_IDS)
-    return services.groups.commit_offsets(request, ctx, refused)
+    return services.host.enter(services.groups.commit_offsets, request, ctx, refused)
 
 
-def _resolve(request: OffsetCommitRequest, topics: Topics, *, by_id: bool) -> Refusals:
+def _resolve(request: OffsetCommitRequest, topics: TopicManager, *, by_id: bool) -> Refusals:
     """Give each topic both its name and its id, where there is such a topic; the partitions that there are not."""
     refused: dict[tuple[str, int], ErrorCode] = {}
     for topic in request.topics:
@@ -47,16 +41,4 @@ def _resolve(request: OffsetCommitRequest, topics: Topics, *, by_id: bool) -> Re
 
 
 def failed(request: OffsetCommitRequest, code: int) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    return unavailable(request, {}, ErrorCode(code))

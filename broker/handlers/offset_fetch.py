@@ -8,12 +8,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets import KNOWS_TOPIC_IDS
+from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
 from ottla.protocol.primitives import ZERO_UUID
-
-VERSIONS = range(1, 11)
 
 
 def handle(request: OffsetFetchRequest, ctx: RequestContext, services: Services) -> OffsetFetchResponse | None:
@@ -28,7 +26,7 @@ def handle(request: OffsetFetchRequest, ctx: RequestContext, services: Services)
         found = topics.topics.get(name)
         return found.topic_id if found else ZERO_UUID
 
-    return services.groups.fetch_offsets(request, ctx, topic_id)
+    return services.host.enter(services.groups.fetch_offsets, request, ctx, topic_id)
 
 
 def failed(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers.partition_reads import fence
 from ottla.broker.handlers.services import Services
@@ -14,16 +16,18 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-VERSIONS = range(2, 5)
-
 
 def handle(
     request: OffsetForLeaderEpochRequest, ctx: RequestContext, services: Services
 ) -> OffsetForLeaderEpochResponse:
+    return _answer(request, lambda name, want: _look_up(name, want, services))
+
+
+def _answer(
+    request: OffsetForLeaderEpochRequest, row: Callable[[str, OffsetForLeaderPartition], EpochEndOffset]
+) -> OffsetForLeaderEpochResponse:
     topics = [
-        OffsetForLeaderTopicResult(
-            topic=topic.topic, partitions=[_look_up(topic.topic, want, services) for want in topic.partitions]
-        )
+        OffsetForLeaderTopicResult(topic=topic.topic, partitions=[row(topic.topic, want) for want in topic.partitions])
         for topic in request.topics
     ]
     return OffsetForLeaderEpochResponse(topics=topics)
@@ -45,11 +49,4 @@ def _look_up(name: str, want: OffsetForLeaderPartition, services: Services) -> E
 
 def failed(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpochResponse:
     """The answer when we have a bug."""
-    topics = [
-        OffsetForLeaderTopicResult(
-            topic=topic.topic,
-            partitions=[EpochEndOffset(partition=want.partition, error_code=code) for want in topic.partitions],
-        )
-        for topic in request.topics
-    ]
-    return OffsetForLeaderEpochResponse(topics=topics)
+    return _answer(request, lambda name, want: EpochEndOffset(partition=want.partition, error_code=code))

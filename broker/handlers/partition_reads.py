@@ -1,9 +1,9 @@
-"""What one partition gives to a reader: its batches, its offsets, or why not."""
+"""Reads of one partition: its batches, its offsets, or why there are none."""
 
 from __future__ import annotations
 
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.handlers.services import Topics
+from ottla.broker.engine import EngineError, NotHere
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
@@ -18,27 +18,30 @@ def read_partition(
     partition: Partition,
     left: int,
     min_one_batch: bool,
-    topics: Topics,
     committed: bool,
-) -> None:
+) -> NotHere | None:
     """Fill a row of the answer with what there is from the wanted offset on.
 
     Args:
         left: how many bytes the whole answer may still take.
         min_one_batch: give the first batch however large it is.
         committed: nothing at or above the last stable offset.
+
+    Returns:
+        What to wait for if there are records which are not here yet; the row has none then.
     """
     log = partition.log
     if error := fence(partition, want.current_leader_epoch):
         row.error_code = error
-        return
+        return None
     offset = want.fetch_offset
+    not_here = None
     try:
         if want.last_fetched_epoch >= 0 and _diverges(row, want, partition):
-            return
+            return None
         if not log.log_start_offset <= offset <= log.log_end_offset:
             row.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-            return
+            return None
         records = b""
         most = min(want.partition_max_bytes, left)
         upto = partition.last_stable_offset if committed else log.high_watermark
@@ -46,21 +49,19 @@ def read_partition(
             records = log.read(offset, max_bytes=most, upto_offset=upto, min_one_batch=min_one_batch)
             if not records and most > 0:
                 row.aborted_transactions = None  # as Kafka, which drops a part of a batch together with the list
-    except topics.storage_error:
+    except NotHere as later:
+        not_here = later
+    except EngineError:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return
+        return None
     if committed and records and partition.transactions.aborted.reach(offset):
-        row.aborted_transactions = _aborted_among(offset, records, partition)
+        row.aborted_transactions = [
+            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for producer_id, first_offset in partition.aborted_in(offset, end_of_batches(records))
+        ]
     row.records = records
     _fill_offsets(row, partition)
-
-
-def _aborted_among(offset: int, records: bytes, partition: Partition) -> list[AbortedTransaction]:
-    """The aborted transactions that the records, read from ``offset`` on, have something of."""
-    return [
-        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-        for producer_id, first_offset in partition.aborted_in(offset, end_of_batches(records))
-    ]
+    return not_here
 
 
 def _fill_offsets(row: PartitionData, partition: Partition) -> None:
@@ -81,7 +82,7 @@ def fence(partition: Partition, current_leader_epoch: int) -> ErrorCode:
 
 
 def no_replica(partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """What is told to a broker that takes itself for a follower; there are none."""
+    """The answer to a broker that takes itself for a follower; there are none."""
     if error := fence(partition, current_leader_epoch):
         return error
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if current_leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH

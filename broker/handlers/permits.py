@@ -16,31 +16,18 @@ def permit(ctx: RequestContext, strict_since: int) -> Permit | None:
     Args:
         strict_since: from this version of the request on, clients can be refused. Older ones are served, and wait.
     """
-    meter = ctx.meter
-    if meter is None:
-        return None
-    metered = cast(MeteredContext, ctx)
-    strict = ctx.api_version >= strict_since
-
-    def ask(partitions: int) -> Refusal | None:
-        if meter.mutates(metered, partitions, strict=strict):
-            return None
-        text = "The quota of partitions that are created and deleted is exceeded"
-        return Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text)
-
-    return ask
+    text = "The quota of partitions that are created and deleted is exceeded"
+    return _asking(ctx, Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, text), strict=ctx.api_version >= strict_since)
 
 
 def permit_by_asking(ctx: RequestContext) -> Permit | None:
     """As `permit`, for topics that come to be by asking for them: there are none yet for those who exceed a quota."""
+    return _asking(ctx, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic yet"), waits=False)
+
+
+def _asking(ctx: RequestContext, refusal: Refusal, *, strict: bool = True, waits: bool = True) -> Permit | None:
     meter = ctx.meter
     if meter is None:
         return None
     metered = cast(MeteredContext, ctx)
-
-    def ask(partitions: int) -> Refusal | None:
-        if meter.mutates(metered, partitions, strict=True, waits=False):
-            return None
-        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic yet")
-
-    return ask
+    return lambda partitions: None if meter.mutates(metered, partitions, strict=strict, waits=waits) else refusal

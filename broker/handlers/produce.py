@@ -11,6 +11,7 @@ their ids (KIP-516). Answers never name another leader (KIP-951): there is none.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from struct import Struct
 from typing import NamedTuple
@@ -19,12 +20,15 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES, allowance
 from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
 from ottla.broker.core.topics.transactions import Verification
+from ottla.broker.core.transactions.requests import Question
+from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
+from ottla.protocol.batch_check import Allowance
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import LeaderIdAndEpoch
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -49,11 +53,11 @@ from ottla.protocol.records import (
     framed,
     parse_header,
 )
-from ottla.protocol.schema import shared_default
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
+from ottla.protocol.structs import shared_default
 
 VERSIONS = range(14)
-"""What is advertised. Requests of versions 0 to 2 close the connection."""
+"""The advertised versions. Requests of versions 0 to 2 close the connection."""
 
 _LENGTH = Struct(">i").unpack_from
 _NOBODY = shared_default(LeaderIdAndEpoch)
@@ -75,7 +79,7 @@ _RETRIED: Mapping[int, ErrorCode] = dict.fromkeys(
     ),
     ErrorCode.NOT_ENOUGH_REPLICAS,
 )
-"""What a producer would not retry, though it may, becomes an error that it does retry, without fresh metadata."""
+"""Errors that a producer would not retry, though it may, become one that it does retry, without fresh metadata."""
 
 _SELF_EXPLAINING = (
     ErrorCode.CORRUPT_MESSAGE,
@@ -84,47 +88,37 @@ _SELF_EXPLAINING = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_TXN_STATE,
 )
-"""What producers see to themselves and log each time: as in Kafka without words that would be in all of those lines."""
+"""Errors that producers handle themselves and log each time: as in Kafka, without words."""
 
 _EXPLAINED = (ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS)
-"""What comes with words, as in Kafka, if the coordinator did not confirm a transaction."""
+"""Errors that come with words, as in Kafka, if the coordinator did not confirm a transaction."""
 
 
+@dataclass(slots=True, eq=False)
 class _Answer:
     """A Produce request whose batches are on their way. Answered when the last of them is settled.
 
-    ``open`` counts the batches, plus one until all have been handed to their logs, plus one while the transaction
-    coordinator is asked about some; ``is_verified`` says that it is not being asked. ``later`` has what is still to be
-    done for batches that take long to look at, and those behind them; ``allowance`` is what all may cost together, and
-    ``may_name`` how many more records may be named as being at fault.
+    Attributes:
+        allowance: what batches that are looked at may cost together.
+        later: what is still to be done for batches that take long to look at, and those behind them.
+        may_name: how many more records may be named as being at fault.
+        open: counts the batches, plus one until all have been handed to their logs, plus one while the transaction
+            coordinator is asked about some.
+        is_verified: it is not being asked.
     """
 
-    __slots__ = (
-        "acks",
-        "allowance",
-        "ctx",
-        "failure",
-        "is_verified",
-        "later",
-        "may_name",
-        "open",
-        "parked",
-        "request",
-        "response",
-    )
-
-    def __init__(self, ctx: RequestContext, request: ProduceRequest, request_bytes: int) -> None:
-        self.ctx = ctx
-        self.request = request
-        self.acks = request.acks
-        self.allowance = allowance(max(request_bytes, DECOMPRESSED_BYTES))  # one batch always fits
-        self.later: list[Steps[None]] = []
-        self.may_name = MOST_NAMED
-        self.open = 1
-        self.parked = False
-        self.is_verified = True
-        self.failure = ""
-        self.response = ProduceResponse()
+    ctx: RequestContext
+    request: ProduceRequest
+    services: Services
+    wall_ms: int
+    allowance: Allowance
+    later: list[Steps[None]] = field(default_factory=list)
+    may_name: int = MOST_NAMED
+    open: int = 1
+    parked: bool = False
+    is_verified: bool = True
+    failure: str = ""
+    response: ProduceResponse = field(default_factory=ProduceResponse)
 
     def settled(self) -> None:
         self.open -= 1
@@ -133,7 +127,7 @@ class _Answer:
 
     def finish(self) -> None:
         """Answer a request that was parked; with acks=0 there is no answer, only a closed connection on failure."""
-        if self.acks != NONE:
+        if self.request.acks != NONE:
             self.ctx.reply(self.response)
         elif self.failure:
             # The client cannot be told otherwise that records were lost.
@@ -151,9 +145,9 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
         return failed(request, refused)
     acks = request.acks
     acks_are_valid = acks in (ALL, NONE, LEADER)
-    answer = _Answer(ctx, request, services.settings.socket_request_max_bytes)
+    most_bytes = max(services.settings.socket_request_max_bytes, DECOMPRESSED_BYTES)  # one batch always fits
+    answer = _Answer(ctx, request, services, services.clock.wall_ms(), allowance(most_bytes))
     pending: list[_Pending] = []
-    wall_ms = services.clock.wall_ms()
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
     for topic_data in request.topic_data:
         topic_id = topic_data.topic_id
@@ -181,8 +175,8 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
             elif refused is not None and data.records is not None and _is_transactional(data.records):
                 pending.append(_Pending(row, partition, data))
             else:
-                _append(answer, row, partition, data, wall_ms, services)
-    asking = bool(pending) and _begin(answer, request.transactional_id, pending, wall_ms, services)
+                _append(answer, row, partition, data)
+    asking = bool(pending) and _begin(answer, request.transactional_id, pending)
     answer.open -= 1
     if not answer.open and acks != NONE:
         return answer.response
@@ -195,7 +189,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
 
 
 def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
-    """What no partition of the request is accepted with; None if there is no transactional batch at all.
+    """The error of every partition of the request; None if it has no transactional batch at all.
 
     Kafka looks for transactional batches before anything else, so one that cannot be told from its neighbours stands
     in the way of all; and transactional batches need a transactional id.
@@ -217,7 +211,7 @@ def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:
 
 
 def _is_plain(records: Buffer) -> bool:
-    """Whether it can be seen at once that these begin like a batch, and like none that is transactional."""
+    """Tell, without parsing, that records begin with a batch that is not transactional."""
     return (
         len(records) >= HEADER_SIZE
         and not records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_BIT
@@ -231,13 +225,13 @@ def _append(
     row: PartitionProduceResponse,
     partition: Partition,
     data: PartitionProduceData,
-    wall_ms: int,
-    services: Services,
     verified: Verification | None = None,
 ) -> None:
+    wall_ms = answer.wall_ms
+
     def settled(base_offset: int, error: ErrorCode) -> None:
         if error:
-            _fail(answer, row, partition.tp.topic, _unless_deleted(error, answer, partition, services))
+            _fail(answer, row, partition.tp.topic, _unless_deleted(error, answer, partition))
         else:
             row.base_offset = base_offset
             row.log_start_offset = partition.log.log_start_offset
@@ -252,16 +246,15 @@ def _append(
             steps = partition.produce(data.records, version, wall_ms, settled, verified, answer.allowance)
         except BatchError as error:
             _refuse(answer, row, partition, error)
-        except services.topics.storage_error:
-            _fail_stored(answer, row, partition, services)
+        except EngineError:
+            _fail_stored(answer, row, partition)
         if steps is None:
             return
     produce = partial(partition.produce, data.records, version, wall_ms, settled, verified, answer.allowance)
-    answer.later.append(_append_later(answer, row, partition, produce, steps, services))
+    answer.later.append(_append_later(answer, row, partition, produce, steps))
     if len(answer.later) == 1:
-        services.validate(
-            _in_order(answer), answer.ctx, partial(failed, answer.request, ErrorCode.UNKNOWN_SERVER_ERROR)
-        )
+        bug = partial(failed, answer.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        answer.services.validate(_in_order(answer), answer.ctx, bug)
 
 
 def _in_order(answer: _Answer) -> Steps[None]:
@@ -280,7 +273,6 @@ def _append_later(
     partition: Partition,
     produce: Callable[[], Steps[None] | None],
     steps: Steps[None] | None,
-    services: Services,
 ) -> Steps[None]:
     """Append a batch that takes long to look at, in ``steps``; or one behind such, to which there are none yet."""
     try:
@@ -290,8 +282,8 @@ def _append_later(
             yield from steps
     except BatchError as error:
         _refuse(answer, row, partition, error)
-    except services.topics.storage_error:
-        _fail_stored(answer, row, partition, services)
+    except EngineError:
+        _fail_stored(answer, row, partition)
 
 
 def _refuse(answer: _Answer, row: PartitionProduceResponse, partition: Partition, error: BatchError) -> None:
@@ -307,15 +299,14 @@ def _refuse(answer: _Answer, row: PartitionProduceResponse, partition: Partition
     answer.settled()
 
 
-def _fail_stored(answer: _Answer, row: PartitionProduceResponse, partition: Partition, services: Services) -> None:
-    failure = _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition, services)
-    _fail(answer, row, partition.tp.topic, failure)
+def _fail_stored(answer: _Answer, row: PartitionProduceResponse, partition: Partition) -> None:
+    _fail(answer, row, partition.tp.topic, _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition))
     answer.settled()
 
 
-def _unless_deleted(error: ErrorCode, answer: _Answer, partition: Partition, services: Services) -> ErrorCode:
+def _unless_deleted(error: ErrorCode, answer: _Answer, partition: Partition) -> ErrorCode:
     """Why a batch was not written: its log may be gone because its topic was deleted while the batch was under way."""
-    if services.topics.by_id.get(partition.topic.topic_id) is partition.topic:
+    if answer.services.topics.by_id.get(partition.topic.topic_id) is partition.topic:
         return error
     by_id = answer.ctx.api_version >= TOPIC_IDS_SINCE
     return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -345,9 +336,7 @@ def _is_transactional(records: Buffer) -> bool:
     )
 
 
-def _begin(
-    answer: _Answer, transactional_id: str | None, pending: list[_Pending], wall_ms: int, services: Services
-) -> bool:
+def _begin(answer: _Answer, transactional_id: str | None, pending: list[_Pending]) -> bool:
     """Append transactional batches; those that are the first ones of their transaction once that is confirmed.
 
     Returns:
@@ -355,19 +344,20 @@ def _begin(
     """
     if transactional_id is None:  # none of these is a whole batch, or the request would have been refused as a whole
         for batch in pending:
-            _append(answer, batch.row, batch.partition, batch.data, wall_ms, services)
+            _append(answer, batch.row, batch.partition, batch.data)
         return False
     headers = dict(_headers(pending))
     who = {(header.producer_id, header.producer_epoch) for header in headers.values() if header.producer_id >= 0}
     if len(who) > 1:
-        _fail_all(answer, pending, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        for batch in pending:
+            _fail(answer, batch.row, batch.partition.tp.topic, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return False
     asked: list[tuple[_Pending, Verification]] = []
     for index, batch in enumerate(pending):
         header = headers.get(index)
         partition = batch.partition
         if header is None or not _takes_part_anew(header, partition):
-            _append(answer, batch.row, partition, batch.data, wall_ms, services)
+            _append(answer, batch.row, partition, batch.data)
         else:
             verification = partition.begin_verification(header.producer_id, header.producer_epoch, header.base_sequence)
             asked.append((batch, verification))
@@ -375,18 +365,15 @@ def _begin(
         return False
     answer.open += 1
     answer.is_verified = False
-    services.transactions.verify(
-        transactional_id,
-        *who.pop(),
-        list(dict.fromkeys(batch.partition.tp for batch, _ in asked)),
-        add=answer.ctx.api_version >= ADDS_PARTITIONS,
-        then=partial(_verified, answer, asked, services),
-    )
+    tps = list(dict.fromkeys(batch.partition.tp for batch, _ in asked))
+    adds = answer.ctx.api_version >= ADDS_PARTITIONS
+    question = Question(transactional_id, *who.pop(), tps, adds)
+    answer.services.verify(question, partial(_verified, answer, asked))
     return not answer.is_verified
 
 
 def _takes_part_anew(header: BatchHeader, partition: Partition) -> bool:
-    """Whether a transactional batch is the first of its transaction here.
+    """Tell whether a transactional batch is the first of its transaction in a partition.
 
     One without a producer id takes part in nothing: Kafka writes it as if it were plain.
     """
@@ -404,14 +391,11 @@ def _headers(pending: list[_Pending]) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def _verified(
-    answer: _Answer,
-    asked: Sequence[tuple[_Pending, Verification]],
-    services: Services,
-    errors: Mapping[TopicPartition, ErrorCode],
+    answer: _Answer, asked: Sequence[tuple[_Pending, Verification]], errors: Mapping[TopicPartition, ErrorCode]
 ) -> None:
     """The transaction coordinator has answered: append what takes part in the transaction."""
     answer.is_verified = True
-    wall_ms = services.clock.wall_ms()
+    answer.wall_ms = answer.services.clock.wall_ms()
     for batch, verification in asked:
         tp = batch.partition.tp
         if error := _shown(errors[tp], answer.ctx.api_version):
@@ -419,12 +403,12 @@ def _verified(
             words = f"{reason}: {errors[tp].name}" if error in _EXPLAINED else None
             _fail(answer, batch.row, tp.topic, error, words)
         else:
-            _append(answer, batch.row, batch.partition, batch.data, wall_ms, services, verification)
+            _append(answer, batch.row, batch.partition, batch.data, verification)
     answer.settled()
 
 
 def _shown(error: ErrorCode, version: int) -> ErrorCode:
-    """What a producer hears when the coordinator does not confirm its transaction, by the version of its request."""
+    """The error of a producer whose transaction the coordinator does not confirm, by the version of its request."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < KNOWS_ABORTABLE:
@@ -432,11 +416,6 @@ def _shown(error: ErrorCode, version: int) -> ErrorCode:
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_PARTITIONS:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return _RETRIED.get(error, error)
-
-
-def _fail_all(answer: _Answer, pending: list[_Pending], error: ErrorCode) -> None:
-    for batch in pending:
-        _fail(answer, batch.row, batch.partition.tp.topic, error)
 
 
 def failed(request: ProduceRequest, code: int) -> ProduceResponse:

@@ -6,8 +6,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-VERSIONS = range(6)
-
 
 def handle(request: SyncGroupRequest, ctx: RequestContext, services: Services) -> SyncGroupResponse | None:
-    return services.groups.sync(request, ctx)
+    return services.host.enter(services.groups.sync, request, ctx)

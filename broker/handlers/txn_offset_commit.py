@@ -10,22 +10,17 @@ from collections.abc import Mapping
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets import Refusals
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
+from ottla.broker.core.groups.offsets.commit import Refusals
+from ottla.broker.core.groups.offsets.transactional import response_to
 from ottla.broker.core.topics.transactions import Verification
+from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
-
-VERSIONS = range(6)
 
 KNOWS_ABORTABLE = 4
 """From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
@@ -40,15 +35,12 @@ def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Servi
     producer_id, producer_epoch = request.producer_id, request.producer_epoch
     nothing_left = all(key in refused for key in named)
     if nothing_left or not request.group_id or served.in_transaction(producer_id, producer_epoch):
-        return services.groups.commit_transactional_offsets(request, ctx, refused, None)
+        return services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused)
     verification = served.begin_verification(producer_id, producer_epoch)
-    services.transactions.verify(
-        request.transactional_id,
-        producer_id,
-        producer_epoch,
-        [served.tp],
-        add=ctx.api_version >= ADDS_PARTITION,
-        then=partial(_verified, request, ctx, services, refused, served.tp, verification),
+    adds = ctx.api_version >= ADDS_PARTITION
+    services.verify(
+        Question(request.transactional_id, producer_id, producer_epoch, [served.tp], adds),
+        partial(_verified, request, ctx, services, refused, served.tp, verification),
     )
     return None
 
@@ -65,9 +57,9 @@ def _verified(
     """The transaction coordinator has answered: let the group's have the offsets."""
     answer: TxnOffsetCommitResponse | None
     if error := _shown(errors[tp], ctx.api_version):
-        answer = _refused(request, {**_everywhere(request, error), **refused})
+        answer, _ = response_to(request, {**_everywhere(request, error), **refused})
     else:
-        answer = services.groups.commit_transactional_offsets(request, ctx, refused, verification)
+        answer = services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused, verification)
     if answer is not None:
         ctx.reply(answer)
 
@@ -86,23 +78,6 @@ def _everywhere(request: TxnOffsetCommitRequest, error: ErrorCode) -> Refusals:
     return {(topic.name, item.partition_index): error for topic in request.topics for item in topic.partitions}
 
 
-def _refused(request: TxnOffsetCommitRequest, refused: Refusals) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=item.partition_index, error_code=refused[topic.name, item.partition_index]
-                    )
-                    for item in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 def failed(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
     """The answer when we have a bug."""
-    return _refused(request, _everywhere(request, ErrorCode(code)))
+    return response_to(request, _everywhere(request, ErrorCode(code)))[0]

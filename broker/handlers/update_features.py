@@ -17,7 +17,6 @@ from ottla.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-VERSIONS = range(3)
 EACH_UNTIL = 1
 """Up to this version the answer names each feature. KIP-1022"""
 UPGRADE_TYPES = range(1, 4)
@@ -35,7 +34,7 @@ def handle(request: UpdateFeaturesRequest, ctx: RequestContext, services: Servic
 
 
 def _problem(update: FeatureUpdateKey) -> str:
-    """What is wrong with an update; the empty string if nothing is."""
+    """The fault of an update; the empty string if there is none."""
     name, level = update.feature, update.max_version_level
     if update.upgrade_type not in UPGRADE_TYPES:
         return f"upgrade type {update.upgrade_type} of '{name}' is not known; there are 1, 2 and 3"

@@ -6,37 +6,33 @@ coordinates any more (KIP-664).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome, TopicWithIndexes
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
-    WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from ottla.protocol.records import TopicPartition
 
-VERSIONS = range(1, 3)
 
-
+@dataclass(slots=True, eq=False)
 class _Answer:
     """A request whose markers are on their way; ``open`` counts them, plus one until all were handed over."""
 
-    __slots__ = ("ctx", "open", "parked", "response")
+    ctx: RequestContext
+    response: WriteTxnMarkersResponse
+    open: int = 1
+    parked: bool = False
 
-    def __init__(self, ctx: RequestContext, response: WriteTxnMarkersResponse) -> None:
-        self.ctx = ctx
-        self.response = response
-        self.open = 1
-        self.parked = False
-
-    def settled(self, row: WritableTxnMarkerPartitionResult, offset: int, error: ErrorCode) -> None:
+    def settled(self, row: PartitionOutcome, offset: int, error: ErrorCode) -> None:
         row.error_code = error
         self.open -= 1
         if not self.open and self.parked:
@@ -44,7 +40,7 @@ class _Answer:
 
 
 def handle(request: WriteTxnMarkersRequest, ctx: RequestContext, services: Services) -> WriteTxnMarkersResponse | None:
-    response = _response(request, ErrorCode.NONE)
+    response = failed(request, ErrorCode.NONE)
     answer = _Answer(ctx, response)
     for asked, result in zip(request.markers, response.markers, strict=True):
         marker = _marker(asked)
@@ -52,7 +48,7 @@ def handle(request: WriteTxnMarkersRequest, ctx: RequestContext, services: Servi
             for row in topic.partitions:
                 answer.open += 1
                 tp = TopicPartition(topic.name, row.partition_index)
-                services.groups.write_marker(tp, marker, partial(answer.settled, row))
+                services.host.write_marker(tp, marker, partial(answer.settled, row))
     answer.open -= 1
     if not answer.open:
         return response
@@ -70,27 +66,18 @@ def _marker(asked: WritableTxnMarker) -> TransactionMarker:
     )
 
 
-def _response(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+def failed(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+    """The answer with one code for all partitions: also that when we have a bug."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
+                producer_id=marker.producer_id, topics=[_topic(topic, code) for topic in marker.topics]
             )
             for marker in request.markers
         ]
     )
 
 
-def failed(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
-    """The answer when we have a bug."""
-    return _response(request, code)
+def _topic(asked: TopicWithIndexes, code: int) -> TopicOutcome:
+    rows = [PartitionOutcome(partition_index=index, error_code=code) for index in asked.partition_indexes]
+    return TopicOutcome(name=asked.name, partitions=rows)

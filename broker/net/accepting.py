@@ -95,7 +95,7 @@ class Acceptor:
 
 
 class Addresses:
-    """How many connections each address has, and may have (``max.connections.per.ip`` and its overrides).
+    """The connections of each address, and their limit (``max.connections.per.ip`` and its overrides).
 
     Args:
         settings: the settings in force: these may be changed while the broker runs.
@@ -110,7 +110,7 @@ class Addresses:
         self._overrides: dict[str, int] = {}
 
     def most(self, address: str) -> int:
-        """How many connections it may have."""
+        """The limit of connections of an address."""
         settings = self._settings()
         if settings.max_connections_per_ip_overrides != self._text:
             self._text = settings.max_connections_per_ip_overrides

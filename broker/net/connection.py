@@ -11,12 +11,12 @@ and so may the next: they share one sync. Answers go out in the order of the req
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ottla.broker.net.accepting import plain
+from ottla.broker.net.answers import PIECE_BYTES, Answers, Buffer, Frame
 from ottla.broker.net.large_frame import LARGE_BYTES, LargeFrame
 from ottla.protocol.errors import FrameTooLarge, ProtocolError
 from ottla.protocol.framing import ANY_REQUEST_BYTES, KEY_BYTES, FrameReader, Gathered, check_length
@@ -37,21 +37,14 @@ COLLECT_BYTES = 64 << 10
 OVERLAPPING_REQUESTS = 16
 OVERLAPPING_BYTES = 8 << 20
 
-# A large answer is handed to the transport in pieces of about this size, while it takes them. The rest is ours: it is
-# given back at once when the connection is closed. A megabyte, as consumers ask of each partition, is one piece.
-PIECE_BYTES = (1 << 20) + (64 << 10)
-
 # The first request of a connection may be so long, unless it is a Produce: nobody has asked for anything yet.
 FIRST_REQUEST_BYTES = 1 << 20
 
 _PRODUCE = b"\0\0"  # how its frames begin
 
-Frame = bytes | Gathered
-Buffer = bytes | bytearray | memoryview
-
 
 class Host(Protocol):
-    """What a connection needs from its listener.
+    """The listener, as far as a connection needs it.
 
     `room_for` and `holds` are those of `ottla.broker.net.unfinished`, `unread` counts what the client does not read.
     """
@@ -83,6 +76,7 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_answers",
         "_buffered",
         "_counted_bytes",
         "_ending",
@@ -95,7 +89,6 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_open_bytes",
         "_out",
-        "_piece_taken",
         "_pump_scheduled",
         "_read_paused",
         "_reader",
@@ -103,10 +96,7 @@ class Connection(asyncio.Protocol):
         "_serving",
         "_starved",
         "_transport",
-        "_unsent",
-        "_unsent_bytes",
         "_write",
-        "_write_paused",
         "active",
         "client_host",
         "client_id",
@@ -126,6 +116,7 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._receive: Callable[[Any, int, Connection], Frame | None] = _receive_first
         self._transport: asyncio.Transport | None = None
+        self._answers: Answers
         self._write: Callable[[bytes], None] = _nowhere
         self._reader = FrameReader(host.max_request_bytes)
         self._large: LargeFrame | None = None  # receives instead of us
@@ -141,11 +132,7 @@ class Connection(asyncio.Protocol):
         self._out: list[Frame] = []
         self._finished_bytes = 0  # of those that handlers put there by themselves, until they are counted
         self.half_closed = False
-        self._unsent: deque[Buffer] = deque()  # what the transport did not take
-        self._unsent_bytes = 0
-        self._piece_taken = 0  # bytes of the first one that the transport took: it lives on as a whole
         self._ending = False  # closes when that is sent
-        self._write_paused = False
         self._read_paused = False
         self._starved = False  # not read because the broker holds too many bytes of unfinished requests
         self._pump_scheduled = False
@@ -165,6 +152,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._answers = Answers(self._transport)
         self._write = self._transport.write
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.client_host = "/" + (plain(peer[0]) if peer else "?")
@@ -175,7 +163,7 @@ class Connection(asyncio.Protocol):
         self.active = True
         if len(data) >= LARGE_BYTES and not self._buffered and self._begin_large(data):
             return
-        if self._buffered or self.open is not None or self._write_paused or self._line:
+        if self._buffered or self.open is not None or self._answers.paused or self._line:
             self._reader.feed(data)
             self._buffered = True
             self._pump()
@@ -237,7 +225,7 @@ class Connection(asyncio.Protocol):
                 if collected >= COLLECT_BYTES:
                     collected = 0
                     self._flush()
-                    if self._write_paused:
+                    if self._answers.paused:
                         break
         except ProtocolError as error:
             self._flush()
@@ -267,7 +255,7 @@ class Connection(asyncio.Protocol):
         """
         self.half_closed = True
         self._tell_gone()
-        return self.is_waited_for or self._pump_scheduled or self._write_paused
+        return self.is_waited_for or self._pump_scheduled or self._answers.paused
 
     def connection_lost(self, exc: Exception | None) -> None:
         unanswered: list[RequestContext] = [ctx for ctx, answer in self._line.items() if answer is _UNANSWERED]  # type: ignore[misc]
@@ -279,7 +267,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._write = _nowhere
         self._reader.clear()
-        self._unsent.clear()
+        self._answers.drop()
         self._buffered = False
         self._host.closed(self)
         self._tell_gone()
@@ -295,14 +283,14 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read: no further request is served until it does."""
-        self._write_paused = True
+        self._answers.paused = True
         self._host.unread(self)
         self._bound_reading()
 
     def resume_writing(self) -> None:
-        self._write_paused = False
-        self._send_more()
-        if self._write_paused:
+        self._answers.paused = False
+        self._answers.send_more()
+        if self._answers.paused:
             return
         self._host.reads_again(self)
         if self._ending:
@@ -329,7 +317,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def answer_room_bytes(self) -> int:
-        """How large an answer may be that can be smaller: there is so much room for what clients do not read."""
+        """The size limit of an answer that can be made smaller: the room that is left for unread answers."""
         return self._host.answer_room_bytes
 
     def finish(self, ctx: RequestContext, frame: Frame | None) -> None:
@@ -388,7 +376,7 @@ class Connection(asyncio.Protocol):
                 self._schedule_pump()
 
     def _may_overlap(self) -> bool:
-        """Whether the next frame may be served although answers are owed; if nobody knows it yet, whether it might."""
+        """True if the next frame may be served although answers are owed, or if that is not known yet."""
         if self.open is not None and not self.open.overlaps:
             return False
         if len(self._line) >= OVERLAPPING_REQUESTS or self._line_bytes + self._open_bytes > OVERLAPPING_BYTES:
@@ -408,12 +396,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """What was written is sent; then it is closed, or it is already."""
+        """True if it is closed, or will be as soon as what was written is sent."""
         return self._ending or self._transport is None or self._transport.is_closing()
 
     def close(self) -> None:
         """Close in an orderly way: what was written is sent."""
-        if self._unsent:
+        if self._transport is not None and self._answers:
             self._ending = True
         elif self._transport is not None:
             self._transport.close()
@@ -422,10 +410,9 @@ class Connection(asyncio.Protocol):
         """Close at once: what was written and not sent is lost. The host logs the reason if there is one."""
         if reason:
             self._host.rejected(self, reason)
-        self._unsent.clear()
-        self._unsent_bytes = self._piece_taken = 0
         self._write = _nowhere
         if self._transport is not None:
+            self._answers.drop()
             self._transport.abort()
 
     # -- frames that wait
@@ -438,17 +425,12 @@ class Connection(asyncio.Protocol):
     @property
     def unread_bytes(self) -> int:
         """Bytes of answers that wait to be sent."""
-        return self._unsent_bytes - self._piece_taken + self._handed_bytes
+        return 0 if self._transport is None else self._answers.unread_bytes
 
     @property
     def kept_bytes(self) -> int:
         """Bytes of memory that are held for them."""
-        return self._unsent_bytes + self._handed_bytes
-
-    @property
-    def _handed_bytes(self) -> int:
-        """What the transport holds."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return 0 if self._transport is None else self._answers.kept_bytes
 
     def _held(self) -> int:
         """Bytes of memory that our requests hold: those that are not served, and Produce requests in the works."""
@@ -501,7 +483,7 @@ class Connection(asyncio.Protocol):
         collected = 0
         try:
             while (
-                not self._write_paused
+                not self._answers.paused
                 and (not self.is_waited_for or self._may_overlap())
                 and (frame := self._reader.next(self._check_start)) is not None
             ):
@@ -518,7 +500,7 @@ class Connection(asyncio.Protocol):
             self._serving = False
         self._buffered = self._reader.buffered_bytes > 0
         self._flush()
-        if self.half_closed and not self.is_waited_for and not self._write_paused:
+        if self.half_closed and not self.is_waited_for and not self._answers.paused:
             self.close()
         else:
             self._bound_reading()
@@ -563,49 +545,15 @@ class Connection(asyncio.Protocol):
         out.clear()
 
     def _send(self, frame: Frame) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        if self._unsent or len(frame) > PIECE_BYTES:
-            self._unsent.extend(frame.pieces if isinstance(frame, Gathered) else (frame,))
-            self._unsent_bytes += len(frame)
-            if self._write_paused:
-                self._host.unread(self)
-            else:
-                self._send_more()
-        elif isinstance(frame, Gathered):
-            self._transport.writelines(frame.pieces)
-        else:
-            self._transport.write(frame)
-
-    def _send_more(self) -> None:
-        """Hand the transport what it takes; with its last byte it says that it takes no more."""
-        unsent = self._unsent
-        while unsent and not self._write_paused:
-            pieces: list[Buffer] = []
-            room = PIECE_BYTES
-            while unsent and room > 0:
-                whole, taken = unsent[0], self._piece_taken
-                left = min(len(whole) - taken, PIECE_BYTES)
-                if taken or left < len(whole):
-                    # A copy: a view would keep the whole alive as long as the transport has it, also when it is killed.
-                    pieces.append(bytes(memoryview(whole)[taken : taken + left]))
-                else:
-                    pieces.append(whole)
-                if taken + left < len(whole):
-                    self._piece_taken += left
-                else:
-                    self._piece_taken = 0
-                    self._unsent_bytes -= len(whole)
-                    unsent.popleft()
-                room -= left
-            cast(asyncio.Transport, self._transport).writelines(pieces)
+        if self._transport is not None and self._answers.send(frame):
+            self._host.unread(self)
 
     def _bound_reading(self) -> None:
         """Stop reading while enough waits behind an open request, or the broker holds enough; else read."""
         if self._transport is None or self._transport.is_closing():
             return
         waiting, large = self.buffered_bytes, self._large
-        stuck = self._write_paused or (self.is_waited_for and not self._may_overlap())
+        stuck = self._answers.paused or (self.is_waited_for and not self._may_overlap())
         if stuck:
             self._starved = False
             pause = not self._hold() and waiting > 0
@@ -626,7 +574,7 @@ class Connection(asyncio.Protocol):
             self._bound_reading()
 
     def _begin_large(self, data: bytes) -> bool:
-        """Whether ``data``, behind which nothing waits, was taken: as it begins a large frame, or there is no room."""
+        """Take ``data`` that begins a large frame, or for which there is no room; False if it is neither."""
         size = _LENGTH(data)[0]
         if size <= 0 or size > self._reader.max_frame_bytes:
             return False
@@ -636,7 +584,7 @@ class Connection(asyncio.Protocol):
         except ProtocolError as error:
             self.abort(str(error))
             return True
-        if self._write_paused or (self.is_waited_for and not (self._may_overlap() and data[4:6] == _PRODUCE)):
+        if self._answers.paused or (self.is_waited_for and not (self._may_overlap() and data[4:6] == _PRODUCE)):
             return False
         if len(data) + LARGE_BYTES <= size:
             self._receive_large(size, memoryview(data)[4:])
@@ -676,4 +624,4 @@ def _receive_first(frame: Any, start: int, connection: Connection) -> Frame | No
 
 
 def _nowhere(data: bytes) -> None:
-    """Where answers go before there is a transport, and after."""
+    """Drop an answer: there is no transport yet, or no longer."""

@@ -25,7 +25,7 @@ def raise_limit() -> None:
 
 
 def most_descriptors() -> int | None:
-    """How many descriptors the process may have; None: any number."""
+    """The limit of descriptors of the process; None if there is none."""
     try:
         import resource
     except ImportError:
@@ -35,7 +35,7 @@ def most_descriptors() -> int | None:
 
 
 def most_connections(wanted: int, http: int) -> int:
-    """How many connections of clients there is room for, at most so many as are wanted.
+    """The number of client connections that there is room for, at most ``wanted``.
 
     A process that may have few descriptors gives half of them to its clients.
 

@@ -99,7 +99,7 @@ class LargeFrame(asyncio.BufferedProtocol):
 
     @property
     def lacks_bytes(self) -> int:
-        """How much larger its memory has to be before more is received; 0 while there is room in it."""
+        """Bytes by which its memory has to grow before more is received; 0 while there is room in it."""
         return self._grown_bytes - len(self._buffer) if self.received_bytes == len(self._buffer) else 0
 
     @property

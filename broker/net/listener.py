@@ -6,12 +6,13 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
-from typing import Any, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import Mute
+from ottla.broker.logger import Logger
 from ottla.broker.net.accepting import Acceptor, Addresses
-from ottla.broker.net.connection import Connection, Frame
+from ottla.broker.net.answers import Frame
+from ottla.broker.net.connection import Connection
 from ottla.broker.net.descriptors import most_connections
 from ottla.broker.net.large_frame import buffers
 from ottla.broker.net.unfinished import UnfinishedRequests
@@ -20,15 +21,8 @@ from ottla.broker.settings import INT32_MAX, Settings
 
 SWEEPS_PER_IDLE_TIME = 8
 SILENT_MS = 10_000
-"""Who has asked for nothing for so long gives way while others wait to be accepted: clients ask at once."""
+"""A connection that has asked for nothing for so long gives way while others wait: clients ask at once."""
 LOOK_FOR_ROOM_MS = 1_000
-
-
-class Log(Protocol):
-    """Where connections that come, go wrong and go are noted."""
-
-    def debug(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
 
 
 class RateLimit:
@@ -70,7 +64,7 @@ class Listener:
         settings: Settings,
         clock: Clock,
         receive: Callable[[bytes, int, Connection], Frame | None],
-        log: Log,
+        log: Logger,
         most_request_bytes: Callable[[int], int] = lambda api_key: INT32_MAX,
         in_force: Callable[[], Settings] | None = None,
     ) -> None:
@@ -235,12 +229,12 @@ class Listener:
 
     @property
     def is_full(self) -> bool:
-        """Whether unfinished requests hold all that they may."""
+        """True if unfinished requests hold all that they may."""
         return self._requests.is_full
 
     @property
     def answer_room_bytes(self) -> int:
-        """How large an answer may be that can be smaller."""
+        """The size limit of an answer that can be made smaller."""
         return self._answers.room_bytes
 
     def opened(self, connection: Connection) -> None:

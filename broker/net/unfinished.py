@@ -8,9 +8,10 @@ come with more are closed. A part that does not grow for too long meanwhile clos
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.broker.clock import Clock
+from ottla.broker.net.connection import Connection
 
 TURNED_AWAY_BYTES: Final = 4 << 10
 """A smaller part of a request is kept even at twice the bound."""
@@ -19,23 +20,6 @@ PROGRESS_BYTES: Final = 64 << 10
 """A part that has grown by less was not meant to: its client sends a byte now and then."""
 
 _LOOKS_PER_TIMEOUT: Final = 8
-
-
-class Sender(Protocol):
-    """A connection."""
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Bytes received and not yet served."""
-        ...
-
-    def wake(self) -> None:
-        """Read again."""
-        ...
-
-    def kill(self, reason: str) -> None:
-        """Close at once, with one log line."""
-        ...
 
 
 class UnfinishedRequests:
@@ -55,19 +39,19 @@ class UnfinishedRequests:
         self._timeout_ms = timeout_ms
         self._clock = clock
         self._look_ms = max(1, timeout_ms // _LOOKS_PER_TIMEOUT)
-        self._held: dict[Sender, int] = {}
-        self._starved: dict[Sender, None] = {}
-        self._favoured: Sender | None = None  # goes on although there is no room
-        self._seen: dict[Sender, tuple[int, int]] = {}  # when a part grew, and what there was of it
+        self._held: dict[Connection, int] = {}
+        self._starved: dict[Connection, None] = {}
+        self._favoured: Connection | None = None  # goes on although there is no room
+        self._seen: dict[Connection, tuple[int, int]] = {}  # when a part grew, and what there was of it
         self._pressed = False  # since the last look
         self._looks = False
 
     @property
     def is_full(self) -> bool:
-        """Whether the bound presses."""
+        """True if requests hold more than the bound."""
         return self.held_bytes > self._most_bytes
 
-    def holds(self, connection: Sender, held_bytes: int) -> bool:
+    def holds(self, connection: Connection, held_bytes: int) -> bool:
         """Count what a connection holds that need not be read for now; returns whether there is room."""
         self._count(connection, held_bytes)
         if connection is self._favoured:
@@ -75,7 +59,7 @@ class UnfinishedRequests:
             self._wake()
         return not self.is_full
 
-    def room_for(self, connection: Sender, held_bytes: int, more_bytes: int) -> bool:
+    def room_for(self, connection: Connection, held_bytes: int, more_bytes: int) -> bool:
         """Count what a connection holds and is about to allocate; False: it is to wait until it is woken."""
         self._count(connection, held_bytes)
         if not held_bytes:
@@ -95,13 +79,13 @@ class UnfinishedRequests:
             connection.kill(f"unfinished requests hold {self.held_bytes} bytes, allowed are {self._most_bytes}")
         return False
 
-    def gone(self, connection: Sender) -> None:
+    def gone(self, connection: Connection) -> None:
         """Forget a connection."""
         self._starved.pop(connection, None)
         self._seen.pop(connection, None)
         self.holds(connection, 0)
 
-    def _count(self, connection: Sender, held_bytes: int) -> None:
+    def _count(self, connection: Connection, held_bytes: int) -> None:
         before = self._held.pop(connection, 0)
         if held_bytes:
             self._held[connection] = held_bytes

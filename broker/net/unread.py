@@ -6,9 +6,10 @@ given what there is room for in half of the bound, so that none of them is close
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.broker.clock import Clock
+from ottla.broker.net.connection import Connection
 
 PATIENCE_MS: Final = 10_000
 """Whoever has read nothing for this time goes first."""
@@ -17,26 +18,8 @@ _LOOK_MS: Final = 1_000
 _LOOKS_PER_IDLE_TIME: Final = 8
 
 
-class Reader(Protocol):
-    """A connection whose transport takes no more for now."""
-
-    @property
-    def unread_bytes(self) -> int:
-        """Bytes of answers that wait to be sent."""
-        ...
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of memory that are held for them."""
-        ...
-
-    def kill(self, reason: str) -> None:
-        """Close at once, with one log line."""
-        ...
-
-
 class _Waiting:
-    """What is known of a connection: its bytes at the last look, when some left last, and since when it waits."""
+    """A connection at the last look: its bytes, when some left last, and since when it waits."""
 
     __slots__ = ("kept", "progress_ms", "since_ms", "unread")
 
@@ -47,7 +30,7 @@ class _Waiting:
 
     @property
     def heard_ms(self) -> int:
-        """When some left last, or it began to wait."""
+        """The time when some bytes left last, or when it began to wait."""
         return self.since_ms if self.progress_ms is None else self.progress_ms
 
 
@@ -66,7 +49,7 @@ class UnreadAnswers:
         self._idle_ms = idle_ms
         self._clock = clock
         self._look_ms = max(1, min(_LOOK_MS, idle_ms // _LOOKS_PER_IDLE_TIME))
-        self._waiting: dict[Reader, _Waiting] = {}
+        self._waiting: dict[Connection, _Waiting] = {}
         self._looks = False
 
     def __contains__(self, connection: object) -> bool:
@@ -74,10 +57,10 @@ class UnreadAnswers:
 
     @property
     def room_bytes(self) -> int:
-        """How large an answer may be that can be smaller."""
+        """The size limit of an answer that can be made smaller."""
         return max(0, self._most_bytes // 2 - self.held_bytes)
 
-    def grew(self, connection: Reader) -> None:
+    def grew(self, connection: Connection) -> None:
         """Count what a connection does not read; over the bound, close some, maybe this one."""
         now_ms = self._clock.monotonic_ms()
         if connection not in self._waiting:
@@ -88,12 +71,12 @@ class UnreadAnswers:
         if self.held_bytes > self._most_bytes:
             self._shed(now_ms)
 
-    def gone(self, connection: Reader) -> None:
+    def gone(self, connection: Connection) -> None:
         """Forget a connection that reads again, or is lost."""
         if (waiting := self._waiting.pop(connection, None)) is not None:
             self.held_bytes -= waiting.kept
 
-    def _measure(self, connection: Reader, now_ms: int) -> None:
+    def _measure(self, connection: Connection, now_ms: int) -> None:
         waiting, unread, kept = self._waiting[connection], connection.unread_bytes, connection.kept_bytes
         if unread < waiting.unread:
             waiting.progress_ms = now_ms
@@ -104,7 +87,7 @@ class UnreadAnswers:
         for connection in self._waiting:
             self._measure(connection, now_ms)
 
-        def harm(connection: Reader) -> tuple[bool, bool, int]:
+        def harm(connection: Connection) -> tuple[bool, bool, int]:
             waiting = self._waiting[connection]
             return now_ms - waiting.heard_ms >= PATIENCE_MS, waiting.progress_ms is None, waiting.kept
 

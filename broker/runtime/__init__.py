@@ -1,1 +1,1 @@
-"""What enters the core and carries out its effects."""
+"""The way into the core, and the hands that carry out its effects."""

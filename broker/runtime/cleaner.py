@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ottla.broker.clock import Clock, TimerHandle
@@ -15,10 +14,12 @@ from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, L
 from ottla.broker.core.cleaning.retention import expired
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
+from ottla.broker.logger import Logger
+from ottla.broker.runtime.reading import in_turns, read_when_here
 from ottla.broker.runtime.spool import Spool
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import INT64_MAX, Settings
-from ottla.broker.storage.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.protocol.records import BatchError, BatchHeader, TopicPartition, iter_batches
 from ottla.protocol.steps import Steps
 
@@ -34,27 +35,6 @@ TURN_LOGS = 10
 _T = TypeVar("_T")
 
 
-class EventLog(Protocol):
-    """Where operators read what happened; structlog's interface."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
-
-
-@dataclass(slots=True)
-class Counters:
-    """What the cleaner has done since the start."""
-
-    compactions: int = 0
-    records_read: int = 0
-    records_kept: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    segments_dropped: int = 0
-    bytes_dropped: int = 0
-    failures: int = 0
-
-
 class _Job(NamedTuple):
     partition: Partition
     log: Log
@@ -62,7 +42,7 @@ class _Job(NamedTuple):
 
 
 class _Written:
-    """What is to come in the place of some segments, as far as it has got."""
+    """The replacement of some segments, as far as it has got."""
 
     def __init__(self, directory: Path | None) -> None:
         self.segments: list[SegmentInfo] = []
@@ -80,16 +60,14 @@ class Cleaner:
         directory: where compacted segments may be written until they are whole; None keeps them in memory.
 
     Attributes:
-        counters: what was done.
         uncleanable: the partitions that are left alone for good, with the ids of their topics.
         on_markers_gone: told of a partition from which markers of aborted transactions go, before they go: what was
             written down about them must be forgotten.
     """
 
     def __init__(
-        self, engine: Engine, topics: TopicManager, clock: Clock, log: EventLog, *, directory: Path | None = None
+        self, engine: Engine, topics: TopicManager, clock: Clock, log: Logger, *, directory: Path | None = None
     ) -> None:
-        self.counters = Counters()
         self.uncleanable: dict[TopicPartition, UUID] = {}
         self.on_markers_gone: Callable[[TopicPartition], None] = lambda tp: None
         self._engine = engine
@@ -182,8 +160,6 @@ class Cleaner:
         self._topics.on_touched(partition.tp)
         gone = [segment for segment in segments if segment.next_offset <= found.offset]
         size = sum(segment.size_bytes for segment in gone)
-        self.counters.segments_dropped += len(gone)
-        self.counters.bytes_dropped += size
         self._log.info("dropped old segments", topic=partition.tp.topic, partition=partition.tp.partition,
                        segments=len(gone), bytes=size, log_start_offset=log.log_start_offset,
                        for_size=found.too_large, for_age=found.too_old)  # fmt: skip
@@ -229,7 +205,7 @@ class Cleaner:
         async for partition, log in self._logs():
             if partition.topic.config.compacted and not self._is_left_alone(partition):
                 try:
-                    dirt = self._dirt(partition, log)
+                    dirt = await self._dirt(partition, log)
                 except (EngineError, BatchError) as error:
                     self._resting.add(partition.tp)
                     self._failed("a log could not be looked at", partition.tp, error)
@@ -241,7 +217,7 @@ class Cleaner:
     def _is_left_alone(self, partition: Partition) -> bool:
         return partition.tp in self._resting or self.uncleanable.get(partition.tp) == partition.topic.topic_id
 
-    def _dirt(self, partition: Partition, log: Log) -> Dirt | None:
+    async def _dirt(self, partition: Partition, log: Log) -> Dirt | None:
         config, wall_ms = partition.topic.config, self._clock.wall_ms()
         segments = log.segments()
         from_offset = cleanable_from(log.cleaned_offset, log.log_start_offset, log.log_end_offset)
@@ -250,7 +226,8 @@ class Cleaner:
         )
         first_dirty_ms = None
         if config.max_compaction_lag_ms < INT64_MAX and from_offset < upto_offset:
-            for header, _ in iter_batches(log.read(from_offset, max_bytes=1, upto_offset=upto_offset)):
+            data = await read_when_here(log, from_offset, max_bytes=1, upto_offset=upto_offset)
+            for header, _ in iter_batches(data):
                 first_dirty_ms = header.max_timestamp
         return dirt_of(
             segments,
@@ -298,9 +275,6 @@ class Cleaner:
         finally:
             written.spool.close()
         log.mark_cleaned(end_offset)
-        self.counters.compactions += 1
-        self.counters.records_read += sieve.records
-        self.counters.records_kept += sieve.kept
         self._log.info("compacted", topic=partition.tp.topic, partition=partition.tp.partition,
                        from_offset=dirt.from_offset, upto_offset=end_offset, records=sieve.records, kept=sieve.kept,
                        bytes_before=size_bytes, bytes_after=log.size_bytes, keys=len(scan.keys),
@@ -328,7 +302,6 @@ class Cleaner:
                     partition.transactions.aborted.forget(sieve.markers_gone)
                     sieve.markers_gone.clear()
                 await log.replace(group[0].base_offset, group[-1].next_offset, written.spool)
-                self.counters.bytes_written += written.spool.size_bytes
                 await self._throttle(written.spool.size_bytes)
         finally:
             written.spool.close()
@@ -336,10 +309,9 @@ class Cleaner:
     async def _batches(self, log: Log, offset: int, upto_offset: int) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
         """The batches of a log from ``offset`` to an end of a segment."""
         while offset < upto_offset:
-            data = log.read(offset, max_bytes=READ_BYTES, upto_offset=upto_offset)
+            data = await read_when_here(log, offset, max_bytes=READ_BYTES, upto_offset=upto_offset)
             if not data:
                 return
-            self.counters.bytes_read += len(data)
             for header, batch in iter_batches(data):
                 offset = header.last_offset + 1
                 self._work += header.record_count
@@ -347,28 +319,13 @@ class Cleaner:
             await self._throttle(len(data))
 
     async def _in_turns(self, steps: Steps[_T]) -> _T:
-        """Run a generator, with turns for others in between."""
-        try:
-            step = next(steps)
-            while True:
-                self._work = 0
-                if callable(step):
-                    try:
-                        result = await asyncio.to_thread(step)
-                    except BatchError as error:
-                        step = steps.throw(error)
-                    else:
-                        step = steps.send(result)
-                else:
-                    await asyncio.sleep(0)
-                    step = next(steps)
-        except StopIteration as stop:
-            self._work += 10
-            if self._work >= TURN_RECORDS:
-                self._work = 0
-                await asyncio.sleep(0)
-            outcome: _T = stop.value
-            return outcome
+        """Take all the steps of a batch, with turns for others in between."""
+        outcome = await in_turns(steps, asyncio.to_thread)
+        self._work += 10
+        if self._work >= TURN_RECORDS:
+            self._work = 0
+            await asyncio.sleep(0)
+        return outcome
 
     async def _throttle(self, size: int) -> None:
         """Wait so long that this many bytes do not exceed log.cleaner.io.max.bytes.per.second."""
@@ -383,7 +340,6 @@ class Cleaner:
     def _failed(self, event: str, tp: TopicPartition, error: Exception) -> None:
         if tp not in self._engine.logs:
             return  # its topic was deleted meanwhile
-        self.counters.failures += 1
         self._log.error(event, topic=tp.topic, partition=tp.partition, reason=str(error))
 
 
@@ -392,7 +348,7 @@ def _aborted(partition: Partition) -> list[AbortedTransaction]:
 
 
 def _last_batches(partition: Partition) -> dict[int, LastBatch]:
-    """What the partition knows of its producers, as far as it is durable.
+    """The partition's knowledge of its producers, as far as it is durable.
 
     Nothing for topics that coordinators write: they give no sequence numbers.
     """

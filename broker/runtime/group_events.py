@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
 from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import EngineError
+from ottla.broker.logger import Logger
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
 from ottla.protocol.records import BatchBuilder, TopicPartition
 
 LINGER_MS = 20
-"""How long records wait for more of them: the joins of a whole rebalance are one append."""
+"""Time that records wait for more of them: the joins of a whole rebalance are one append."""
 BATCH_BYTES = 64 << 10
 """Keys and values of this size together are one batch, and as many as are written in one turn of the event loop."""
 MOST_BYTES = 4 << 20
@@ -31,19 +32,12 @@ SEGMENTS = 16
 SMALLEST_SEGMENT_BYTES = 64 << 10
 
 
-class Report(Protocol):
-    """Where operators read what happened."""
-
-    def warning(self, event: str, **fields: Any) -> Any: ...
-
-
 class Row(NamedTuple):
     """A record that waits."""
 
     key: bytes
     value: bytes
     timestamp_ms: int
-    partition: int
 
     @property
     def size_bytes(self) -> int:
@@ -81,7 +75,7 @@ class GroupEventLog:
         written: how many were appended.
     """
 
-    def __init__(self, report: Report, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, report: Logger, *, most_bytes: int = MOST_BYTES) -> None:
         self.lost = 0
         self.written = 0
         self._report = report
@@ -121,7 +115,7 @@ class GroupEventLog:
             self._lose(1, "storage is behind")
             return
         self._size_bytes += size
-        self._queued.append(Row(key, value, timestamp_ms, 0))
+        self._queued.append(Row(key, value, timestamp_ms))
         self._arm()
 
     def stop(self) -> None:

@@ -6,16 +6,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.broker.context import RequestContext
-from ottla.protocol.steps import NEXT_IN_LINE, Step, Steps
-
-
-class ErrorLog(Protocol):
-    """Where operators read what happened; structlog's interface."""
-
-    def error(self, event: str, **fields: Any) -> Any: ...
+from ottla.broker.logger import Logger
+from ottla.broker.runtime.reading import come
+from ottla.protocol.steps import NEXT_IN_LINE, Later, Step, Steps
 
 
 class LongWork:
@@ -27,7 +23,7 @@ class LongWork:
         name: of the thread in which the heavy parts are done, one after the other.
     """
 
-    def __init__(self, name: str, log: ErrorLog) -> None:
+    def __init__(self, name: str, log: Logger) -> None:
         self._log = log
         self._line: dict[RequestContext, tuple[Steps[None], Callable[[], Any]]] = {}
         self._thread = ThreadPoolExecutor(1, name)
@@ -90,7 +86,7 @@ class LongWork:
                     else:
                         step = steps.send(result)
                 else:
-                    await asyncio.sleep(0)
+                    await (come(step) if isinstance(step, Later) else asyncio.sleep(0))
                     step = next(steps)
         except StopIteration:
             return True

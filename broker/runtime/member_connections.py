@@ -4,7 +4,8 @@ Losing a connection removes nobody, as in Kafka; but it explains why a member is
 not looked at: a connection belongs to the members that joined over it last. A client that ended its side counts as
 gone even while a request of it is parked, because nothing else tells that it is.
 
-Who has left is told of, too: a connection that is closed right after a LeaveGroup belonged to a client that was
+Members that were there before a start have joined over no connection that is known; they get the one over which they
+leave. Who has left is told of, too: a connection that is closed right after a LeaveGroup belonged to a client that was
 closed, one that stays open to an application that lives on. Clients that give no reason are told apart by that.
 """
 
@@ -18,6 +19,7 @@ from ottla.broker.context import RequestContext, Transport
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.protocol.messages.leave_group import LeaveGroupRequest
 
 Joined: TypeAlias = tuple[str, str]
 """Group id and member id."""
@@ -45,21 +47,35 @@ class MemberConnections:
         self._members: dict[Transport, dict[Joined, str]] = {}  # → client id
 
     def joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
-        """Somebody has joined, or was given an id to join with."""
+        """Take note of the connection of somebody who has joined (None: and waits), or was given an id to join with."""
         if answer is None:
             member_id = request.member_id or self._newest_member_id(request)
         elif answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             member_id = answer.member_id
         else:
             return
+        self._bind((request.group_id, member_id), ctx)
+
+    def leaving(self, request: LeaveGroupRequest, ctx: RequestContext) -> None:
+        """Take note of the connection of members that leave, and not of somebody else who removes them."""
+        group = self._coordinator.groups.get(request.group_id)
+        if group is None:
+            return
+        for member_id in [one.member_id for one in request.members] or [request.member_id]:
+            member, joined = group.members.get(member_id), (request.group_id, member_id)
+            if member is None or joined in self._connections:
+                continue
+            if (member.client_id, member.client_host) == (ctx.client_id, ctx.client_host):
+                self._bind(joined, ctx)
+
+    def _bind(self, joined: Joined, ctx: RequestContext) -> None:
         connection = ctx.connection
         members = self._members.get(connection)
         if members is None:
             members = self._members[connection] = {}
             connection.on_gone = partial(self._gone, connection)
-        joined = request.group_id, member_id
         if joined not in members and len(members) <= MOST_UNCHECKED:
-            self._drop([one for one in members if one[0] == request.group_id and not self._is_member(*one)])
+            self._drop([one for one in members if one[0] == joined[0] and not self._is_member(*one)])
         before = self._connections.get(joined)
         if before is not None and before is not connection:
             self._members[before].pop(joined, None)
@@ -84,17 +100,17 @@ class MemberConnections:
         for joined in members:
             del self._connections[joined]
         for (group_id, member_id), client_id in members.items():
-            if group_id in self._coordinator.machine.groups:
+            if group_id in self._coordinator.groups:
                 self._coordinator.disconnected(group_id, member_id, client_id, connection.client_host, *self._now())
 
     def _is_member(self, group_id: str, member_id: str) -> bool:
         """Whether there is such a member, or an id that was issued and not used yet."""
-        group = self._coordinator.machine.groups.get(group_id)
+        group = self._coordinator.groups.get(group_id)
         return group is not None and (member_id in group.members or member_id in group.pending_members)
 
     def _newest_member_id(self, request: JoinGroupRequest) -> str:
         """The id of a member that has just joined without one and waits for its answer."""
-        group = self._coordinator.machine.groups.get(request.group_id)
+        group = self._coordinator.groups.get(request.group_id)
         if group is None:
             return ""
         if request.group_instance_id is not None:

@@ -16,7 +16,7 @@ from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.protocol.apis import ApiKey, api
 
 USER = "ANONYMOUS"
-"""Who everybody is, as nobody has to say who they are."""
+"""The user of every request, as nobody has to say who they are."""
 
 _PERCENT_PER_NS = 100 / 1_000_000_000
 _EXEMPT = frozenset({ApiKey.WRITE_TXN_MARKERS})
@@ -36,11 +36,6 @@ class ConnectionMeter:
         self.nanoseconds = nanoseconds
         self._mutes: dict[Mute, TimerHandle] = {}
         self._ending = False
-
-    @property
-    def muted(self) -> int:
-        """How many connections are muted."""
-        return len(self._mutes)
 
     def most_fetched(self, ctx: MeteredContext) -> int:
         return self.quotas.fetch.most_at_once(USER, ctx.client_id)

@@ -1,12 +1,12 @@
-"""What stands in for a log that is damaged."""
+"""A stand-in for a log that is damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NoReturn
+from uuid import UUID
 
-from ottla.broker.storage.engine import Corrupt
-from ottla.protocol.compression import Buffer
+from ottla.broker.engine import Corrupt, LogConfig
+from ottla.protocol.records import TopicPartition
 
 
 class OfflineLog:
@@ -16,31 +16,19 @@ class OfflineLog:
     log_end_offset = 0
     high_watermark = 0
     size_bytes = 0
+    cleaned_offset = 0
 
-    def __init__(self, leader_epoch: int) -> None:
+    def __init__(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, leader_epoch: int) -> None:
+        self.tp = tp
+        self.topic_id = topic_id
+        self.config = config
         self.leader_epoch = leader_epoch
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *args: object, **options: object) -> NoReturn:
         raise Corrupt("the partition is offline: its log is damaged")
 
-    def append(
-        self, batch: Buffer, *, count: int, max_timestamp_ms: int, done: Callable[[int, Exception | None], None]
-    ) -> int:
+    async def _refuse_later(self, *args: object, **options: object) -> NoReturn:
         self._refuse()
 
-    def read(
-        self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
-    ) -> bytes:
-        self._refuse()
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> NoReturn:
-        self._refuse()
-
-    def max_timestamp(self) -> NoReturn:
-        self._refuse()
-
-    def epoch_end(self, leader_epoch: int) -> NoReturn:
-        self._refuse()
-
-    async def trim(self, offset: int) -> int:
-        self._refuse()
+    append = read = offset_for_timestamp = max_timestamp = epoch_end = segments = mark_cleaned = _refuse
+    roll = replace = trim = _refuse_later

@@ -16,14 +16,15 @@ import os
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
+from ottla.broker.logger import Logger
+from ottla.broker.runtime.reading import in_turns, read_when_here
 from ottla.protocol.crc import crc32c
 from ottla.protocol.records import LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, PRODUCER_ID_AT, TopicPartition
-from ottla.protocol.steps import finished
 
 READ_BYTES = 4 << 20
 """How much of a log is read at a time."""
@@ -43,13 +44,6 @@ _DELTA = struct.Struct(">i")
 _NOBODY = b"\xff" * 8
 
 
-class Report(Protocol):
-    """Where operators read what happened."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
-
-
 class ProducerStates:
     """See the module.
 
@@ -57,7 +51,7 @@ class ProducerStates:
         directory: where the snapshots lie; None keeps none.
     """
 
-    def __init__(self, directory: Path | None, clock: Clock, report: Report) -> None:
+    def __init__(self, directory: Path | None, clock: Clock, report: Logger) -> None:
         self._directory = directory
         self._clock = clock
         self._report = report
@@ -66,7 +60,7 @@ class ProducerStates:
         self._saved: dict[TopicPartition, int] = {}
         """Up to which offset there is a snapshot."""
         self._taken: dict[TopicPartition, dict[str, Any]] = {}
-        """What is on its way to a file. A partition that is forgotten meanwhile is taken out: it must not be kept."""
+        """Snapshots on their way to files. A partition that is forgotten meanwhile is taken out."""
         self._task: asyncio.Task[None] | None = None
 
     # Starting
@@ -85,10 +79,10 @@ class ProducerStates:
         if offset is None:
             offset = log.log_start_offset
             if since_ms is not None:
-                found = finished(log.offset_for_timestamp(since_ms))
+                found = await in_turns(log.offset_for_timestamp(since_ms))
                 offset = log.high_watermark if found is None else found.offset
         now_ms = self._clock.wall_ms()
-        while offset < log.high_watermark and (batches := log.read(offset, max_bytes=READ_BYTES)):
+        while offset < log.high_watermark and (batches := await read_when_here(log, offset, max_bytes=READ_BYTES)):
             offset = _replay(partition, batches, now_ms)
             await asyncio.sleep(0)
 
@@ -186,7 +180,7 @@ class ProducerStates:
             if (path := self._path(tp)) is not None:
                 rows.append((tp, path, document))
                 self._taken[tp] = document
-        errors = await asyncio.to_thread(_write_all, [(path, document) for _, path, document in rows])
+        errors = await asyncio.to_thread(lambda: [_write(path, document) for _, path, document in rows])
         for (tp, path, document), error in zip(rows, errors, strict=True):
             still_true = self._let_go(tp, document)
             if error is not None:
@@ -245,18 +239,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
-def _write_all(documents: list[tuple[Path, dict[str, Any]]]) -> list[OSError | None]:
-    """Write snapshots; returns for each why it could not be."""
-    errors: list[OSError | None] = []
-    for path, document in documents:
-        try:
-            path.parent.mkdir(0o700, exist_ok=True)
-            new = path.with_name(path.name + ".new")
-            with open(new, "wb", opener=_private) as file:
-                file.write(_encode(document))
-            os.replace(new, path)
-        except OSError as error:
-            errors.append(error)
-        else:
-            errors.append(None)
-    return errors
+def _write(path: Path, document: dict[str, Any]) -> OSError | None:
+    """Write a snapshot; returns why it could not be."""
+    try:
+        path.parent.mkdir(0o700, exist_ok=True)
+        new = path.with_name(path.name + ".new")
+        with open(new, "wb", opener=_private) as file:
+            file.write(_encode(document))
+        os.replace(new, path)
+    except OSError as error:
+        return error
+    return None

@@ -6,17 +6,10 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv6Address, ip_address
-from typing import Any, Protocol
 
 from ottla.broker.core.quotas.entities import IP, Quotas
 from ottla.broker.core.quotas.limits import ClientQuotas
-
-
-class Log(Protocol):
-    """Where it is told what could not be put in force."""
-
-    def warning(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
+from ottla.broker.logger import Logger
 
 
 class QuotaKeeper:
@@ -26,7 +19,7 @@ class QuotaKeeper:
         changed: called when other quotas are in force.
     """
 
-    def __init__(self, limits: ClientQuotas, changed: Callable[[], None], log: Log) -> None:
+    def __init__(self, limits: ClientQuotas, changed: Callable[[], None], log: Logger) -> None:
         self._limits = limits
         self._changed = changed
         self._log = log

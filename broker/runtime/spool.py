@@ -13,7 +13,7 @@ from typing import IO, overload
 from ottla.protocol.compression import Buffer
 
 MEMORY_BYTES = 4 << 20
-"""What is smaller needs no file."""
+"""Less than this needs no file."""
 
 
 class Spool(Sequence[Buffer]):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 from ottla.broker.clock import Clock
@@ -14,10 +15,7 @@ from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.quotas.entities import Quotas
 from ottla.broker.core.topics.catalog import (
-    INTERNAL_TOPICS,
-    OFFSETS_TOPIC,
     PRODUCER_ID_BLOCK,
-    TRANSACTIONS_TOPIC,
     Catalog,
     NewTopic,
     Permit,
@@ -28,15 +26,20 @@ from ottla.broker.core.topics.catalog import (
 )
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, LogConfig
+from ottla.broker.logger import Logger
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.records import BatchError, TopicPartition
 
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
+
+OPENED_LOGS = 20
+"""Logs that are opened in one turn of the loop."""
 
 COORDINATED = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 """Without every one of their logs the broker would answer wrongly; of any other topic it serves what it can."""
@@ -45,19 +48,12 @@ REMEMBERED_DELETIONS = 1_000
 """Names of deleted topics that are kept in mind: whoever writes to one of them may not have heard of it."""
 
 Outcome = TopicEntry | Refusal
+"""The outcome of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
 T = TypeVar("T")
 
 
-class EventLog(Protocol):
-    """Where operators read what happened; structlog's interface."""
-
-    def info(self, event: str, **fields: Any) -> Any: ...
-    def warning(self, event: str, **fields: Any) -> Any: ...
-    def error(self, event: str, **fields: Any) -> Any: ...
-
-
 class TopicManager:
-    """Topics as they are served, and every change of them. See `ottla.broker.handlers.services.Topics`.
+    """Topics as they are served, and every change of them.
 
     Args:
         engine: opened before `start`.
@@ -73,14 +69,12 @@ class TopicManager:
         on_quotas: told of the quotas of clients when they have changed.
     """
 
-    storage_error = EngineError
-
     def __init__(
         self,
         engine: Engine,
         settings: Settings,
         clock: Clock,
-        log: EventLog,
+        log: Logger,
         *,
         new_topic_id: Callable[[], UUID] = uuid4,
         random: Random | None = None,
@@ -98,16 +92,14 @@ class TopicManager:
         self._producer_states = producer_states or ProducerStates(None, clock, log)
         self._clock = clock
         self._log = log
+        self._broker_ids = (engine.node_id,)
         self._new_topic_id = new_topic_id
         self._catalog = Catalog()
         self._change = asyncio.Lock()
         self._producer_ids: Iterator[int] = iter(())
         self._tasks: set[asyncio.Task[None]] = set()
         self._deleted: dict[str, None] = {}
-
-    @property
-    def broker_ids(self) -> Collection[int]:
-        return (self._engine.node_id,)
+        self._opened = 0
 
     # ------------------------------------------------------------------------------------------------------- starting
 
@@ -121,9 +113,9 @@ class TopicManager:
         self._catalog = Catalog.from_state(self._engine.catalog.load())
         self.broker_configs = self._layers(self._catalog)
         if OFFSETS_TOPIC not in self._catalog.topics:
-            await self._store(self._catalog.changed(put=[self._offsets_topic()]))
+            await self._store(self._catalog.with_topics([self._offsets_topic()]))
         for entry in self._catalog.topics.values():
-            topic = self._serve(entry)
+            topic = await self._serve(entry)
             if not topic.is_internal:
                 for partition in topic.partitions:
                     await self._rebuild(partition)
@@ -168,8 +160,8 @@ class TopicManager:
         async with self._change:
             if name not in self.topics:
                 entry = TopicEntry(name, self._new_topic_id(), partition_count, configs)
-                await self._store(self._catalog.changed(put=[entry]))
-                self._serve(entry)
+                await self._store(self._catalog.with_topics([entry]))
+                await self._serve(entry)
 
     async def _rebuild(self, partition: Partition) -> None:
         """Rebuild what a partition remembers of producers and transactions.
@@ -195,7 +187,7 @@ class TopicManager:
                         reason=str(error))  # fmt: skip
         partition.offline = True
 
-    def _serve(self, entry: TopicEntry) -> Topic:
+    async def _serve(self, entry: TopicEntry) -> Topic:
         """Open the logs of a topic, or those that it has more now, and show it."""
         config = TopicConfig.of(entry.configs, self._settings)
         topic = self.topics.get(entry.name)
@@ -203,14 +195,21 @@ class TopicManager:
             is_internal = entry.name in INTERNAL_TOPICS
             topic = Topic(entry.name, entry.topic_id, is_internal=is_internal, overrides=entry.configs, config=config)
         for index in range(len(topic.partitions), entry.partition_count):
+            self._opened += 1
+            if not self._opened % OPENED_LOGS:
+                await asyncio.sleep(0)
+            log_config = self._log_config(config)
             try:
-                log = self._engine.open_log(entry.name, entry.topic_id, index, self._log_config(config))
+                log = await self._engine.open_log(entry.name, entry.topic_id, index, log_config)
                 partition = topic.add_partition(log)
                 partition.producers.expiration_ms = self._settings.producer_id_expiration_ms
             except Corrupt as error:
                 if entry.name in COORDINATED:
                     raise
-                self._take_offline(topic.add_partition(OfflineLog(self._engine.leader_epoch)), error)
+                offline = OfflineLog(
+                    TopicPartition(entry.name, index), entry.topic_id, log_config, self._engine.leader_epoch
+                )
+                self._take_offline(topic.add_partition(offline), error)
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
         self._deleted.pop(entry.name, None)
@@ -242,7 +241,7 @@ class TopicManager:
             permit: asked for the partitions of each topic, even if it is not to be created.
         """
         async with self._change:
-            plans = self._catalog.plan_topics(wanted, self._new_topic_id, self._settings, self.broker_ids)
+            plans = self._catalog.plan_topics(wanted, self._new_topic_id, self._settings, self._broker_ids)
             plans = permitted(plans, permit, lambda plan: plan.partition_count)
             return plans if validate_only else await self._put(plans)
 
@@ -256,7 +255,7 @@ class TopicManager:
         """Let topics have more partitions: (name, new count, brokers of each new partition or None)."""
         async with self._change:
             catalog = self._catalog
-            plans = [catalog.plan_growth(name, count, brokers, self.broker_ids) for name, count, brokers in wanted]
+            plans = [catalog.plan_growth(name, count, brokers, self._broker_ids) for name, count, brokers in wanted]
             plans = permitted(
                 plans, permit, lambda plan: plan.partition_count - catalog.topics[plan.name].partition_count
             )
@@ -268,7 +267,7 @@ class TopicManager:
         """Change what the catalog has besides topics and settings.
 
         Args:
-            plan: gives the next catalog, or the same one, and what is returned.
+            plan: gives the next catalog, which may be as it was, and what is returned.
 
         Raises:
             EngineError: the change could not be made durable.
@@ -276,7 +275,7 @@ class TopicManager:
         async with self._change:
             before = self._catalog
             catalog, answer = plan(before)
-            if catalog is not before:
+            if (catalog.quotas, catalog.credentials, catalog.acls) != (before.quotas, before.credentials, before.acls):
                 await self._store(catalog)
                 self._log.info("quotas, credentials or rules changed", quotas=len(catalog.quotas),
                                credentials=len(catalog.credentials), rules=len(catalog.acls))  # fmt: skip
@@ -300,8 +299,7 @@ class TopicManager:
                 await self._store(catalog)
             except EngineError as error:
                 self._log.error("settings could not be changed", reason=str(error))
-                failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                return [refusal or failed for refusal in refusals]
+                return [refusal or not_stored(error) for refusal in refusals]
             if catalog.broker_configs != before.broker_configs:
                 self.broker_configs = self._layers(catalog)
                 changed = list(catalog.topics.values())
@@ -342,13 +340,12 @@ class TopicManager:
             return plans
         known = self._catalog.topics
         try:
-            await self._store(self._catalog.changed(put=entries))
+            await self._store(self._catalog.with_topics(entries))
             for entry in entries:
-                self._serve(entry)
+                await self._serve(entry)
         except EngineError as error:
             self._log.error("topics could not be changed", topics=[entry.name for entry in entries], reason=str(error))
-            failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return [failed if isinstance(plan, TopicEntry) else plan for plan in plans]
+            return [not_stored(error) if isinstance(plan, TopicEntry) else plan for plan in plans]
         for entry in entries:
             had = known[entry.name].partition_count if entry.name in known else 0
             self.on_changed(entry.name, had, entry.partition_count)
@@ -369,11 +366,10 @@ class TopicManager:
             if not doomed:
                 return outcomes
             try:
-                await self._store(self._catalog.changed(remove=doomed))
+                await self._store(self._catalog.with_topics(remove=doomed))
             except EngineError as error:
                 self._log.error("topics could not be deleted", topics=list(doomed), reason=str(error))
-                failed = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                return [failed if isinstance(outcome, TopicEntry) else outcome for outcome in outcomes]
+                return [not_stored(error) if isinstance(outcome, TopicEntry) else outcome for outcome in outcomes]
             for topic in [self.topics[name] for name in doomed]:
                 await self._drop(topic)
         return outcomes
@@ -441,7 +437,7 @@ class TopicManager:
             if (producer_id := next(self._producer_ids, None)) is not None:
                 return producer_id
             first = self._catalog.next_producer_id
-            await self._store(self._catalog.changed(next_producer_id=first + PRODUCER_ID_BLOCK))
+            await self._store(replace(self._catalog, next_producer_id=first + PRODUCER_ID_BLOCK))
             self._producer_ids = iter(range(first, first + PRODUCER_ID_BLOCK))
             return next(self._producer_ids)
 
@@ -449,7 +445,7 @@ class TopicManager:
 
     @property
     def catalog(self) -> Catalog:
-        """What is in force. Never changed, but replaced."""
+        """The catalog in force. Never changed, but replaced."""
         return self._catalog
 
     def was_deleted(self, name: str) -> bool:
@@ -458,7 +454,7 @@ class TopicManager:
 
     @property
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """What was set for groups, by group id."""
+        """The settings of groups, by group id."""
         return self._catalog.group_configs
 
     @property
@@ -474,3 +470,8 @@ class TopicManager:
         """How many partitions a topic has; 0 if there is no such topic."""
         topic = self.topics.get(name)
         return len(topic.partitions) if topic else 0
+
+
+def not_stored(error: EngineError) -> Refusal:
+    """Why a change is not made that could not be made durable."""
+    return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from ottla.broker.storage.engine import EpochEnd
+from ottla.broker.engine import EpochEnd
 
 _UNKNOWN = EpochEnd(-1, -1)
 

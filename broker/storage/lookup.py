@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, Protocol
 
-from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp
+from ottla.broker.engine import Corrupt, NotHere, OffsetAndTimestamp
 from ottla.protocol.batch_reader import TimeScan
 from ottla.protocol.compression import CompressionError, DecompressedTooLarge, decompressed_pieces
 from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, TimestampType, check_crc, parse_header
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
 PIECE_BYTES: Final = 64 * 1024
-"""So much of a batch is searched without a pause: a few milliseconds at worst."""
+"""Bytes of a batch searched without a pause: a few milliseconds at worst."""
 TRIED_BYTES: Final = 16 * 1024
-"""Smaller batches are decompressed at once, in the hope that they are small then, too."""
+"""Smaller batches are decompressed at once, as most are small then, too."""
 
 
 class Searchable(Protocol):
@@ -21,17 +21,23 @@ class Searchable(Protocol):
 
     def batch_for_timestamp(self, timestamp_ms: int, from_offset: int) -> bytes | None:
         """The first batch at or after an offset whose largest timestamp is at least ``timestamp_ms``."""
-        ...
 
 
 def search(log: Searchable, timestamp_ms: int, from_offset: int) -> Steps[OffsetAndTimestamp | None]:
     """The first record at ``from_offset`` or later whose timestamp is at least ``timestamp_ms``.
 
-    Raises ``Corrupt`` when a batch cannot be read, and what the log raises. A pause holds a batch at most, and one with
-    others in line nothing.
+    Raises ``Corrupt`` when a batch cannot be read, and what the log raises but for ``NotHere``, for which it waits. A
+    pause holds a batch at most, and one with others in line nothing.
     """
     offset = from_offset
-    while (batch := log.batch_for_timestamp(timestamp_ms, offset)) is not None:
+    while True:
+        try:
+            batch = log.batch_for_timestamp(timestamp_ms, offset)
+        except NotHere as later:
+            yield later
+            continue
+        if batch is None:
+            return None
         try:
             header = parse_header(batch)
             if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -44,7 +50,6 @@ def search(log: Searchable, timestamp_ms: int, from_offset: int) -> Steps[Offset
         offset = header.last_offset + 1
         del batch
         yield NEXT_IN_LINE
-    return None
 
 
 def _search_batch(header: BatchHeader, batch: bytes, scan: TimeScan) -> Steps[tuple[int, int] | None]:

@@ -9,8 +9,10 @@ from itertools import accumulate, islice, pairwise
 from typing import Any
 from uuid import UUID
 
-from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
+    ClosedToOthers,
+    Cut,
+    Damage,
     Done,
     EngineError,
     EpochEnd,
@@ -18,11 +20,13 @@ from ottla.broker.storage.engine import (
     OffsetAndTimestamp,
     OffsetOutOfRange,
     SegmentInfo,
+    Sync,
     Unavailable,
-    ignore_appended,
 )
+from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.epochs import EpochHistory
 from ottla.broker.storage.lookup import search
+from ottla.broker.storage.replacement import check_replacement
 from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT, NO_TIMESTAMP, parse_header
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition
@@ -165,16 +169,6 @@ class MemoryLog:
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         return self._epochs.end_of(leader_epoch, self.log_end_offset)
 
-    def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
-        gone = 0
-        # Nobody knows the age of records without a timestamp, so they stay.
-        if oldest_ms is not None and self._peaks and self._peaks[0] >= 0:
-            gone = bisect_left(self._peaks, oldest_ms)
-        if max_bytes is not None:
-            sizes = list(accumulate(len(batch) for batch in self._batches))
-            gone = max(gone, bisect_right(sizes, self.size_bytes - max_bytes))
-        return max(self._last_offsets[gone - 1] + 1 if gone else 0, self.log_start_offset)
-
     def segments(self) -> Sequence[SegmentInfo]:
         found = []
         for base, end in pairwise((*self._bounds, self.log_end_offset)):
@@ -195,18 +189,11 @@ class MemoryLog:
         bounds = self._bounds
         if first_offset not in bounds or next_offset not in bounds or first_offset >= next_offset:
             raise ValueError(f"{first_offset} to {next_offset} are not ends of closed segments")
-        headers = [parse_header(batch) for batch in batches]
-        reached = first_offset
-        for header in headers:
-            if header.base_offset < reached:
-                raise ValueError(f"the batch at {header.base_offset} lies below {reached}")
-            reached = header.last_offset + 1
-        if reached > next_offset:
-            raise ValueError(f"the batches reach to {reached}, beyond {next_offset}")
+        check_replacement(first_offset, next_offset, batches)
         self._bounds = [bound for bound in bounds if not first_offset < bound < next_offset]
         first, last = bisect_left(self._last_offsets, first_offset), bisect_left(self._last_offsets, next_offset)
         self._batches[first:last] = map(bytes, batches)
-        self._last_offsets[first:last] = [header.last_offset for header in headers]
+        self._last_offsets[first:last] = [parse_header(batch).last_offset for batch in batches]
         self._recount()
 
     def mark_cleaned(self, offset: int) -> None:
@@ -286,8 +273,10 @@ class MemoryEngine:
         self.cluster_id = new_cluster_id(new_uuid)
         self.leader_epoch = -1
         self.catalog = MemoryCatalog()
-        self.on_appended: Callable[[TopicPartition], None] = ignore_appended
+        self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
+        self.recovered: list[Cut] = []
+        self.closed_to_others: ClosedToOthers | None = None
         self.fault = fault
         self._call_soon = call_soon
         self._given_call_soon = call_soon
@@ -320,7 +309,7 @@ class MemoryEngine:
             log.shut(Unavailable("the engine is closed"))
         self._open.clear()
 
-    def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> MemoryLog:
+    async def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> MemoryLog:
         tp = TopicPartition(topic, partition)
         if tp in self._open:
             raise ValueError(f"{topic}-{partition} is open already")
@@ -337,6 +326,12 @@ class MemoryEngine:
         if log is not None:
             log.shut(Unavailable(f"{tp.topic}-{tp.partition} is deleted"))
             del self._stored[tp]
+
+    def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
+        """There are none."""
+
+    def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
+        return ()
 
     async def remove_orphans(self) -> list[TopicPartition]:
         orphans = [tp for tp in self._stored if tp not in self._open]

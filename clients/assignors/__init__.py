@@ -6,16 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from ottla.clients.assignors.base import Assignor, MemberSubscription, RebalanceProtocol
 from ottla.clients.assignors.cooperative_sticky import CooperativeStickyAssignor
-from ottla.clients.assignors.range import RangeAssignor
-from ottla.clients.assignors.roundrobin import RoundRobinAssignor
+from ottla.clients.assignors.even import RangeAssignor, RoundRobinAssignor
 from ottla.clients.assignors.sticky import StickyAssignor
 from ottla.clients.errors import OptionError
 
 ASSIGNORS: dict[str, type[Assignor]] = {
-    "range": RangeAssignor,
-    "roundrobin": RoundRobinAssignor,
-    "sticky": StickyAssignor,
-    "cooperative-sticky": CooperativeStickyAssignor,
+    one.name: one for one in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)
 }
 
 

@@ -1,4 +1,4 @@
-"""The interface of an assignor, and what it is given."""
+"""The interface of an assignor, and its arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.protocol.records import TopicPartition
 
 
 class RebalanceProtocol(IntEnum):
-    """How a member behaves before it joins (KIP-429)."""
+    """A member's behaviour before it joins (KIP-429)."""
 
     EAGER = 0
     """It gives up everything, then gets its assignment."""
@@ -22,7 +22,7 @@ class RebalanceProtocol(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """A member as the leader sees it: what it wants and what it holds."""
+    """A member as the leader sees it: the topics that it wants and the partitions that it holds."""
 
     topics: Sequence[str]
     user_data: bytes | None = None

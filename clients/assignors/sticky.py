@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.clients.assignors.base import Assignments, Assignor, Members, in_order, subscribed_partitions
+from ottla.clients.partitions import numbers_by_topic
 from ottla.protocol.consumer_protocol import ConsumerTopicPartitions
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.records import TopicPartition
@@ -22,14 +23,14 @@ Claims = Mapping[str, tuple[Sequence[TopicPartition], int]]
 
 @message(versions=range(2))
 class StickyUserData(Message):
-    """What Kafka's sticky assignor sends with a subscription; version 1 has the generation (KIP-341)."""
+    """The user data of Kafka's sticky assignor; version 1 has the generation (KIP-341)."""
 
     previous_assignment: list[ConsumerTopicPartitions] = wire(ArrayOf(ConsumerTopicPartitions))
     generation: int = wire(Int32, since=1, default=-1)
 
 
 class StickyAssignor(Assignor):
-    """Even and sticky. An eager assignor: what a member held travels in its user data."""
+    """Even and sticky. An eager assignor: the partitions that a member held travel in its user data."""
 
     name = "sticky"
 
@@ -54,7 +55,7 @@ class StickyAssignor(Assignor):
 
 
 def _claims_in(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """What a member held, by its user data; nothing if these cannot be read."""
+    """The partitions that a member held, by its user data; none if these cannot be read."""
     # Kafka's form without a version before it; the old one; and kafka-python's, which has a version of two bytes.
     for version, skip in ((1, 0), (0, 0), (1, 2)) if user_data else ():
         try:
@@ -67,14 +68,12 @@ def _claims_in(user_data: bytes | None) -> tuple[list[TopicPartition], int]:
 
 def grouped(partitions: Iterable[TopicPartition]) -> list[ConsumerTopicPartitions]:
     """Partitions in the form that the consumer protocol has for them."""
-    by_topic: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        by_topic.setdefault(tp.topic, []).append(tp.partition)
+    by_topic = numbers_by_topic(sorted(partitions))
     return [ConsumerTopicPartitions(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
 
 
 def owners_of(members: Members, claims: Claims) -> dict[TopicPartition, str]:
-    """Who holds what. Of several claims the latest generation's counts; two of the same generation both lapse."""
+    """The owners of partitions. Of several claims the latest generation's counts; two of the same one both lapse."""
     owners: dict[TopicPartition, str] = {}
     since: dict[TopicPartition, int] = {}
     disputed: set[TopicPartition] = set()

@@ -33,7 +33,7 @@ def lines() -> Iterator[tuple[bytes, bytes]]:
 
 
 class Tally:
-    """What became of the lines that were sent."""
+    """Counts the lines that were acknowledged and those that were lost."""
 
     def __init__(self) -> None:
         self.acknowledged = self.lost = 0

@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def _last_line(path: Path) -> str:
-    """What a log file says last."""
+    """The last line of a log file, in words; empty if there is none."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
     return f", which ends: {lines[-1][:300]}" if lines else ""
 

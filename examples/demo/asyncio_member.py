@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
+from examples.asyncio_clients import kind_of
 from examples.demo.member import BATCH, Member
 from examples.demo.reports import Position, checksum
 
@@ -14,39 +15,6 @@ from examples.demo.reports import Position, checksum
 def run(member: Member) -> None:
     """Consume until told to stop, then commit and leave."""
     asyncio.run(consume(member))
-
-
-class Kind(NamedTuple):
-    """What differs between the two, apart from where it is imported from."""
-
-    consumer: Any
-    place: Any
-    listener: Any
-    error: type[Exception]
-    assignor: Any
-
-
-def kind_of(name: str) -> Kind:
-    if name == "ottla":
-        from ottla import clients
-
-        return Kind(
-            clients.Consumer,
-            clients.TopicPartition,
-            clients.ConsumerRebalanceListener,
-            clients.KafkaError,
-            "roundrobin",
-        )
-    import aiokafka
-    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-
-    return Kind(
-        aiokafka.AIOKafkaConsumer,
-        aiokafka.TopicPartition,
-        aiokafka.ConsumerRebalanceListener,
-        aiokafka.errors.KafkaError,
-        RoundRobinPartitionAssignor,
-    )
 
 
 async def consume(member: Member) -> None:
@@ -63,7 +31,7 @@ async def consume(member: Member) -> None:
         heartbeat_interval_ms=member.heartbeat_interval_ms,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        partition_assignment_strategy=[kind.assignor],
+        partition_assignment_strategy=[kind.assignors["roundrobin"]],
     )
 
     async def commit() -> None:

@@ -1,4 +1,4 @@
-"""Who sent and who saw which line."""
+"""The books of the demo: the lines that were sent, and those that each member saw."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from examples.demo.reports import Position
 
 
 class Ledger:
-    """The books of the demo. A line is known by its place in the topic, (partition, offset).
+    """Lines sent and lines seen. A line is known by its place in the topic, (partition, offset).
 
     Attributes:
         sightings: lines seen by each member, repetitions included.
@@ -66,14 +66,14 @@ class Ledger:
         return sorted(differing | self._altered)
 
     def log_ends(self) -> dict[int, int]:
-        """Where each partition's log must end: after the last line that was sent to it."""
+        """The end that each partition's log must have: after the last line that was sent to it."""
         ends: dict[int, int] = {}
         for partition, offset in self._sent:
             ends[partition] = max(ends.get(partition, 0), offset + 1)
         return ends
 
     def saw_beyond(self, member: str, offsets: dict[int, int]) -> bool:
-        """Whether a member has seen a line at or after these offsets of the partitions."""
+        """Tell whether a member has seen a line at or after these offsets of the partitions."""
         return any(
             furthest >= offsets.get(partition, 0)
             for (name, partition), furthest in self._furthest.items()

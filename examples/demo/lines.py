@@ -1,4 +1,4 @@
-"""What the demo sends: the lines of the Python source files on this machine."""
+"""The lines that the demo sends: those of the Python source files on this machine."""
 
 from __future__ import annotations
 

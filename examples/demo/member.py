@@ -22,7 +22,7 @@ BATCH = 1000
 
 @dataclass
 class Member:
-    """What the three kinds share: what they were told, what they own, and what they may commit."""
+    """The state of a member of any kind: its options, the partitions it owns, and the offsets it may commit."""
 
     kind: str
     name: str

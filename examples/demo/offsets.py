@@ -7,28 +7,18 @@ from confluent_kafka import Consumer, TopicPartition
 TIMEOUT_S = 10.0
 
 
-class Offsets:
-    """What a group has committed, and where the logs end.
+def committed_and_ends(
+    bootstrap: str, group: str, topic: str, partitions: int
+) -> tuple[dict[int, int], dict[int, int]]:
+    """By partition what a group has committed, and where the log ends; -1 where there is nothing, or nobody says.
 
     Blocks: not for an event loop's thread. It asks as a consumer that never joins the group.
     """
-
-    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int) -> None:
-        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "client.id": "auditor"})
-        self._places = [TopicPartition(topic, partition) for partition in range(partitions)]
-
-    def log_ends(self) -> dict[int, int]:
-        """The next offset of each partition; -1 where the broker did not say."""
-        ends = {}
-        for place in self._places:
-            watermarks = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
-            ends[place.partition] = watermarks[1] if watermarks else -1
-        return ends
-
-    def committed(self) -> dict[int, int]:
-        """The group's offset of each partition; -1 where it has none."""
-        places = self._consumer.committed(self._places, timeout=TIMEOUT_S)
-        return {place.partition: max(place.offset, -1) for place in places}
-
-    def close(self) -> None:
-        self._consumer.close()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "client.id": "auditor"})
+    try:
+        places = consumer.committed([TopicPartition(topic, one) for one in range(partitions)], timeout=TIMEOUT_S)
+        marks = {place.partition: consumer.get_watermark_offsets(place, timeout=TIMEOUT_S) for place in places}
+    finally:
+        consumer.close()
+    committed = {place.partition: max(place.offset, -1) for place in places}
+    return committed, {partition: found[1] if found else -1 for partition, found in marks.items()}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from examples.demo.broker_log import BrokerLog
 from examples.demo.ledger import Ledger
-from examples.demo.offsets import Offsets
+from examples.demo.offsets import committed_and_ends
 from examples.demo.processes import Failed, Process
 from examples.demo.reports import Tail
 from examples.demo.view import MemberRow, Snapshot, View
@@ -33,12 +33,12 @@ TICK_S = 0.1
 
 @dataclass(frozen=True)
 class Plan:
-    """What may differ between runs.
+    """The options of a run.
 
     Attributes:
-        stage_s: for how long the lines are spread over each thing that is done to the group.
-        deadline_s: when the whole run is given up.
-        step_timeout_s: when one step is given up.
+        stage_s: the time over which lines are spread, for each thing that is done to the group.
+        deadline_s: the longest time for the whole run.
+        step_timeout_s: the longest time for one step.
         settings: of the broker.
     """
 
@@ -59,7 +59,7 @@ class Member:
     Attributes:
         fate: how it ended, once the demo has ended it.
         remark: what else sets it apart.
-        errors: what it reported as such; refused commits among them.
+        errors: those it reported, refused commits among them.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Play:
 
     Attributes:
         committed, log_ends: by partition, as asked for at the end.
-        restart_s: how long the broker was away.
+        restart_s: the time for which the broker was away.
         generations_around_restart: the last one before it, and the one in which the members went on.
         finished_at: when all was seen and committed, in Unix seconds; after it the members leave.
     """
@@ -286,14 +286,8 @@ class Play:
             ) from None
 
     async def _ask_offsets(self) -> None:
-        def ask() -> tuple[dict[int, int], dict[int, int]]:
-            offsets = Offsets(self.bootstrap, GROUP, TOPIC, self.plan.partitions)
-            try:
-                return offsets.committed(), offsets.log_ends()
-            finally:
-                offsets.close()
-
-        self.committed, self.log_ends = await asyncio.to_thread(ask)
+        found = asyncio.to_thread(committed_and_ends, self.bootstrap, GROUP, TOPIC, self.plan.partitions)
+        self.committed, self.log_ends = await found
 
     def _producer_done(self) -> bool:
         return self._producer is not None and self._producer.exit_code == 0

@@ -1,4 +1,4 @@
-"""What the processes of the demo tell: files that outlive them, SIGKILL included.
+"""The reports of the demo's processes: files that outlive them, SIGKILL included.
 
 Every process appends to files of its own, unbuffered, and a consumer writes what it saw *before* it commits. So nothing
 that was committed can be missing from the reports, whenever a process ends.
@@ -18,7 +18,7 @@ _POSITION = struct.Struct("<IqI")
 
 
 class Position(NamedTuple):
-    """Where a line lies in the topic, and a checksum of its key and text."""
+    """The place of a line in the topic, and a checksum of its key and text."""
 
     partition: int
     offset: int
@@ -26,7 +26,7 @@ class Position(NamedTuple):
 
 
 def checksum(key: bytes | None, value: bytes | None) -> int:
-    """The same for the same line, whoever reckons it."""
+    """The checksum of a line."""
     return zlib.crc32(value or b"", zlib.crc32(key or b""))
 
 

@@ -69,7 +69,7 @@ def _flush(cell: Cell, width: int) -> Cell:
 
 
 def _who(play: Play) -> str:
-    """Whose uncommitted lines were seen again."""
+    """The members whose uncommitted lines were seen again."""
     first = play.ledger.repeated
     if not first:
         return ""
@@ -96,7 +96,7 @@ _MEMBER_ID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _cause(play: Play, rebalance: Rebalance) -> str:
-    """What happened, with what the demo knows of it: ``ottla-2 joined late``."""
+    """The cause of a rebalance, with what the demo knows of it: ``ottla-2 joined late``."""
     by_what: dict[str, list[str]] = {}
     for what, who in rebalance.happened:
         member = play.members.get(who)

@@ -1,11 +1,11 @@
-"""What the demo shows while it runs: live bars and a table on a terminal, plain lines in a pipe."""
+"""The progress of the demo: live bars and a table on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,23 +32,6 @@ class Snapshot:
     members: tuple[MemberRow, ...] = field(default_factory=tuple)
 
 
-class View(Protocol):
-    """Where progress goes."""
-
-    def note(self, text: str) -> None:
-        """Something happened."""
-
-    def update(self, snapshot: Snapshot) -> None:
-        """How far things are."""
-
-    def close(self) -> None: ...
-
-
-def open_view() -> View:
-    """The view that suits standard output."""
-    return LiveView() if sys.stdout.isatty() else PlainView()
-
-
 class PlainView:
     """A line for what happens, and one every few seconds for how far things are."""
 
@@ -59,9 +42,11 @@ class PlainView:
         self._last: tuple[int, int] | None = None
 
     def note(self, text: str) -> None:
+        """Something happened."""
         print(f"{time.monotonic() - self._began:6.1f} s  {text}", flush=True)
 
     def update(self, snapshot: Snapshot) -> None:
+        """Show the progress."""
         now, state = time.monotonic(), (snapshot.sent, snapshot.seen)
         if now - self._told < self.EVERY_S or state == self._last:
             return
@@ -132,3 +117,12 @@ class LiveView:
                 " ".join(map(str, row.partitions)),
             )
         return Group(self._bars, table)
+
+
+View = PlainView | LiveView
+"""A view of the progress."""
+
+
+def open_view() -> View:
+    """The view that suits standard output."""
+    return LiveView() if sys.stdout.isatty() else PlainView()

@@ -174,7 +174,7 @@ async def _keep(stage: Stage) -> None:
 
 
 def _ottla() -> str:
-    """How the command is called here: it may be installed in an environment that is not active."""
+    """The command's name here: it may be installed in an environment that is not active."""
     return "ottla" if shutil.which("ottla") else os.path.relpath(Path(sys.executable).with_name("ottla"))
 
 

@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
+from examples.asyncio_clients import kind_of
 from examples.incidents.member import Member
 
 
 def run(member: Member) -> None:
     """Consume until told to stop, then leave."""
     asyncio.run(consume(member))
-
-
-class Kind(NamedTuple):
-    """What differs between the two, apart from where it is imported from."""
-
-    consumer: Any
-    listener: Any
-    error: type[Exception]
-    assignor: Any
-
-
-def kind_of(member: Member) -> Kind:
-    if member.client == "ottla":
-        from ottla import clients
-
-        return Kind(clients.Consumer, clients.ConsumerRebalanceListener, clients.KafkaError, member.assignor)
-    import aiokafka
-    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-
-    assignor = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}[member.assignor]
-    if member.stuck_s:
-        assignor = stuck(assignor, member)
-    return Kind(aiokafka.AIOKafkaConsumer, aiokafka.ConsumerRebalanceListener, aiokafka.errors.KafkaError, assignor)
 
 
 def stuck(base: Any, member: Member) -> Any:
@@ -55,11 +32,12 @@ def stuck(base: Any, member: Member) -> Any:
 
 async def consume(member: Member) -> None:
     """The loop of both kinds."""
-    kind = kind_of(member)
-    told = member.options()
+    kind = kind_of(member.client)
+    assignor, told = kind.assignors[member.assignor], member.options()
     if member.client == "aiokafka":  # other clients take max.poll.interval.ms for both
         told["rebalance_timeout_ms"] = member.rebalance_timeout_ms or member.max_poll_interval_ms
-    consumer = kind.consumer(**told, partition_assignment_strategy=[kind.assignor])
+        assignor = stuck(assignor, member) if member.stuck_s else assignor
+    consumer = kind.consumer(**told, partition_assignment_strategy=[assignor])
 
     class Listener(kind.listener):  # type: ignore[misc, name-defined]
         async def on_partitions_revoked(self, revoked: Any) -> None:

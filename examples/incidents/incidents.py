@@ -17,12 +17,24 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+async def form(stage: Stage, client: str, group: str, names: tuple[str, ...], **options: str | float) -> int:
+    """A group of these members, Stable. Gives the time (Unix ms) after which things are done to it."""
+    for name in names:
+        await stage.join(client, name, group, **options)
+    await stage.stable(group, *names)
+    return now_ms()
+
+
+async def turned_away(stage: Stage, group: str, name: str, **options: str | float) -> None:
+    """A member comes, and its client tells that the group does not take it."""
+    newcomer = await stage.join("confluent-kafka", name, group, **options)
+    await stage.until(f"{name} to be turned away", lambda: bool(newcomer.troubles))
+    stage.view.note(group, f"{name} is told: {newcomer.troubles[-1]}")
+
+
 async def slow_poll_loop(stage: Stage) -> list[Truth]:
     group, names = "invoices", ("invoices-1", "invoices-2", "invoices-3")
-    for name in names:
-        await stage.join("confluent-kafka", name, group, max_poll_interval_ms=6_000)
-    await stage.stable(group, *names)
-    since_ms = now_ms()
+    since_ms = await form(stage, "confluent-kafka", group, names, max_poll_interval_ms=6_000)
     stage.view.note(group, "invoices-2 takes 10 s for one piece of work; max.poll.interval.ms is 6000")
     stage.tell("invoices-2", "work 10")
     await stage.gone(group, since_ms, "invoices-2")
@@ -34,10 +46,7 @@ async def slow_poll_loop(stage: Stage) -> list[Truth]:
 
 async def missed_barrier(stage: Stage) -> list[Truth]:
     group, names = "quotes", ("quotes-1", "quotes-2")
-    for name in names:
-        await stage.join("aiokafka", name, group, rebalance_timeout_ms=6_000)
-    await stage.stable(group, *names)
-    since_ms = now_ms()
+    since_ms = await form(stage, "aiokafka", group, names, rebalance_timeout_ms=6_000)
     stage.view.note(group, "quotes-3 joins, and quotes-1 takes 10 s to flush what it has; its rebalance timeout is 6 s")
     stage.tell("quotes-1", "flush 10")
     await stage.join("aiokafka", "quotes-3", group, rebalance_timeout_ms=6_000)
@@ -50,10 +59,7 @@ async def missed_barrier(stage: Stage) -> list[Truth]:
 
 async def crash(stage: Stage) -> list[Truth]:
     group, names = "payments", ("payments-1", "payments-2", "payments-3")
-    for name in names:
-        await stage.join("kafka-python", name, group)
-    await stage.stable(group, *names)
-    since_ms = now_ms()
+    since_ms = await form(stage, "kafka-python", group, names)
     stage.view.note(group, "payments-2 is killed (SIGKILL); nobody tells the broker")
     await stage.kill("payments-2")
     await stage.stable(group, "payments-1", "payments-3")
@@ -63,9 +69,7 @@ async def crash(stage: Stage) -> list[Truth]:
 
 async def rolling_restart(stage: Stage) -> list[Truth]:
     group, names = "orders", ("orders-1", "orders-2", "orders-3")
-    for name in names:
-        await stage.join("ottla", name, group)
-    await stage.stable(group, *names)
+    await form(stage, "ottla", group, names)
     truths = []
     for name in names:
         stage.view.note(group, f"{name} is restarted: it leaves")
@@ -98,23 +102,15 @@ async def static_restart(stage: Stage) -> list[Truth]:
 
 async def mixed_assignors(stage: Stage) -> list[Truth]:
     group, names = "search", ("search-1", "search-2")
-    for name in names:
-        await stage.join("confluent-kafka", name, group, assignor="range")
-    await stage.stable(group, *names)
-    since_ms = now_ms()
+    since_ms = await form(stage, "confluent-kafka", group, names, assignor="range")
     stage.view.note(group, "search-3 is deployed with cooperative-sticky; the others know only range")
-    newcomer = await stage.join("confluent-kafka", "search-3", group, assignor="cooperative-sticky")
-    await stage.until("search-3 to be turned away", lambda: bool(newcomer.troubles))
-    stage.view.note(group, f"search-3 is told: {newcomer.troubles[-1]}")
+    await turned_away(stage, group, "search-3", assignor="cooperative-sticky")
     return [Truth("search-3", ("turned-away-assignor-mismatch",), since_ms, kind="refusal")]
 
 
 async def flapping(stage: Stage) -> list[Truth]:
     group, names = "emails", ("emails-1", "emails-2", "emails-3")
-    for name in names:
-        await stage.join("aiokafka", name, group)
-    await stage.stable(group, *names)
-    since_ms = now_ms()
+    since_ms = await form(stage, "aiokafka", group, names)
     for number in range(1, 5):
         await asyncio.sleep(1.5)
         since_ms = now_ms()
@@ -151,10 +147,7 @@ async def blocked_leader(stage: Stage) -> list[Truth]:
 
 async def subscription_change(stage: Stage) -> list[Truth]:
     group, names = "audit", ("audit-1", "audit-2")
-    for name in names:
-        await stage.join("aiokafka", name, group)
-    await stage.stable(group, *names)
-    since_ms = now_ms()
+    since_ms = await form(stage, "aiokafka", group, names)
     stage.view.note(group, "audit-2 subscribes to a second topic, audit-archive")
     actor = stage.actors["audit-2"]
     actor.joined = False
@@ -165,14 +158,9 @@ async def subscription_change(stage: Stage) -> list[Truth]:
 
 async def oversized(stage: Stage) -> list[Truth]:
     group, names = "clicks", ("clicks-1", "clicks-2", "clicks-3", "clicks-4")
-    for name in names:
-        await stage.join("confluent-kafka", name, group)
-    await stage.stable(group, *names)
-    since_ms = now_ms()
+    since_ms = await form(stage, "confluent-kafka", group, names)
     stage.view.note(group, "clicks-5 is deployed; group.max.size is 4")
-    newcomer = await stage.join("confluent-kafka", "clicks-5", group)
-    await stage.until("clicks-5 to be turned away", lambda: bool(newcomer.troubles))
-    stage.view.note(group, f"clicks-5 is told: {newcomer.troubles[-1]}")
+    await turned_away(stage, group, "clicks-5")
     return [Truth("clicks-5", ("turned-away-group-full",), since_ms, kind="refusal", words=("group.max.size",))]
 
 

@@ -35,13 +35,13 @@ CLIENTS = ("aiokafka", "confluent-kafka", "kafka-python", "ottla")
 
 @dataclass
 class Member:
-    """What the members of all kinds share.
+    """The state of a member of any kind.
 
     Attributes:
         assignor: Kafka's name of it.
-        stuck_s: for how long its assignor hangs the first time that it assigns for others, too.
-        flush_s: how long it takes to let go of its partitions the next time.
-        commands: what it was told and has not done yet, as (word, argument).
+        stuck_s: the time for which its assignor hangs when it first assigns for others, too.
+        flush_s: the time it takes to let go of its partitions the next time.
+        commands: those it has not carried out yet, as (word, argument).
     """
 
     client: str
@@ -61,7 +61,7 @@ class Member:
     commands: queue.SimpleQueue[tuple[str, str]] = field(default_factory=queue.SimpleQueue)
 
     def options(self) -> dict[str, Any]:
-        """What all clients are told, in the names of the clients that are written in Python."""
+        """The options of every client, by the names that clients written in Python have for them."""
         told: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
             "client_id": self.name,

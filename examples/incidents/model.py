@@ -1,4 +1,4 @@
-"""What the parts of the demo speak of: incidents, the truth about them, and what was told."""
+"""The values of the demo: incidents, the truth about them, and what ``ottla why`` told."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is true of an episode, and so what ``ottla why`` must say.
+    """The truth about an episode, which ``ottla why`` must tell.
 
     Attributes:
         culprit: the client id; trigger: of who began it, if that is somebody else, None for anybody.
@@ -84,7 +84,7 @@ Play = Callable[[Stage], Awaitable[list[Truth]]]
 
 @dataclass(frozen=True)
 class Incident:
-    """One of them.
+    """An incident.
 
     Attributes:
         story: what happens, in two lines at most.
@@ -118,7 +118,7 @@ class Verdict:
     """An incident with all that was found.
 
     Attributes:
-        command, printed: what was typed to be told of it in the end, and what that printed; empty if nothing was.
+        command, printed: the command typed in the end, and its output; empty if there was none.
     """
 
     incident: Incident

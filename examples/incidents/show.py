@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import click
 
 from examples.incidents.model import Finding, Told, Verdict
-from ottla.broker.observe.printable import printable
 from ottla.cli.output import Cell, Styled, on_terminal, print_table
+from ottla.observe.printable import printable
 
 INDENT = "    "
 PIPE_COLUMNS = 120

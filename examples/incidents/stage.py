@@ -1,4 +1,4 @@
-"""What the incidents are played on: a broker, topics that are written to, and processes that consume them."""
+"""The stage of the incidents: a broker, topics that are written to, and processes that consume them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 from examples.demo.processes import Failed, Process
 from examples.demo.reports import Tail
 from examples.incidents.view import View
-from ottla.broker.observe.why.plain import HERE
 from ottla.clients import Admin, GroupDescription, KafkaError, NewTopic, Producer
+from ottla.observe.why.model import HERE
 
 SETTINGS = ("group.max.size=4",)
 """The only setting that is not Kafka's default: it is what the group that is too large runs into."""
@@ -31,8 +31,8 @@ class Actor:
     """A member as the stage sees it, from its reports.
 
     Attributes:
-        expected: whether it may end; nobody else may.
-        troubles: what its client told of.
+        expected: it may end; nobody else may.
+        troubles: errors that its client told of.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Stage:
 
     Attributes:
         console: the address of the console.
-        recording: where the broker keeps all that happens to groups.
-        groups: what the broker says of them, a fraction of a second old.
+        recording: the file in which the broker keeps all that happens to groups.
+        groups: their descriptions, a fraction of a second old.
         actors: by name; a name that was started anew is the newer one.
     """
 
@@ -110,7 +110,7 @@ class Stage:
             await asyncio.gather(*(process.kill() for process in reversed(self._everyone)))
 
     async def _console_url(self) -> str:
-        """Where the console is; the broker logs it after it has said that it is ready."""
+        """The console's address; the broker logs it after it has said that it is ready."""
         log = Tail(self.broker.log)
         async with asyncio.timeout(STEP_TIMEOUT_S):
             while True:

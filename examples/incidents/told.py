@@ -1,4 +1,4 @@
-"""What ``ottla why`` tells, and whether it is the truth."""
+"""Asks ``ottla why``, and holds its answers against the truth."""
 
 from __future__ import annotations
 

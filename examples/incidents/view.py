@@ -1,27 +1,13 @@
-"""What is shown while the incidents are played: a table that follows them on a terminal, plain lines in a pipe."""
+"""The progress of the incidents: a table that follows them on a terminal, plain lines in a pipe."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-
-class View(Protocol):
-    """Where progress goes."""
-
-    def note(self, group: str, text: str) -> None:
-        """Something was done to a group; an empty group is the demo itself."""
-
-    def close(self) -> None: ...
-
-
-def open_view() -> View:
-    """The view that suits standard output."""
-    return LiveView() if sys.stdout.isatty() else PlainView()
 
 
 class PlainView:
@@ -31,6 +17,7 @@ class PlainView:
         self._began = time.monotonic()
 
     def note(self, group: str, text: str) -> None:
+        """Something was done to a group; an empty group is the demo itself."""
         print(f"{time.monotonic() - self._began:6.1f} s  {group:9} {text}".rstrip(), flush=True)
 
     def close(self) -> None:
@@ -79,3 +66,12 @@ class LiveView:
         for group, (at, text) in self._last.items():
             table.add_row(f"{at:.0f}", group, text)
         return table
+
+
+View = PlainView | LiveView
+"""A view of the progress."""
+
+
+def open_view() -> View:
+    """The view that suits standard output."""
+    return LiveView() if sys.stdout.isatty() else PlainView()

@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def cannot_run() -> str:
-    """Why Spark cannot run here; empty if it can."""
+    """The reason why Spark cannot run here; empty if it can."""
     if missing := [name for name in ("pyspark", "pyarrow", "numpy") if find_spec(name) is None]:
         return f"the pipeline needs {' and '.join(missing)}: pip install 'ottla[spark]'"
     from ottla.pipeline.session import NoJava, java_home

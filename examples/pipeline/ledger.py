@@ -1,4 +1,4 @@
-"""What was truly committed: each commit that the broker acknowledged, in order, by group and partition."""
+"""The commits that the broker acknowledged, in order, by group and partition."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Places = Mapping[tuple[str, str, int], Sequence[int]]
 
 
 class Compared(NamedTuple):
-    """What came of comparing with the lake.
+    """The outcome of comparing with the lake.
 
     Attributes:
         acknowledged: commits that must be there; found: commits that are there.
-        wrong: what is not as it should be, a sentence each.
+        wrong: the differences, a sentence each.
     """
 
     acknowledged: int
@@ -42,15 +42,15 @@ class Ledger:
                 self._committed.setdefault((group, topic, partition), []).append(offset)
 
     def lengths(self) -> dict[tuple[str, str, int], int]:
-        """How many commits there are of each partition now."""
+        """The number of commits of each partition now."""
         with self._lock:
             return {place: len(offsets) for place, offsets in self._committed.items()}
 
     def compare(self, found: Places, at_least: Mapping[tuple[str, str, int], int]) -> Compared:
         """Hold the lake's commits against what was acknowledged.
 
-        They must be the same, in the same order, up to where the lake ends; and it may not end before ``at_least``, how
-        many there were when it was last asked to read.
+        They must be the same, in the same order, up to where the lake ends; and it may not end before ``at_least``, the
+        numbers of commits when it was last asked to read.
         """
         wrong = []
         with self._lock:

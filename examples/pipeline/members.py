@@ -11,10 +11,11 @@ import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from examples.asyncio_clients import Kind, kind_of
 from examples.pipeline.ledger import Ledger
 
 SESSION_TIMEOUT_MS = 10_000
@@ -24,12 +25,12 @@ GIVE_UP_S = 10.0
 
 @dataclass
 class Role:
-    """Who a member is.
+    """The part that a member plays.
 
     Attributes:
         client: ``confluent-kafka``, ``aiokafka`` or ``ottla``.
-        per_second: how many records it gets done; 0 for as many as there are.
-        commit_s: how often it commits.
+        per_second: the number of records it gets done; 0 for as many as there are.
+        commit_s: the time between two commits.
     """
 
     name: str
@@ -44,34 +45,21 @@ class Role:
         return self.group
 
 
-class Member(Protocol):
-    """What the play does with members of all kinds."""
-
-    role: Role
-    is_stuck: bool
-    owned: int
-    """How many partitions it was assigned."""
-
-    async def start(self) -> None: ...
-    async def stop(self) -> None:
-        """Leave the group."""
-
-
-def member(role: Role, bootstrap: str, ledger: Ledger) -> Member:
-    """One on the client that the role names."""
-    kind = ConfluentMember if role.client == "confluent-kafka" else AsyncMember
-    return kind(role, bootstrap, ledger)
-
-
 @dataclass
-class ConfluentMember:
-    """A member on confluent-kafka, in a thread of its own."""
+class _Member:
+    """The state of a member of either kind; ``owned`` is the number of partitions it was assigned."""
 
     role: Role
     bootstrap: str
     ledger: Ledger
     is_stuck: bool = False
     owned: int = 0
+
+
+@dataclass
+class ConfluentMember(_Member):
+    """A member on confluent-kafka, in a thread of its own."""
+
     _stopping: threading.Event = field(default_factory=threading.Event)
     _positions: dict[tuple[str, int], int] = field(default_factory=dict)
     _thread: threading.Thread | None = None
@@ -152,14 +140,9 @@ class ConfluentMember:
 
 
 @dataclass
-class AsyncMember:
+class AsyncMember(_Member):
     """A member on aiokafka or on the included client: they have the same names."""
 
-    role: Role
-    bootstrap: str
-    ledger: Ledger
-    is_stuck: bool = False
-    owned: int = 0
     _stopping: bool = False
     _positions: dict[Any, int] = field(default_factory=dict)
     _task: asyncio.Task[None] | None = None
@@ -175,8 +158,9 @@ class AsyncMember:
                 await asyncio.wait_for(self._task, GIVE_UP_S)
 
     async def _run(self) -> None:
-        listener, consumer, failures = self._client()
-        consumer.subscribe([self.role.topic], listener=self._listening(listener))
+        kind = kind_of(self.role.client)
+        consumer = self._consumer(kind)
+        consumer.subscribe([self.role.topic], listener=self._listening(kind.listener))
         committed = time.monotonic()
         try:
             await consumer.start()
@@ -186,29 +170,22 @@ class AsyncMember:
                         self._positions[place] = records[-1].offset + 1
                 if time.monotonic() - committed >= self.role.commit_s:
                     committed = time.monotonic()
-                    await self._commit(consumer, failures)
+                    await self._commit(consumer, kind.error)
         finally:
             self.owned = 0
             await consumer.stop()
 
-    def _client(self) -> tuple[Any, Any, type[Exception]]:
-        options: dict[str, Any] = {
-            "bootstrap_servers": self.bootstrap,
-            "client_id": self.role.name,
-            "group_id": self.role.group,
-            "session_timeout_ms": SESSION_TIMEOUT_MS,
-            "heartbeat_interval_ms": 500,
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-        }
-        if self.role.client == "ottla":
-            from ottla import clients
-
-            consumer = clients.Consumer(**options, partition_assignment_strategy=["roundrobin"])
-            return clients.ConsumerRebalanceListener, consumer, clients.KafkaError
-        import aiokafka
-
-        return aiokafka.ConsumerRebalanceListener, aiokafka.AIOKafkaConsumer(**options), aiokafka.errors.KafkaError
+    def _consumer(self, kind: Kind) -> Any:
+        return kind.consumer(
+            bootstrap_servers=self.bootstrap,
+            client_id=self.role.name,
+            group_id=self.role.group,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=500,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            partition_assignment_strategy=[kind.assignors["roundrobin"]],
+        )
 
     def _listening(self, base: Any) -> Any:
         outer = self
@@ -236,3 +213,12 @@ class AsyncMember:
         self.ledger.acknowledged(
             self.role.group, {(place.topic, place.partition): offset for place, offset in positions.items()}
         )
+
+
+Member = ConfluentMember | AsyncMember
+
+
+def member(role: Role, bootstrap: str, ledger: Ledger) -> Member:
+    """A member on the client that the role names."""
+    kind = ConfluentMember if role.client == "confluent-kafka" else AsyncMember
+    return kind(role, bootstrap, ledger)

@@ -1,4 +1,4 @@
-"""What is planted: five groups on real clients, four of them in trouble, and topics that are written to meanwhile."""
+"""The planted trouble: five groups on real clients, four of them in trouble, and topics written to meanwhile."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Play:
         )
 
     async def trouble(self) -> None:
-        """What happens to them."""
+        """Let happen to the groups what is planted."""
         began = time.monotonic()
         await asyncio.gather(self._flap(began), self._deploy(), self._hang())
         await asyncio.sleep(max(0.0, began + TROUBLE_S - time.monotonic()))

@@ -30,7 +30,7 @@ class Steps:
         directory: of the demo; the lake is in it.
 
     Attributes:
-        took_s: how long each step took.
+        took_s: the time that each step took.
     """
 
     def __init__(self, directory: Path, bootstrap: str, view: View) -> None:
@@ -46,7 +46,7 @@ class Steps:
         self._stream = await self._start("stream", "-b", self._bootstrap, *LIVE, *SPARK)
 
     def streams(self) -> bool:
-        """Whether the stream has written anything yet; it takes a while to start.
+        """Tell whether the stream has written anything yet; it takes a while to start.
 
         Raises:
             Failed: it ended.
@@ -82,7 +82,7 @@ class Steps:
         await self._run("gold", "--slo", f"{OBJECTIVE_S}s", *SPARK)
 
     async def query(self, name: str, group: str) -> str:
-        """What a named question is answered with."""
+        """The answer to a named question."""
         return await self._run("query", name, "--group", group, *SPARK)
 
     async def report(self) -> Path:
@@ -139,7 +139,7 @@ class Steps:
         return found
 
     def has_all(self, at_least: Mapping[tuple[str, str, int], int], stopped: Collection[str]) -> bool:
-        """Whether silver has so many commits of each partition, and why each generation came to be.
+        """Tell whether silver has so many commits of each partition, and the reason of each generation.
 
         Also whether it has enough samples to tell that the ``stopped`` groups have stopped.
 

@@ -1,4 +1,4 @@
-"""Whether the lake says of each group what was truly done to it."""
+"""Compares what the lake says of each group with what was done to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from examples.pipeline.steps import OBJECTIVE_S, Steps
 
 
 class Verdict(NamedTuple):
-    """What was found of one group.
+    """The findings about one group.
 
     Attributes:
         found: in words; wrong: what is not as it should be.
@@ -23,18 +23,8 @@ class Verdict(NamedTuple):
 
 def judge(steps: Steps) -> list[Verdict]:
     """Hold the gold tables against what was planted."""
-    findings, breaches = steps.rows("findings"), steps.rows("slo_breaches")
-    statuses, rebalances = steps.rows("partition_status"), steps.rows("rebalances")
-
-    def of(rows: list[dict[str, Any]], group: str) -> list[dict[str, Any]]:
-        return [row for row in rows if row["group_id"] == group]
-
-    return [
-        _judge(
-            one, of(findings, one.group), of(breaches, one.group), of(statuses, one.group), of(rebalances, one.group)
-        )
-        for one in PLANTED
-    ]
+    tables = [steps.rows(name) for name in ("findings", "slo_breaches", "partition_status", "rebalances")]
+    return [_judge(one, *([row for row in rows if row["group_id"] == one.group] for rows in tables)) for one in PLANTED]
 
 
 def _judge(

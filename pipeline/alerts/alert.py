@@ -1,4 +1,4 @@
-"""What an alert says."""
+"""An alert, as JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Alert(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     partitions: int | None = None
 
     def json(self) -> str:
-        """Without a line's end."""
+        """The alert as one line, without the line feed."""
         return msgspec.json.encode(self).decode()
 
 

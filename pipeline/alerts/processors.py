@@ -10,6 +10,8 @@ State ends by timers and not by Spark's TTL, because an alert that stands is to 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,14 +41,30 @@ def _rows(alerts: list[Alert]) -> Iterator[Row]:
         yield Row(group_id=alert.group, id=alert.id, state=alert.state, alert=alert.json())
 
 
-class StormProcessor(StatefulProcessor):
+class _Processor(StatefulProcessor):
+    """A processor whose state ends by a timer."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+
+    def close(self) -> None:
+        pass
+
+    def _wait(self, timer: TimerValues, wait_ms: int) -> None:
+        """Begin to wait anew: nothing that came before counts any more."""
+        for at in list(self._handle.listTimers()):
+            self._handle.deleteTimer(at)
+        self._handle.registerTimer(timer.getCurrentProcessingTimeInMs() + wait_ms)
+
+
+class StormProcessor(_Processor):
     """Rows of `ottla.pipeline.alerts.streams.TURNS`, by ``group_id``."""
 
     def __init__(self, limits: StormLimits) -> None:
         self._limits = limits
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
+        super().init(handle)
         self._state = handle.getValueState("storm", _STATE)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
@@ -67,19 +85,13 @@ class StormProcessor(StatefulProcessor):
         self._keep(storm, timerValues)
         return _rows(said)
 
-    def close(self) -> None:
-        pass
-
     def _load(self) -> Storm:
         kept = self._state.get()
         return Storm() if kept is None else msgspec.json.decode(kept[0], type=Storm)
 
     def _keep(self, storm: Storm, timer: TimerValues) -> None:
         """A timer begins anew with every record: no generation for that long ends a storm, or forgets the group."""
-        for at in list(self._handle.listTimers()):
-            self._handle.deleteTimer(at)
-        wait_ms = self._limits.gap_ms if storm.raised else self._limits.forget_ms
-        self._handle.registerTimer(timer.getCurrentProcessingTimeInMs() + wait_ms)
+        self._wait(timer, self._limits.gap_ms if storm.raised else self._limits.forget_ms)
         self._state.update((msgspec.json.encode(storm).decode(),))
 
 
@@ -100,7 +112,7 @@ def _turn(row: Row) -> Turn:
     )
 
 
-class StoppedProcessor(StatefulProcessor):
+class StoppedProcessor(_Processor):
     """Rows of `ottla.pipeline.alerts.streams.PROGRESS`, by ``topic``.
 
     A topic's groups are a map state, so that a sample writes only those whose judgement changed.
@@ -110,7 +122,7 @@ class StoppedProcessor(StatefulProcessor):
         self._limits = limits
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
+        super().init(handle)
         self._groups = handle.getMapState("groups", "group_id STRING", _STATE)
         self._ends = handle.getValueState("ends", _STATE)
 
@@ -121,7 +133,9 @@ class StoppedProcessor(StatefulProcessor):
         before = {group[0]: state[0] for group, state in self._groups.iterator()}
         readers = {group: msgspec.json.decode(state, type=Reader) for group, state in before.items()}
         said: list[Alert] = []
-        for ts_ms, at_once in _by_time(rows):
+        at = attrgetter("ts_ms")
+        for ts_ms, moment in groupby(sorted(rows, key=at), at):
+            at_once = list(moment)
             samples = [row for row in at_once if row.group_id is None]
             for row in at_once:
                 if row.group_id is not None:
@@ -133,7 +147,7 @@ class StoppedProcessor(StatefulProcessor):
                 said += self._judge(topic, readers, ends, ts_ms)
         self._write(before, readers)
         self._ends.update((msgspec.json.encode(ends).decode(),))
-        self._wait(timerValues)
+        self._wait(timerValues, self._limits.forget_ms)
         return _rows(said)
 
     def _judge(self, topic: str, readers: dict[str, Reader], ends: dict[int, int], now_ms: int) -> list[Alert]:
@@ -153,11 +167,6 @@ class StoppedProcessor(StatefulProcessor):
             if before.get(group) != state:
                 self._groups.updateValue((group,), (state,))
 
-    def _wait(self, timer: TimerValues) -> None:
-        for at in list(self._handle.listTimers()):
-            self._handle.deleteTimer(at)
-        self._handle.registerTimer(timer.getCurrentProcessingTimeInMs() + self._limits.forget_ms)
-
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[Row]:
@@ -170,15 +179,3 @@ class StoppedProcessor(StatefulProcessor):
         self._groups.clear()
         self._ends.clear()
         return _rows(said)
-
-    def close(self) -> None:
-        pass
-
-
-def _by_time(rows: Iterator[Row]) -> Iterator[tuple[int, list[Row]]]:
-    """Rows of the same moment together, in the order of time."""
-    moments: dict[int, list[Row]] = {}
-    for row in rows:
-        moments.setdefault(row.ts_ms, []).append(row)
-    for ts_ms in sorted(moments):
-        yield ts_ms, moments[ts_ms]

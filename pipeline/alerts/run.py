@@ -12,6 +12,7 @@ from ottla.pipeline.alerts.alert import Alert
 from ottla.pipeline.alerts.sinks import Sink
 from ottla.pipeline.alerts.stopped import StoppedLimits
 from ottla.pipeline.alerts.storms import StormLimits
+from ottla.pipeline.running import stream_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,15 +23,14 @@ _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStore
 
 
 class AlertSettings(NamedTuple):
-    """What runs, and how.
+    """The rules to run, and how to run them.
 
     Attributes:
         options: of the source: ``kafka.bootstrap.servers`` or ``path``, and others.
         checkpoint: the folder in which queries keep how far they are; there is one below it for each rule.
         storm: None leaves the rule out; so does ``stopped``.
         starting: where the first start begins, ``latest`` or ``earliest``; later ones go on.
-        interval_s: how often is looked, in seconds.
-        mode: ``stream`` runs until it is stopped, ``available-now`` until all is read that is there.
+        interval_ms: between two looks; None ends the queries when all is read that is there now.
     """
 
     options: Mapping[str, str]
@@ -38,8 +38,7 @@ class AlertSettings(NamedTuple):
     storm: StormLimits | None = StormLimits()
     stopped: StoppedLimits | None = StoppedLimits()
     starting: Literal["latest", "earliest"] = "latest"
-    interval_s: float = 5.0
-    mode: Literal["stream", "available-now"] = "stream"
+    interval_ms: int | None = 5000
 
 
 def start(
@@ -84,10 +83,5 @@ def _query(
         if told is not None and found:
             told(found)
 
-    writer = alerts.writeStream.foreachBatch(write).queryName(f"ottla alerts: {name}").outputMode("append")
-    writer = writer.option("checkpointLocation", f"{settings.checkpoint}/{name}")
-    if settings.mode == "available-now":
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{round(settings.interval_s * 1000)} milliseconds")
-    return writer.start()
+    writer = stream_writer(alerts, f"ottla alerts: {name}", f"{settings.checkpoint}/{name}", settings.interval_ms)
+    return writer.foreachBatch(write).start()

@@ -1,4 +1,4 @@
-"""Where alerts go: a file of JSON lines, standard output, or a topic. At least once, with an id to know doubles by."""
+"""Sinks of alerts: a file of JSON lines, standard output, or a topic. At least once, with an id to find duplicates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import msgspec
 from ottla.pipeline.alerts.alert import Alert
 
 REMEMBERED = 10_000
-"""Alerts whose ids a file sink knows, of those that were written last."""
+"""The number of alerts, the newest ones, whose ids a file sink knows."""
 
 _TAIL_BYTES = 8 << 20
 _BEGINNING = b'{"v":'
 
 
 class Sink(Protocol):
-    """What takes alerts; when `write` has returned, they are safe."""
+    """A sink of alerts; when `write` has returned, they are safe."""
 
     def write(self, alerts: Sequence[Alert]) -> None:
         """Take alerts, in order. Any thread may call."""

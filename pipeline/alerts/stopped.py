@@ -1,4 +1,4 @@
-"""When a group has stopped: it used to commit, and has not for long, while records lie unread and more are written.
+"""The rule for stopped groups: one used to commit, and has not for long, while more records are written than it reads.
 
 The samples of where logs end are the clock: each asks anew. So a sampler that stands still cannot raise an alarm, and
 a replay of commits and samples gives the same alerts. Silence counts from the last commit, or from when more was
@@ -22,7 +22,7 @@ COMMITS_KEPT = 11
 
 
 class StoppedLimits(NamedTuple):
-    """When a group counts as stopped.
+    """The limits beyond which a group counts as stopped.
 
     Attributes:
         intervals: silent for so many times its usual interval between commits,
@@ -36,7 +36,7 @@ class StoppedLimits(NamedTuple):
 
 
 class Reader(msgspec.Struct):
-    """What is remembered of a group in a topic.
+    """The state of a group in a topic.
 
     Attributes:
         instants_ms: when it committed, ascending, the last `COMMITS_KEPT`.
@@ -72,11 +72,11 @@ def commit(
     last = reader.instants_ms[-1] if reader.instants_ms else None
     reader.instants_ms = sorted({*reader.instants_ms, *instants_ms})[-COMMITS_KEPT:]
     if not reader.offsets:
-        return _resolve(reader, group, topic, last or 0, 0, "its offsets were deleted or have expired")
+        return _resolve(reader, group, topic, last or 0, "its offsets were deleted or have expired")
     if not reader.instants_ms or reader.instants_ms[-1] == last:
         return []
     reader.still = reader.waiting_ms = None
-    return _resolve(reader, group, topic, reader.instants_ms[-1], 0, "it commits again")
+    return _resolve(reader, group, topic, reader.instants_ms[-1], "it commits again")
 
 
 def check(
@@ -95,7 +95,7 @@ def check(
     total, unread = sum(end for end, _ in read), sum(max(end - offset, 0) for end, offset in read)
     if unread == 0:
         reader.still, reader.waiting_ms = total, None
-        return _resolve(reader, group, topic, now_ms, 0, "nothing is unread any more")
+        return _resolve(reader, group, topic, now_ms, "nothing is unread any more")
     if reader.still is None or total < reader.still:
         reader.still = total
     elif reader.waiting_ms is None and total > reader.still:
@@ -109,20 +109,20 @@ def check(
 
 
 def forgotten(reader: Reader, now_ms: int, limits: StoppedLimits) -> bool:
-    """Whether it has not committed for so long, or has nothing committed, that it need not be remembered."""
+    """Tell whether the state can go: the group has nothing committed, or has not committed for `forget_ms`."""
     return not reader.offsets or not reader.instants_ms or now_ms - reader.instants_ms[-1] > limits.forget_ms
 
 
 def forget(reader: Reader, group: str, topic: str, now_ms: int, limits: StoppedLimits) -> list[Alert]:
-    """What is said of it in the end."""
+    """Resolve the alert of a group whose state goes."""
     why = f"it is forgotten after {seconds(limits.forget_ms)} without a commit"
-    return _resolve(reader, group, topic, now_ms, 0, why)
+    return _resolve(reader, group, topic, now_ms, why)
 
 
-def _resolve(reader: Reader, group: str, topic: str, ts_ms: int, unread: int, why: str) -> list[Alert]:
+def _resolve(reader: Reader, group: str, topic: str, ts_ms: int, why: str) -> list[Alert]:
     if reader.raised_ms is None:
         return []
-    said = _alert(reader, group, topic, "resolved", ts_ms, unread, f"that is over: {why}")
+    said = _alert(reader, group, topic, "resolved", ts_ms, 0, f"that is over: {why}")
     reader.raised_ms = None
     return [said]
 

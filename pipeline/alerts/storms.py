@@ -1,4 +1,4 @@
-"""When rebalances of a group are a storm: five generations or more, each within a minute of the one before.
+"""The rule for storms: five generations of a group or more, each within a minute of the one before.
 
 Time is that of the log: what was slow to arrive is judged as if it had come at once, and a replay gives the same
 alerts. Only that a storm is over is noticed by a clock on the wall, because nothing is written then.
@@ -15,15 +15,15 @@ from ottla.pipeline.alerts.alert import VERSION, Alert, State, alert_id, seconds
 
 KIND = "storm"
 NAMES_KEPT = 64
-"""Of clients and causes that are counted at a time; see `_count`."""
+"""The most clients, or causes, that are counted at a time; see `_count`."""
 MEMBERS_KEPT = 1000
-"""Of members that are remembered to see who came and went."""
+"""The most members that are kept to see who came and went."""
 ROLLING_SHARE = 0.8
-"""From this share of different clients on it looks like a rolling restart, not like one client that flaps."""
+"""With this share of different clients or more it is taken for a rolling restart, not for one client that flaps."""
 
 
 class StormLimits(NamedTuple):
-    """When it is a storm.
+    """The limits of a storm.
 
     Attributes:
         generations: at least so many.
@@ -58,7 +58,7 @@ class Turn(NamedTuple):
 
 
 class Storm(msgspec.Struct):
-    """What is remembered of a group: a few hundred bytes, and its members' ids.
+    """The state of a group: a few hundred bytes, and its members' ids.
 
     Attributes:
         generation: the latest, -1 if none is known; ``ts_ms``: when it was.
@@ -139,7 +139,7 @@ def _next(storm: Storm, turn: Turn, limits: StormLimits) -> list[Alert]:
 
 
 def _changed(storm: Storm, turn: Turn) -> tuple[str, str] | None:
-    """Who left, or else who joined, from one record to the next; None if nobody can be named."""
+    """The client that left, or else that joined, from one record to the next; None if there is none."""
     if turn.members is None:
         return None
     before, now = storm.members, dict(list(turn.members.items())[:MEMBERS_KEPT])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.pipeline.alerts.processors import OUTPUT, StoppedProcessor, StormProcessor
 from ottla.pipeline.alerts.stopped import COMMITS_KEPT, StoppedLimits
 from ottla.pipeline.alerts.storms import StormLimits
+from ottla.pipeline.tables import arrow_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,21 +146,4 @@ def reduce_commits(batch: pa.RecordBatch) -> pa.RecordBatch:
         made["ts_ms"] = max(made["ts_ms"], row["ms_max"])
         offset = None if row["at_last"] < 0 else row["at_last"]
         made["offsets"].append({"partition": row["partition"], "offset": offset})
-    return pa.RecordBatch.from_pylist(list(rows.values()), _progress_schema())
-
-
-def _progress_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    offsets = pa.struct([("partition", pa.int32()), ("offset", pa.int64())])
-    return pa.schema(
-        [
-            ("topic", pa.string()),
-            ("ts_ms", pa.int64()),
-            ("group_id", pa.string()),
-            ("instants_ms", pa.list_(pa.int64())),
-            ("offsets", pa.list_(offsets)),
-            ("partition", pa.int32()),
-            ("log_end_offset", pa.int64()),
-        ]
-    )
+    return pa.RecordBatch.from_pylist(list(rows.values()), pa.schema(list(arrow_type(f"STRUCT<{PROGRESS}>"))))

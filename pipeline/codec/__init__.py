@@ -16,8 +16,8 @@ transactions is scanned for them by `Transactions`.
 from __future__ import annotations
 
 from ottla.pipeline.codec.chunk import Aborted, Chunk, Damage
-from ottla.pipeline.codec.kinds import KINDS, UnknownKind, ddl, decode, schema
+from ottla.pipeline.codec.kinds import KINDS, UnknownKind, decode, schema, table_of
 from ottla.pipeline.codec.transactions import Transactions
 from ottla.pipeline.codec.walk import walk
 
-__all__ = ["KINDS", "Aborted", "Chunk", "Damage", "Transactions", "UnknownKind", "ddl", "decode", "schema", "walk"]
+__all__ = ["KINDS", "Aborted", "Chunk", "Damage", "Transactions", "UnknownKind", "decode", "schema", "table_of", "walk"]

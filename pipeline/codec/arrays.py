@@ -40,7 +40,7 @@ def chunk_of(keys: pa.Array | None, values: pa.Array) -> Chunk:
 
 
 def _places(column: pa.Array, base: int, pieces: list[Bytes]) -> tuple[Longs, Longs, int]:
-    """Where the values of a column lie once its bytes stand at ``base``, and where these end."""
+    """Places and sizes of a column's values once its bytes stand at ``base``, and the end of these bytes."""
     column = column.cast(pa.binary())
     if not len(column):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), base

@@ -1,8 +1,8 @@
-"""What a walk over the bytes of a log finds: records as columns of numbers over one buffer."""
+"""The records that a walk over a log's bytes finds, as columns of numbers over one buffer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ Mask = npt.NDArray[np.bool_]
 
 PADDING = 32
 """Zero bytes behind the data of a chunk: a number can be read at the end of anything."""
+_PER_RECORD = ("offsets", "timestamps", "append_time", "key_at", "key_size", "value_at", "value_size")
 
 
 class Aborted(NamedTuple):
@@ -51,7 +52,7 @@ class Headers(NamedTuple):
     """Headers of all records of a chunk, in order. Sizes are in bytes; -1 is a value of null."""
 
     counts: Longs
-    """How many each record has."""
+    """The number of headers of each record."""
     key_at: Longs
     key_size: Longs
     value_at: Longs
@@ -112,22 +113,8 @@ class Chunk:
 
     def take(self, rows: Any) -> Chunk:
         """The same with some records only, and without headers and damage; ``rows`` is a mask or their numbers."""
-        return Chunk(
-            self.topic,
-            self.partition,
-            self.data,
-            self.offsets[rows],
-            self.timestamps[rows],
-            self.append_time[rows],
-            self.key_at[rows],
-            self.key_size[rows],
-            self.value_at[rows],
-            self.value_size[rows],
-            None,
-            self.next_offset,
-            self.consumed,
-            self.partial_size,
-        )
+        places = {name: getattr(self, name)[rows] for name in _PER_RECORD}
+        return replace(self, headers=None, damage=(), aborted=(), **places)
 
     def only(self, mask: Mask) -> Chunk:
         """The same with the records of a mask; itself if these are all."""

@@ -35,7 +35,7 @@ def _nulls(valid: Mask | None) -> Mask | None:
 
 
 def binary(data: Bytes, at: Longs, size: Longs) -> pa.Array:
-    """What lies at places in ``data``; a negative size is null.
+    """The bytes at places in ``data``; a negative size is null.
 
     They are put together as views, which are numbers, and Arrow copies what they show.
     """
@@ -76,27 +76,10 @@ def _is_text(value: bytes | None) -> bool:
         return False
 
 
-def text(value: str, count: int) -> pa.Array:
-    """The same text again and again."""
-    content = value.encode()
-    offsets = np.arange(count + 1, dtype=np.int32) * len(content)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(content * count)])
-
-
 def numbers(kind: pa.DataType, values: Longs, valid: Mask | None = None) -> pa.Array:
     """Integers of a type of Arrow's, null where they are not valid."""
     content = np.ascontiguousarray(values, kind.to_pandas_dtype())
     return pa.Array.from_buffers(kind, len(content), [bits(_nulls(valid)), pa.py_buffer(content)])
-
-
-def constant(kind: pa.DataType, value: int, count: int) -> pa.Array:
-    """The same integer again and again."""
-    return numbers(kind, np.full(count, value, np.int64))
-
-
-def booleans(values: Mask) -> pa.Array:
-    """Neither is null."""
-    return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits(values)])
 
 
 def times(ms: Longs, valid: Mask | None = None, *, unknown: bool = True) -> pa.Array:
@@ -119,7 +102,7 @@ def times(ms: Longs, valid: Mask | None = None, *, unknown: bool = True) -> pa.A
 def log_place(chunk: Chunk) -> list[pa.Array]:
     """``log_partition``, ``log_offset`` and ``log_ts`` of the records of a chunk."""
     return [
-        constant(pa.int32(), chunk.partition, len(chunk)),
+        pa.repeat(pa.scalar(chunk.partition, pa.int32()), len(chunk)),
         numbers(pa.int64(), chunk.offsets),
         times(chunk.timestamps),
     ]

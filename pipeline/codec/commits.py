@@ -11,7 +11,8 @@ from ottla.pipeline import tables
 from ottla.pipeline.codec import columns
 from ottla.pipeline.codec.chunk import Bytes, Chunk, Longs, Mask
 from ottla.pipeline.codec.numbers import integers, short_uvarints
-from ottla.pipeline.codec.scalar import Unreadable, offset_value
+from ottla.pipeline.codec.scalar import Unreadable, whole_value
+from ottla.protocol.offsets_topic import OffsetValue
 
 _NEWEST_VALUE = _FLEXIBLE = 4
 _WITH_EXPIRY = 1
@@ -21,7 +22,7 @@ _TOPIC_ID_TAG = b"\x01\x00\x10"
 
 
 class Texts(NamedTuple):
-    """Where texts lie; where they do not fit, at the end of what they should fit into, and empty."""
+    """Places of texts; one that does not fit is empty and stands at the end of what it should fit into."""
 
     at: Longs
     size: Longs
@@ -30,7 +31,7 @@ class Texts(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What values say; where ``good`` is False, nothing. -1 is "none" of an epoch and a time."""
+    """The fields of values, valid where ``good``. An epoch or a time of -1 is none."""
 
     good: Mask
     version: Longs
@@ -42,15 +43,7 @@ class Values(NamedTuple):
 
     def take(self, rows: Longs | slice) -> Values:
         """The same of some rows, without where the metadata lie."""
-        return Values(
-            self.good[rows],
-            self.version[rows],
-            self.offset[rows],
-            self.leader_epoch[rows],
-            self.metadata,
-            self.commit_ms[rows],
-            self.expire_ms[rows],
-        )
+        return Values._make(part if isinstance(part, Texts) else part[rows] for part in self)
 
 
 class Commits(NamedTuple):
@@ -147,7 +140,7 @@ def _metadata(data: Bytes, at: Longs, end: Longs, flexible: Mask) -> Texts:
 
 
 def _tags_end(chunk: Chunk, at: Longs, end: Longs, asked: Mask) -> Mask:
-    """Whether the tagged fields at ``at`` are sound and reach to the end.
+    """Tell which tagged fields at ``at`` are sound and reach to the end.
 
     None of them, or the id of the topic, is what anybody writes; others are read one record after the other.
     """
@@ -160,7 +153,7 @@ def _tags_end(chunk: Chunk, at: Longs, end: Longs, asked: Mask) -> Mask:
     sound |= known
     for row in np.flatnonzero(asked & ~sound & (left > 0)).tolist():
         try:
-            offset_value(chunk.value(row) or b"")
+            whole_value(OffsetValue, chunk.value(row) or b"")
         except Unreadable:
             continue
         sound[row] = True
@@ -191,5 +184,5 @@ def payload(commits: Commits) -> list[pa.Array]:
         columns.times(values.commit_ms, there),
         columns.times(values.expire_ms, there),
         columns.numbers(pa.int16(), values.version, there),
-        columns.booleans(~there),
+        pa.array(~there),
     ]

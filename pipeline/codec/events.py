@@ -13,7 +13,6 @@ from ottla.pipeline.codec import columns
 from ottla.pipeline.codec.chunk import Chunk
 from ottla.pipeline.codec.scalar import Unreadable
 
-EVENTS_TOPIC = "__ottla_group_events"
 VERSION = 1
 _INT, _LONG = 1 << 31, 1 << 63
 
@@ -115,12 +114,3 @@ def payload(found: list[Event]) -> list[pa.Array]:
     parts = list(zip(*found, strict=True)) or [()] * len(Event._fields)
     times = columns.times(np.array(parts[0], np.int64))
     return [times, *(pa.array(part, field.type) for part, field in zip(parts[1:], others, strict=True))]
-
-
-def reason(value: bytes | None) -> str | None:
-    """Why an event goes to quarantine; None if it does not."""
-    try:
-        event(value)
-    except Unreadable as error:
-        return str(error)
-    return None

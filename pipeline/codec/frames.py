@@ -36,7 +36,7 @@ _FRAME = struct.Struct(">qi4xbI").unpack_from  # base offset, length, magic, CRC
 
 @dataclass(slots=True)
 class Frames:
-    """Where batches begin and what their headers say, and how far they go.
+    """The places of batches, the fields of their headers, and how far they go.
 
     Attributes:
         data: a copy of the batches, with padding.
@@ -88,7 +88,7 @@ class Frames:
         return max(last + 1, self.start_offset)
 
     def damage(self) -> tuple[Damage, ...]:
-        """What is wrong with batches that reach to the offset asked for, and behind them."""
+        """The damage in batches that reach to the offset asked for, and behind them."""
         found = []
         for index in sorted(self.reasons):
             behind = self._behind(index)
@@ -100,7 +100,7 @@ class Frames:
 
 @dataclass(slots=True)
 class _Hop:
-    """What hopping from batch to batch found."""
+    """The result of hopping from batch to batch."""
 
     at: list[int] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
@@ -141,7 +141,7 @@ def _hop(view: memoryview, end_offset: int, check_crcs: bool) -> _Hop:
 
 
 def _what_is_wrong(header: memoryview, base: int, length: int, magic: int) -> str:
-    """In words; nothing for zeros, which stand behind the last batch of a segment that was allocated in advance."""
+    """The fault in words; empty for zeros, which stand behind the last batch of a preallocated segment."""
     if not any(header):
         return ""
     if magic in (0, 1):

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ottla.pipeline import tables
 from ottla.pipeline.codec import columns
 from ottla.pipeline.codec.chunk import Chunk
-from ottla.pipeline.codec.scalar import Unreadable, group_value, key_of
+from ottla.pipeline.codec.scalar import Unreadable, key_of, whole_value
 from ottla.protocol.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerTopicPartitions,
@@ -27,7 +27,6 @@ from ottla.protocol.offsets_topic import GroupKey, GroupMemberValue, GroupValue
 
 _REBALANCE_TIMEOUT_SINCE = 1
 _MEMBERS = tables.arrow_type(tables.MEMBERS)
-_MEMBER = _MEMBERS.value_type
 _OWNED = tables.arrow_type(tables.OWNED)
 _TOPICS = tables.arrow_type("ARRAY<STRING>")
 
@@ -48,7 +47,7 @@ def read(chunk: Chunk) -> tuple[list[int], list[Generation]]:
             key, value = key_of(chunk.key(row)), chunk.value(row)
             if not isinstance(key, GroupKey):
                 continue
-            decoded = None if value is None else group_value(value)
+            decoded = None if value is None else whole_value(GroupValue, value)
         except Unreadable:
             continue
         version = None if value is None else int.from_bytes(value[:2], "big")
@@ -86,7 +85,6 @@ def payload(found: Sequence[Generation]) -> list[pa.Array]:
 
 def _members(found: Sequence[Generation]) -> pa.Array:
     members = [(one, member) for one in found if one.value for member in one.value.members]
-    sizes = [None if one.value is None else len(one.value.members) for one in found]
     subscriptions = [_subscription(one, member) for one, member in members]
     only = [member for _, member in members]
     parts = [
@@ -97,15 +95,19 @@ def _members(found: Sequence[Generation]) -> pa.Array:
         pa.array([_rebalance_timeout(one, member) for one, member in members], pa.int32()),
         pa.array([member.session_timeout for member in only], pa.int32()),
         pa.array([one.version for one in subscriptions], pa.int16()),
-        _topics([one.topics for one in subscriptions]),
+        pa.array([one.topics for one in subscriptions], _TOPICS),
         _partitions([one.owned for one in subscriptions]),
         _partitions([_assigned(one, member) for one, member in members]),
     ]
-    return _lists(sizes, pa.StructArray.from_arrays(parts, fields=list(_MEMBER)), _MEMBERS)
+    ends = np.cumsum([0, *(len(one.value.members) if one.value else 0 for one in found)], dtype=np.int32)
+    valid = np.array([one.value is not None for one in found], np.bool_)
+    buffers = [None if valid.all() else columns.bits(valid), pa.py_buffer(ends)]
+    flat = pa.StructArray.from_arrays(parts, fields=list(_MEMBERS.value_type))
+    return pa.Array.from_buffers(_MEMBERS, len(found), buffers, children=[flat])
 
 
 class _Subscription(NamedTuple):
-    """What a member said when it joined; all None if that cannot be read."""
+    """The subscription of a member; all None if it cannot be read."""
 
     version: int | None = None
     topics: list[str] | None = None
@@ -141,27 +143,9 @@ def _rebalance_timeout(generation: Generation, member: GroupMemberValue) -> int 
     return None if (generation.version or 0) < _REBALANCE_TIMEOUT_SINCE else member.rebalance_timeout
 
 
-def _topics(lists: Sequence[list[str] | None]) -> pa.Array:
-    flat = pa.array([topic for topics in lists for topic in topics or ()], pa.string())
-    return _lists([None if topics is None else len(topics) for topics in lists], flat, _TOPICS)
-
-
 def _partitions(lists: Sequence[list[ConsumerTopicPartitions] | None]) -> pa.Array:
-    names: list[str] = []
-    numbers: list[int] = []
-    sizes: list[int | None] = []
-    for topics in lists:
-        before = len(numbers)
-        for one in topics or ():
-            names += [one.topic] * len(one.partitions)
-            numbers += one.partitions
-        sizes.append(None if topics is None else len(numbers) - before)
-    pairs = [pa.array(names, pa.string()), pa.array(numbers, pa.int32())]
-    return _lists(sizes, pa.StructArray.from_arrays(pairs, fields=list(_OWNED.value_type)), _OWNED)
-
-
-def _lists(sizes: Sequence[int | None], flat: pa.Array, kind: pa.DataType) -> pa.Array:
-    ends = np.cumsum([0, *(size or 0 for size in sizes)], dtype=np.int32)
-    valid = np.array([size is not None for size in sizes], np.bool_)
-    buffers = [None if valid.all() else columns.bits(valid), pa.py_buffer(ends)]
-    return pa.Array.from_buffers(kind, len(sizes), buffers, children=[flat])
+    pairs = (
+        None if topics is None else [(one.topic, number) for one in topics for number in one.partitions]
+        for topics in lists
+    )
+    return pa.array(pairs, _OWNED)

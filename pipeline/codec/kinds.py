@@ -1,4 +1,4 @@
-"""What can be made of records: one kind for each table, and ``raw``, the row of Spark's own Kafka connector."""
+"""The kinds of rows that can be made of records: one for each table, and ``raw``, those of Spark's own connector."""
 
 from __future__ import annotations
 
@@ -11,46 +11,42 @@ from ottla.pipeline.codec import commits, events, groups, plain, quarantine
 from ottla.pipeline.codec.chunk import Chunk
 from ottla.pipeline.codec.quarantine import is_group, is_offset
 
-RAW = (
-    tables.Column("key", "BINARY"),
-    tables.Column("value", "BINARY"),
-    tables.Column("topic", "STRING"),
-    tables.Column("partition", "INT"),
-    tables.Column("offset", "BIGINT"),
-    tables.Column("timestamp", "TIMESTAMP"),
-    tables.Column("timestampType", "INT"),
+RAW = tables.Table(
+    "",
+    "raw",
+    (
+        tables.Column("key", "BINARY"),
+        tables.Column("value", "BINARY"),
+        tables.Column("topic", "STRING"),
+        tables.Column("partition", "INT"),
+        tables.Column("offset", "BIGINT"),
+        tables.Column("timestamp", "TIMESTAMP"),
+        tables.Column("timestampType", "INT"),
+    ),
+    ("topic", "partition", "offset"),
+    "Records as Spark's own Kafka connector gives them.",
 )
-RAW_HEADERS = tables.Column("headers", "ARRAY<STRUCT<key STRING, value BINARY>>")
+_WITH_HEADERS = RAW._replace(
+    columns=(*RAW.columns, tables.Column("headers", "ARRAY<STRUCT<key STRING, value BINARY>>"))
+)
 _TABLES = {
+    "raw": RAW,
     "commits": tables.OFFSET_COMMITS,
     "groups": tables.GROUP_GENERATIONS,
     "events": tables.GROUP_EVENTS,
     "quarantine": tables.QUARANTINE,
     "log": tables.OFFSETS_LOG,
 }
-KINDS = ("raw", *_TABLES)
-"""What `decode` knows."""
+KINDS = tuple(_TABLES)
+"""The kinds that `decode` knows."""
 
 
 class UnknownKind(ValueError):
     """There is no such kind of rows; the message says which there are."""
 
 
-def _columns(kind: str, headers: bool) -> tuple[tables.Column, ...]:
-    if kind == "raw":
-        return (*RAW, RAW_HEADERS) if headers else RAW
-    if kind not in _TABLES:
-        raise UnknownKind(_unknown(kind))
-    return _TABLES[kind].columns
-
-
-def _unknown(kind: str) -> str:
-    return f"no such kind of rows: {kind!r}; there are {', '.join(KINDS)}"
-
-
-@cache
-def schema(kind: str, *, headers: bool = False) -> pa.Schema:
-    """What `decode` gives: the table's columns without ``cluster_id`` and the date.
+def table_of(kind: str, *, headers: bool = False) -> tables.Table:
+    """The table whose rows `decode` gives, without ``cluster_id`` and the date.
 
     Args:
         kind: one of `KINDS`.
@@ -59,16 +55,15 @@ def schema(kind: str, *, headers: bool = False) -> pa.Schema:
     Raises:
         UnknownKind: it is none of them.
     """
-    return pa.schema([pa.field(one.name, tables.arrow_type(one.kind)) for one in _columns(kind, headers)])
+    if kind not in _TABLES:
+        raise UnknownKind(f"no such kind of rows: {kind!r}; there are {', '.join(KINDS)}")
+    return _WITH_HEADERS if headers and kind == "raw" else _TABLES[kind]
 
 
-def ddl(kind: str, *, headers: bool = False) -> str:
-    """The same in Spark's words.
-
-    Raises:
-        UnknownKind: see `schema`.
-    """
-    return ", ".join(f"`{one.name}` {one.kind}" for one in _columns(kind, headers))
+@cache
+def schema(kind: str, *, headers: bool = False) -> pa.Schema:
+    """The schema of the rows that `decode` gives. Arguments and errors are those of `table_of`."""
+    return table_of(kind, headers=headers).arrow(whole=False)
 
 
 def decode(kind: str, chunk: Chunk, *, headers: bool = False) -> pa.RecordBatch:
@@ -79,16 +74,16 @@ def decode(kind: str, chunk: Chunk, *, headers: bool = False) -> pa.RecordBatch:
     ``raw`` and ``log`` take everything.
 
     Args:
-        kind: one of `KINDS`.
         chunk: see `walk`.
-        headers: of ``raw`` only: with the column ``headers``.
+        kind, headers: see `table_of`.
 
     Raises:
         UnknownKind: it is none of them.
     """
+    wanted = schema(kind, headers=headers)
     match kind:
         case "raw":
-            return plain.raw(chunk, schema(kind, headers=headers))
+            return plain.raw(chunk, wanted)
         case "log":
             return plain.log(chunk)
         case "commits":
@@ -97,6 +92,4 @@ def decode(kind: str, chunk: Chunk, *, headers: bool = False) -> pa.RecordBatch:
             return groups.rows(chunk.only(is_group(chunk)))
         case "events":
             return events.rows(chunk)
-        case "quarantine":
-            return quarantine.rows(chunk)
-    raise UnknownKind(_unknown(kind))
+    return quarantine.rows(chunk)

@@ -15,8 +15,8 @@ def raw(chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
     parts = [
         columns.binary(chunk.data, chunk.key_at, chunk.key_size),
         columns.binary(chunk.data, chunk.value_at, chunk.value_size),
-        columns.text(chunk.topic, len(chunk)),
-        columns.constant(pa.int32(), chunk.partition, len(chunk)),
+        pa.repeat(chunk.topic, len(chunk)),
+        pa.repeat(pa.scalar(chunk.partition, pa.int32()), len(chunk)),
         columns.numbers(pa.int64(), chunk.offsets),
         columns.times(chunk.timestamps, unknown=False),
         columns.numbers(pa.int32(), chunk.append_time.astype(np.int64)),
@@ -38,7 +38,7 @@ def _headers(chunk: Chunk, kind: pa.DataType) -> pa.Array:
 
 
 def _names(chunk: Chunk, headers: Headers) -> pa.Array:
-    """What is not UTF-8 in the name of a header is replaced, as Java does it."""
+    """The names of headers; bytes that are not UTF-8 are replaced, as Java does it."""
     try:
         return columns.strings(chunk.data, headers.key_at, headers.key_size)
     except columns.NotText:

@@ -1,14 +1,19 @@
-"""What is of no type or version that is known, or damaged: kept with the reason, so that nothing is lost."""
+"""Quarantine: records of an unknown type or version, or damaged, kept with the reason so that nothing is lost."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.pipeline import tables
-from ottla.pipeline.codec import columns, commits, events, groups, scalar
+from ottla.pipeline.codec import columns, commits, events, groups
 from ottla.pipeline.codec.chunk import Chunk, Longs, Mask
 from ottla.pipeline.codec.numbers import integers
+from ottla.pipeline.codec.scalar import Unreadable, key_of, whole_value
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
+from ottla.protocol.offsets_topic import GroupKey, GroupValue, OffsetValue
 
 _OFFSET_TYPES = (0, 1)
 _GROUP_TYPE = 2
@@ -20,29 +25,29 @@ def _types(chunk: Chunk) -> Longs:
 
 
 def is_offset(chunk: Chunk) -> Mask:
-    """Which records are of committed offsets, by their keys."""
+    """Tell which records are of committed offsets, by their keys."""
     types = _types(chunk)
     mask: Mask = (types == _OFFSET_TYPES[0]) | (types == _OFFSET_TYPES[1])
     return mask
 
 
 def is_group(chunk: Chunk) -> Mask:
-    """Which records are of classic groups, by their keys."""
+    """Tell which records are of classic groups, by their keys."""
     mask: Mask = _types(chunk) == _GROUP_TYPE
     return mask
 
 
 def rows(chunk: Chunk) -> pa.RecordBatch:
     """The rows of ``quarantine``: records that no table takes, and batches that cannot be read."""
-    if chunk.topic == events.EVENTS_TOPIC:
+    if chunk.topic == GROUP_EVENTS_TOPIC:
         bad = np.ones(len(chunk), np.bool_)
         bad[events.read(chunk)[0]] = False
-        reason = _reason_of_event
+        why: Callable[[Chunk, int], str | None] = reason_of_event
     else:
-        bad, reason = _left_over(chunk), _reason
+        bad, why = _left_over(chunk), reason
     numbers = np.flatnonzero(bad)
     some = chunk.take(numbers)
-    errors = [reason(some, row) for row in range(len(some))]
+    errors = [why(some, row) or "not readable" for row in range(len(some))]
     batch = pa.RecordBatch.from_arrays(
         [
             *columns.log_place(some),
@@ -64,16 +69,28 @@ def _left_over(chunk: Chunk) -> Mask:
     return left
 
 
-def _reason(chunk: Chunk, row: int) -> str:
-    return scalar.reason(chunk.key(row), chunk.value(row)) or "not readable"
+def reason(chunk: Chunk, row: int) -> str | None:
+    """Why a record of ``__consumer_offsets`` cannot be read; None if it can."""
+    try:
+        key, value = key_of(chunk.key(row)), chunk.value(row)
+        if value is not None:
+            whole_value(GroupValue if isinstance(key, GroupKey) else OffsetValue, value)
+    except Unreadable as error:
+        return str(error)
+    return None
 
 
-def _reason_of_event(chunk: Chunk, row: int) -> str:
-    return events.reason(chunk.value(row)) or "not readable"
+def reason_of_event(chunk: Chunk, row: int) -> str | None:
+    """Why an event cannot be read; None if it can."""
+    try:
+        events.event(chunk.value(row))
+    except Unreadable as error:
+        return str(error)
+    return None
 
 
 def _with_damage(batch: pa.RecordBatch, chunk: Chunk) -> pa.RecordBatch:
-    """In the order of offsets."""
+    """Add rows for damaged batches, in the order of offsets."""
     if not chunk.damage:
         return batch
     damaged = [

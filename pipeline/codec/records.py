@@ -88,7 +88,7 @@ def find(data: Bytes, body_at: Longs, body_end: Longs, counts: Longs) -> Found:
 
 
 def _places(data: Bytes, body_at: Longs, body_end: Longs, counts: Longs, bad: Mask) -> tuple[Longs, Longs]:
-    """Where each record begins, behind its length, and where it ends."""
+    """The places behind each record's length, and the ends of records."""
     total = int(counts.sum())
     begin, end = np.zeros(total, np.int64), np.zeros(total, np.int64)
     if not total:
@@ -198,7 +198,7 @@ def _headers(data: Bytes, counts: Longs, at: Longs, end: Longs, wrong: Mask) -> 
 
 
 def _header(view: Buffer, at: int, end: int) -> tuple[int, int, int, int, int] | None:
-    """Where the parts of one header lie and where it ends; None if it does not fit."""
+    """Places and sizes of one header's parts, and its end; None if it does not fit."""
     try:
         key_size, key_at = read_varint(view, at)
         if not 0 <= key_size <= end - key_at:

@@ -6,31 +6,26 @@ worth much, so here they are an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.offsets_topic import (
     GroupKey,
-    GroupValue,
     OffsetKey,
-    OffsetValue,
-    decode_group_value,
     decode_key,
-    decode_offset_value,
-    encode_group_value,
-    encode_offset_value,
+    decode_value,
     group_key,
     offset_key,
     record_type,
 )
+from ottla.protocol.schema import Message
 
 NEWEST_TYPE = 2
 """The last record type of classic groups; later ones are of the groups of KIP-848 and what came after it."""
 _LAST_OF_KIP_848 = 8
 
 Key = OffsetKey | GroupKey
-Value = OffsetValue | GroupValue
+_M = TypeVar("_M", bound=Message)
 
 
 class Unreadable(ValueError):
@@ -62,45 +57,21 @@ def key_of(key: bytes | None) -> Key:
     return decoded
 
 
-def offset_value(value: bytes) -> OffsetValue:
-    """Read a committed offset to its end.
+def whole_value(message_class: type[_M], value: bytes) -> _M:
+    """Read a committed offset, or a generation of a group, to its end.
 
     Raises:
         Unreadable: it is none.
     """
-    return _whole(value, decode_offset_value, encode_offset_value)  # type: ignore[no-any-return]
-
-
-def group_value(value: bytes) -> GroupValue:
-    """Read a generation of a group to its end.
-
-    Raises:
-        Unreadable: it is none.
-    """
-    return _whole(value, decode_group_value, encode_group_value)  # type: ignore[no-any-return]
-
-
-def _whole(value: bytes, decode: Callable[[bytes], Any], encode: Callable[[Any, int], bytes]) -> Any:
     try:
-        decoded = decode(value)
+        decoded = decode_value(message_class, value)
     except MalformedFrame as error:
         raise Unreadable(f"value: {error}") from None
     # What is written as it is usually written is whole; of the rest only what cannot spare its last byte.
-    if encode(decoded, int.from_bytes(value[:2], "big")) != value:
+    if message_class.layout(int.from_bytes(value[:2], "big")).encode(decoded) != value[2:]:
         try:
-            decode(value[:-1])
+            decode_value(message_class, value[:-1])
         except MalformedFrame:
             return decoded
         raise Unreadable("bytes behind the value")
     return decoded
-
-
-def reason(key: bytes | None, value: bytes | None) -> str | None:
-    """Why a record goes to quarantine; None if it does not."""
-    try:
-        decoded = key_of(key)
-        if value is not None:
-            (group_value if isinstance(decoded, GroupKey) else offset_value)(value)
-    except Unreadable as error:
-        return str(error)
-    return None

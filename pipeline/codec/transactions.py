@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from ottla.pipeline.codec.chunk import Aborted
+from ottla.protocol.batch import CONTROL_BIT
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
@@ -18,14 +19,13 @@ from ottla.protocol.records import (
     parse_marker,
 )
 
-_CONTROL_BIT = 0x20
 _PLACE = struct.Struct(">qi").unpack_from
 _ATTRIBUTES = struct.Struct(">hi").unpack_from
 _PRODUCER = struct.Struct(">q").unpack_from
 
 
 class Transactions:
-    """What control batches say, found by scanning a log from its start: what Fetch tells of a running broker.
+    """Transactions found by scanning a log's control batches from its start, as Fetch tells them of a running broker.
 
         scan = Transactions()
         for data in pieces: scan.feed(data)      # returns how many bytes it took; the rest is wanted again
@@ -61,7 +61,7 @@ class Transactions:
             self.next_offset = base_offset + max(delta, 0) + 1
             if attributes & TRANSACTIONAL_BIT:
                 producer_id = _PRODUCER(data, at + PRODUCER_ID_AT)[0]
-                if attributes & _CONTROL_BIT:
+                if attributes & CONTROL_BIT:
                     self._end(producer_id, base_offset, memoryview(data)[at:behind])
                 else:
                     self._open.setdefault(producer_id, base_offset)

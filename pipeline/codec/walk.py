@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -77,7 +78,9 @@ def _wanted(found: Frames, ranges: list[Aborted]) -> tuple[Longs, list[Aborted]]
 def _aborted(found: Frames, ranges: list[Aborted]) -> tuple[list[int], list[Aborted]]:
     """The numbers of aborted batches, as the consumer finds them: from a transaction's first offset to its marker."""
     first = int(found.base_offset[0])
-    later = sorted((one for one in ranges if one.last_offset is None or one.last_offset >= first), key=_by_first)
+    later = sorted(
+        (one for one in ranges if one.last_offset is None or one.last_offset >= first), key=attrgetter("first_offset")
+    )
     later.reverse()
     active: dict[int, Aborted] = {}
     out = []
@@ -95,12 +98,8 @@ def _aborted(found: Frames, ranges: list[Aborted]) -> tuple[list[int], list[Abor
     return out, [*active.values(), *later[::-1]]
 
 
-def _by_first(one: Aborted) -> int:
-    return one.first_offset
-
-
 class _Bodies:
-    """Where the records of batches lie: in the bytes as they came, or behind them where they were compressed.
+    """The places of batches' records: in the bytes as they came, or behind them where they were compressed.
 
     Attributes:
         at: -1 where they could not be opened.
@@ -147,7 +146,7 @@ def _open(found: Frames, wanted: Longs, max_bytes: int) -> _Bodies:
 
 
 def _hold_counts(found: Frames, bodies: _Bodies, numbers: Longs) -> None:
-    """So many records have to be possible before anything is made for them."""
+    """Mark batches damaged whose bytes cannot hold as many records as they say, before anything is made for these."""
     there = bodies.end[numbers] - bodies.at[numbers]
     for index in numbers[(found.count[numbers] * MIN_RECORD_BYTES > there) & (bodies.at[numbers] >= 0)].tolist():
         found.reasons[index] = f"{found.count[index]} records in {bodies.end[index] - bodies.at[index]} bytes"

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.pipeline.gold.objectives import Objectives
-from ottla.pipeline.parquet_files import committed, filesystem
+from ottla.pipeline.parquet_files import committed, dataset, filesystem, rows_of
 from ottla.pipeline.tables import GOLD, SILVER, TABLES
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _ORDER = tuple(table.name for table in GOLD)
 
 
 class TableResult(NamedTuple):
-    """What was written of a table.
+    """The result for a table.
 
     Attributes:
         rows: written now; dates that were left as they are do not count.
@@ -99,13 +99,13 @@ def build(
     work = _session(spark)
     first = since or _EPOCH
     _silver(work, lake, since)
-    _view(work, "objectives", work.sql(_OBJECTIVES, args={"rows": json.dumps(objectives.rows())}))
+    work.sql(_OBJECTIVES, args={"rows": json.dumps(objectives.rows())}).createOrReplaceTempView("objectives")
     _suit(work, work.table("offset_commits").count())
     results, cached = [], []
     for name in _ORDER:
         began = time.monotonic()
         if name == "rebalance_runs":
-            _view(work, "clients", _sql(work, "_clients"))
+            _sql(work, "_clients").createOrReplaceTempView("clients")
         if name == "findings":
             cached = _prepare_findings(work)
         bound = first - REACH.get(name, timedelta(0)) if since else first
@@ -114,7 +114,7 @@ def build(
         gold = lake.read(work, name)
         if since and name not in _WHOLE and name != "group_members":
             gold = gold.where(gold["date"] >= first - LOOK_BACK)
-        _view(work, name, gold)
+        gold.createOrReplaceTempView(name)
         if name == "lag_by_partition":
             _suit(work, rows)  # the large one; what follows is made of it
         results.append(TableResult(name, rows, time.monotonic() - began))
@@ -131,8 +131,6 @@ def unknowable(lake: Lake) -> list[str]:
     Raises:
         UnreadableTable: see `ottla.pipeline.parquet_files.dataset`.
     """
-    from ottla.pipeline.parquet_files import dataset
-
     for folder in (lake.where("group_events"), lake.backfilled("group_events")):
         if dataset(folder, TABLES["group_events"]).head(1, columns=["ts"]).num_rows:
             return []
@@ -162,11 +160,7 @@ def _silver(work: SparkSession, lake: Lake, since: date | None) -> None:
         rows = lake.read(work, table.name)
         if since and table.name not in _UNBOUNDED:
             rows = rows.where(rows["log_date"] >= since - LOOK_BACK)
-        _view(work, table.name, rows)
-
-
-def _view(work: SparkSession, name: str, rows: DataFrame) -> None:
-    rows.createOrReplaceTempView(name)
+        rows.createOrReplaceTempView(table.name)
 
 
 @cache
@@ -192,9 +186,9 @@ def _args(text: str, bound: date, since: date | None) -> dict[str, Any]:
 def _prepare_findings(work: SparkSession) -> list[DataFrame]:
     """The views that findings are made of; those that are used again and again are kept until the end."""
     moves = _sql(work, "_moves").persist()
-    _view(work, "moves", moves)
+    moves.createOrReplaceTempView("moves")
     for rule in _RULES:
-        _view(work, f"finding_{rule}", _sql(work, f"_finding_{rule}"))
+        _sql(work, f"_finding_{rule}").createOrReplaceTempView(f"finding_{rule}")
     return [moves]
 
 
@@ -216,14 +210,7 @@ def _write(work: SparkSession, lake: Lake, name: str, bound: date, since: date |
     written = [one for one in committed(where) if one not in before]
     if not whole:
         _drop_dates(work, where, bound, {one.rsplit("/", 2)[-2].removeprefix("date=") for one in written})
-    return _rows(where, written)
-
-
-def _rows(where: str, names: list[str]) -> int:
-    import pyarrow.parquet as pq
-
-    system, _ = filesystem(where)
-    return sum(pq.read_metadata(name, filesystem=system).num_rows for name in names)
+    return rows_of(written, filesystem(where)[0])
 
 
 def _drop_dates(work: SparkSession, where: str, bound: date, kept: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""How far behind a group may be."""
+"""Objectives: how far behind a group may be."""
 
 from __future__ import annotations
 

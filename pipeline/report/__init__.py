@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["NothingToReport", "write"]
 
 MOST_CARDS = 12
-"""So many groups have a part of their own; the others are in the map and in the lists."""
+"""The most groups that have a part of their own; the others are in the map and in the lists."""
 
 
 def write(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
+from ottla.pipeline.report import markup
 from ottla.pipeline.report.lists import Where, group_link, once
 from ottla.pipeline.report.markup import Html, count, duration, join, moment, number, tag, time
 from ottla.pipeline.report.scene import Finding, Group, Scene
@@ -14,7 +15,7 @@ NAMED = 3
 
 
 def verdict(scene: Scene, where: Where) -> Html:
-    """What is wrong, in one sentence."""
+    """All that is wrong, in one sentence."""
     many = count(len(scene.groups), "group")
     told = _told(scene)
     if not told and scene.cannot_tell:
@@ -38,7 +39,7 @@ def verdict(scene: Scene, where: Where) -> Html:
 
 
 class _Trouble(NamedTuple):
-    """What is wrong with a group, in words."""
+    """The trouble of a group, in words."""
 
     group: str
     said: Html
@@ -84,7 +85,7 @@ def _without_finding(group: Group) -> Html:
 
 
 def _aside(one: Finding) -> Html | None:
-    """Since when it lasts, and who is suspected."""
+    """The time since which a finding lasts, and its suspect."""
     parts: list[object] = []
     if one.ended_at is None:
         parts.append(join("since ", time(one.started_at)))
@@ -121,11 +122,11 @@ def facts(scene: Scene) -> Html:
         ("Stood still in them", paused),
         ("Breaches", number(len(scene.breaches))),
     ]
-    return tag("dl", (tag("div", tag("dt", key), tag("dd", value)) for key, value in listed), class_="facts")
+    return markup.facts(listed)
 
 
 def notes(scene: Scene) -> Html:
-    """What cannot be known, what was left out, and what could not be read."""
+    """Notes on what is unknown, left out, or not understood."""
     lines: list[object] = []
     if not scene.has_events:
         lines.append(

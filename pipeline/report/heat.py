@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from ottla.pipeline.report.markup import Html, count, duration, join, moment, name, number, tag
-from ottla.pipeline.report.scene import BEHIND_S, Cell, Group, Scene
+from ottla.pipeline.report.markup import Html, chip, count, duration, head, join, moment, name, number, svg, table, tag
+from ottla.pipeline.report.scene import BEHIND_S, Cell, Group, Scene, Storm
 from ottla.pipeline.report.span import Span
 from ottla.pipeline.report.words import OVER, kind, status_level, tone
 
@@ -14,14 +14,14 @@ LEVELS = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0, 86400.0)
 """From so many seconds on a cell has the next colour: each some times the one before. Logs' ends are sampled every ten
 seconds, and clients commit every five: what is less says nothing."""
 ALL = 12
-"""So few groups are all listed, however well they are."""
+"""Up to this many groups are all listed, however well they are."""
 MOST_ROWS = 40
 MOST_COMPACT = 1200
 _FLOOR, _TOP = 80, 34
 
 
 def level(seconds: float) -> int:
-    """Which colour: 0 is next to nothing, 8 is a day and more."""
+    """The number of a colour: 0 is next to nothing, 8 is a day and more."""
     return sum(seconds >= one for one in LEVELS)
 
 
@@ -40,26 +40,17 @@ def section(scene: Scene, anchors: dict[str, str], cards: dict[str, str]) -> Htm
     body = [_row(group, scene.span, anchors, cards) for group in rows]
     if folded:
         body.append(_folded_row(folded, scene.span))
-    head = tag(
-        "tr",
-        tag("th", "Group", scope="col"),
-        tag("th", axis(scene.span), scope="col", class_="axis", aria_label="Lag over time"),
-        tag("th", "Now", scope="col", class_="num"),
-        tag("th", "Worst", scope="col", class_="num"),
-        tag("th", "Records", scope="col", class_="num"),
-    )
-    table = tag(
-        "table",
-        tag("caption", "Lag of each group over time, the most troubled first", class_="sr"),
-        tag("thead", head),
-        tag("tbody", body),
-        class_="heat",
-    )
-    return join(legend(scene), tag("div", table, class_="scroll"), _compact(folded, scene.span))
+    heads = [
+        head("Group"),
+        head(axis(scene.span), class_="axis", aria_label="Lag over time"),
+        *(head(label, figures=True) for label in ("Now", "Worst", "Records")),
+    ]
+    drawn = table("heat", "Lag of each group over time, the most troubled first", heads, body)
+    return join(legend(scene), tag("div", drawn, class_="scroll"), _compact(folded, scene.span))
 
 
 def legend(scene: Scene) -> Html:
-    """What the colours mean, and what a column is."""
+    """The meaning of the colours and of a column."""
     words = ["nothing", *(duration(one) for one in LEVELS)]
     keys = [tag("li", tag("i", class_=f"swatch k{index}"), word) for index, word in enumerate(words)]
     return tag(
@@ -96,26 +87,25 @@ def axis(span: Span) -> Html:
 
 def _row(group: Group, span: Span, anchors: dict[str, str], cards: dict[str, str]) -> Html:
     worst = max(group.findings, key=lambda one: kind(one.kind).severity, default=None)
-    chip: Html | None = None
+    mark: Html | None = None
     if group.status and (worst is None or status_level(group.status) > kind(worst.kind).severity):
-        chip = tag("span", group.status, class_=f"chip {tone(status_level(group.status))}")
+        mark = chip(group.status, tone(status_level(group.status)))
     elif group.breaches and (worst is None or kind(worst.kind).severity < 2):
-        chip = tag("span", OVER, class_="chip warn")
+        mark = chip(OVER, "warn")
     elif worst is not None:
-        chip = tag("span", kind(worst.kind).label, class_=f"chip {tone(kind(worst.kind).severity)}")
+        mark = chip(kind(worst.kind).label, tone(kind(worst.kind).severity))
     label: Html = name(group.name)
     if group.name in cards:
         label = tag("a", label, href=f"#{cards[group.name]}")
     worst_at = moment(span.begins(group.worst_bucket)) if group.worst_bucket is not None else None
-    worst_cell = group.worst_cell
     return tag(
         "tr",
-        tag("th", tag("div", label, chip, class_="who"), scope="row"),
+        tag("th", tag("div", label, mark, class_="who"), scope="row"),
         tag("td", strip(group, span), class_="cells"),
         _figure(group.now),
         tag(
             "td",
-            duration(group.worst, minimum=bool(worst_cell and worst_cell.minimum)) if worst_cell else "–",
+            behind(group.worst_cell),
             class_="num",
             title=f"at {worst_at}" if worst_at else None,
         ),
@@ -130,43 +120,50 @@ def _figure(cell: Cell | None) -> Html:
     if cell.seconds is None:
         return tag("td", "?", class_="num", title="not sampled")
     heavy = " strong" if cell.seconds >= BEHIND_S else ""
-    return tag("td", duration(cell.seconds, minimum=cell.minimum), class_=f"num{heavy}")
+    return tag("td", behind(cell), class_=f"num{heavy}")
+
+
+def behind(cell: Cell | None) -> str:
+    """The lag of a cell, for people."""
+    return "–" if cell is None else duration(cell.seconds, minimum=cell.minimum)
 
 
 def strip(group: Group, span: Span) -> Html:
     """A group's cells, and ticks for its rebalances below."""
-    values = " ".join(_value(cell) for cell in group.cells)
-    said = (
-        f"{group.name}: worst {duration(group.worst, minimum=worst.minimum)}"
-        if (worst := group.worst_cell) is not None
-        else f"{group.name}: no lag known"
-    )
+    worst = group.worst_cell
+    said = f"{group.name}: no lag known" if worst is None else f"{group.name}: worst {behind(worst)}"
     if group.changes:
         said += f", {count(group.changes, 'rebalance')}"
-    picture = tag(
-        "svg",
-        tag("title", said),
-        cells(group.cells),
-        _storms(group, span),
-        _ticks(group, span),
-        viewBox=f"0 0 {span.buckets} 100",
-        preserveAspectRatio="none",
-        role="img",
-        class_="strip",
-    )
-    return tag("div", picture, class_="hold", data_v=values, data_r=_rebalances_of(group, span) or None)
+    below = (_storms(group, span), _ticks(group, span))
+    return _held(group.cells, span, said, *below, data_r=_rebalances_of(group, span) or None)
+
+
+def _held(line: Sequence[Cell | None], span: Span, said: str, *below: object, **attributes: object) -> Html:
+    """Cells as a picture, with their values for the hint."""
+    picture = svg(span.buckets, said, cells(line), *below, class_="strip")
+    return tag("div", picture, class_="hold", data_v=" ".join(_value(cell) for cell in line), **attributes)
 
 
 def cells(line: Sequence[Cell | None]) -> Html:
     """Runs of cells of the same colour, a path for each colour; gaps let the ground be seen, which is hatched."""
     paths: dict[str, list[str]] = {}
-    start = 0
-    for style, run in groupby(line, _style):
-        many = len(list(run))
+    for style, start, many in _runs(line):
         if style is not None:
             top = _TOP if style.endswith("m") else 0
             paths.setdefault(style.removesuffix("m"), []).append(f"M{start} {top}h{many}v{_FLOOR - top}h-{many}z")
+    return _drawn(paths)
+
+
+def _runs(line: Sequence[Cell | None]) -> Iterator[tuple[str | None, int, int]]:
+    """The style of cells that are alike, where the first of them is, and how many they are."""
+    start = 0
+    for style, run in groupby(line, _style):
+        many = len(list(run))
+        yield style, start, many
         start += many
+
+
+def _drawn(paths: dict[str, list[str]]) -> Html:
     return join(tag("path", class_=style, d="".join(moves)) for style, moves in sorted(paths.items()))
 
 
@@ -197,14 +194,20 @@ def _ticks(group: Group, span: Span) -> Html | None:
 
 def _storms(group: Group, span: Span) -> list[Html]:
     return [
-        tag("path", class_=f"storm {one.kind}", d=f"M{start:.1f} 92H{max(end, start + 0.5):.1f}")
-        for one in group.storms
-        for start, end in [[span.part(when) * span.buckets for when in (one.started_at, one.ended_at)]]
+        tag("path", class_=f"storm {storm.kind}", d=f"M{start:.1f} 92H{end:.1f}")
+        for storm, start, end in storms(group, span)
     ]
 
 
+def storms(group: Group, span: Span) -> Iterator[tuple[Storm, float, float]]:
+    """Storms, and the buckets between which each is drawn: never too narrow to be seen."""
+    for one in group.storms:
+        start, end = (span.part(when) * span.buckets for when in (one.started_at, one.ended_at))
+        yield one, start, max(end, start + 0.5)
+
+
 def _rebalances_of(group: Group, span: Span) -> str:
-    """How many there were in which bucket, for the hint."""
+    """The number of rebalances in each bucket, for the hint."""
     found: dict[int, int] = {}
     for one in group.rebalances:
         if not one.first and span.start <= one.completed_at < span.end:
@@ -225,29 +228,16 @@ def _worst_of(groups: Iterable[Group], span: Span) -> list[Cell | None]:
 
 def _folded_row(folded: list[Group], span: Span) -> Html:
     """All that are well, as one: the worst of them at each time."""
-    together = Group("", _worst_of(folded, span))
     worst = max(group.worst for group in folded)
     now = max((group.now.seconds or 0.0 for group in folded if group.now), default=None)
     least_now = any(group.now.minimum for group in folded if group.now)
     least = any(group.worst_cell.minimum for group in folded if group.worst_cell)
     records = sum(group.records or 0 for group in folded)
-    picture = tag(
-        "svg",
-        tag("title", f"the worst of {count(len(folded), 'other group')} at each time, at most {duration(worst)}"),
-        cells(together.cells),
-        viewBox=f"0 0 {span.buckets} 100",
-        preserveAspectRatio="none",
-        role="img",
-        class_="strip",
-    )
+    said = f"the worst of {count(len(folded), 'other group')} at each time, at most {duration(worst)}"
     return tag(
         "tr",
         tag("th", tag("div", tag("span", count(len(folded), "other group")), class_="who"), scope="row"),
-        tag(
-            "td",
-            tag("div", picture, class_="hold", data_v=" ".join(_value(cell) for cell in together.cells)),
-            class_="cells",
-        ),
+        tag("td", _held(_worst_of(folded, span), span, said), class_="cells"),
         tag("td", duration(now, minimum=least_now), class_="num"),
         tag("td", duration(worst, minimum=least), class_="num"),
         tag("td", number(records), class_="num"),
@@ -295,10 +285,7 @@ def _compact(folded: list[Group], span: Span) -> Html | None:
 
 def _line(group: Group) -> Html:
     paths: dict[str, list[str]] = {}
-    start = 0
-    for style, run in groupby(group.cells, _style):
-        many = len(list(run))
+    for style, start, many in _runs(group.cells):
         paths.setdefault(f"c{'h' if style is None else style.removesuffix('m')}", []).append(f"M{start} .5h{many}")
-        start += many
     paths.pop("cnone", None)
-    return join(tag("path", class_=style, d="".join(moves)) for style, moves in sorted(paths.items()))
+    return _drawn(paths)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
-from ottla.pipeline.report.reading import Tables
+from ottla.pipeline.report.reading import Tables, within
 from ottla.pipeline.report.scene import Cell
 from ottla.pipeline.report.span import Span
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
 Points = dict[tuple[str, str], list[tuple[datetime, int]]]
 
@@ -41,7 +36,7 @@ def _by_bucket(tables: Tables, span: Span) -> Iterable[tuple[str, int, float | N
         "minimum": pc.field("lag_seconds_is_minimum"),
     }
     figures = [("seconds", "hash_max"), ("minimum", "hash_any")]
-    where = _minutes(span.start, span.end)
+    where = within("minute", span.start, span.end)
     read = ["minute", "lag_seconds", "lag_seconds_is_minimum"]
     return tables.aggregate(
         "lag_by_partition", read, columns, ["group", "bucket"], figures, days=span.dates, where=where
@@ -57,18 +52,18 @@ def _mark_gaps(line: list[Cell | None]) -> None:
 
 
 def now(tables: Tables, span: Span) -> dict[str, tuple[Cell, int]]:
-    """How far each group is behind at the end: seconds of its worst partition, and records of all of them.
+    """The lag of each group at the end: seconds of its worst partition, and records of all of them.
 
     The newest minute may be half seen, so each partition counts with its newest row of the last two.
     """
     newest: dict[tuple[str, str, int], tuple[datetime, float | None, bool, int]] = {}
     columns = ["group_id", "topic", "partition", "minute", "lag_seconds", "lag_seconds_is_minimum", "lag_records"]
-    where = _minutes(span.end - timedelta(minutes=2), span.end)
-    for batch in tables.batches("lag_by_partition", columns, days=span.dates, where=where):
-        for group, topic, partition, minute, seconds, minimum, records in _rows(batch, columns):
-            seen = newest.get((group, topic, partition))
-            if seen is None or seen[0] < minute:
-                newest[group, topic, partition] = (minute, seconds, bool(minimum), records or 0)
+    where = within("minute", span.end - timedelta(minutes=2), span.end)
+    rows = tables.lines("lag_by_partition", columns, days=span.dates, where=where)
+    for group, topic, partition, minute, seconds, minimum, records in rows:
+        seen = newest.get((group, topic, partition))
+        if seen is None or seen[0] < minute:
+            newest[group, topic, partition] = (minute, seconds, bool(minimum), records or 0)
     found: dict[str, tuple[Cell, int]] = {}
     for (group, _, _), (_, seconds, minimum, records) in newest.items():
         cell, total = found.get(group, (Cell(None), 0))
@@ -90,19 +85,9 @@ def points(tables: Tables, wanted: Iterable[tuple[str, str]], since: datetime, u
         return {}
     sums: dict[tuple[str, str], dict[datetime, int]] = {key: {} for key in keys}
     columns = ["group_id", "topic", "minute", "lag_records"]
-    where = _minutes(since, until) & pc.field("group_id").isin(sorted({group for group, _ in keys}))
-    for batch in tables.batches("lag_by_partition", columns, days=(since.date(), until.date()), where=where):
-        for group, topic, minute, records in _rows(batch, columns):
-            if (line := sums.get((group, topic))) is not None:
-                line[minute] = line.get(minute, 0) + (records or 0)
+    where = within("minute", since, until) & pc.field("group_id").isin(sorted({group for group, _ in keys}))
+    rows = tables.lines("lag_by_partition", columns, days=(since.date(), until.date()), where=where)
+    for group, topic, minute, records in rows:
+        if (line := sums.get((group, topic))) is not None:
+            line[minute] = line.get(minute, 0) + (records or 0)
     return {key: sorted(line.items()) for key, line in sums.items()}
-
-
-def _minutes(start: datetime, end: datetime) -> pc.Expression:
-    import pyarrow.compute as pc
-
-    return (pc.field("minute") >= start) & (pc.field("minute") < end)
-
-
-def _rows(batch: pa.RecordBatch, columns: list[str]) -> Iterable[Any]:
-    return zip(*(batch[name].to_pylist() for name in columns), strict=True)

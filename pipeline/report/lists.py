@@ -5,38 +5,54 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from ottla.pipeline.report.markup import Html, between, count, duration, grouped, join, moment, name, number, tag, time
+from ottla.pipeline.report import markup
+from ottla.pipeline.report.markup import (
+    Html,
+    between,
+    chip,
+    count,
+    duration,
+    grouped,
+    head,
+    join,
+    moment,
+    name,
+    number,
+    tag,
+    time,
+)
 from ottla.pipeline.report.scene import Breach, Finding, Forecast, Group, Scene
 from ottla.pipeline.report.words import STATUS, kind, status_level, tone
 
 FIRST_FINDINGS, MOST_FINDINGS = 12, 400
 MOST_ROWS = 15
 MOST_FORECASTS = 12
-LIMIT_RECORDS = 500_000
 STEEP, WELL_FITTING = 1.0, 0.5
 """Records per second, and how well a line must fit, for a forecast to be told."""
 
 Where = dict[str, str]
-Header = tuple[str, bool]
 
 
-def table(caption: str, heads: Iterable[Header], rows: Iterable[Html], *, left_out: int = 0) -> Html:
-    """A table; ``heads`` are labels and whether figures stand below."""
-    head = [tag("th", label, scope="col", class_="num" if figures else None) for label, figures in heads]
+def table(caption: str, heads: str, rows: Iterable[Html], *, left_out: int = 0) -> Html:
+    """A table; ``heads`` are labels with ``|`` between them, ``#`` before those of figures."""
+    cells = [head(label.removeprefix("#"), figures=label.startswith("#")) for label in heads.split("|")]
     more = tag("p", f"{left_out:,} more are not shown.", class_="muted small") if left_out > 0 else None
-    body = tag(
-        "table",
-        tag("caption", caption, class_="sr"),
-        tag("thead", tag("tr", head)),
-        tag("tbody", rows),
-        class_="plain sortable",
-    )
-    return join(tag("div", body, class_="scroll"), more)
+    return join(tag("div", markup.table("plain sortable", caption, cells, rows), class_="scroll"), more)
+
+
+def _row(group: str, where: Where, *cells: Html) -> Html:
+    """A row about a group."""
+    return tag("tr", tag("th", group_link(group, where), scope="row"), *cells)
 
 
 def cell(value: object, key: float | int | None = None, *, figures: bool = False) -> Html:
     """A cell; ``key`` is what it is sorted by."""
     return tag("td", value, class_="num" if figures else None, data_k=None if key is None else f"{key:.12g}")
+
+
+def _figure(value: float | int | None, digits: int = 0) -> Html:
+    """A cell with a number, by which it is sorted."""
+    return cell(number(value, digits), value, figures=True)
 
 
 def group_link(group: str, where: Where) -> Html:
@@ -45,7 +61,7 @@ def group_link(group: str, where: Where) -> Html:
 
 
 def findings(scene: Scene, where: Where) -> Html:
-    """What is wrong, worst first."""
+    """All findings, worst first."""
     if not scene.findings:
         return _no_findings(scene)
     items = [_finding(one, where) for one in scene.findings[:MOST_FINDINGS]]
@@ -64,19 +80,21 @@ def findings(scene: Scene, where: Where) -> Html:
 
 
 def _no_findings(scene: Scene) -> Html:
-    """That nothing was found, as far as that can be said."""
+    """Say that nothing was found, as far as that can be said."""
     if scene.not_ok or scene.breaches:
         return tag("p", "No finding says why; what is wrong is below, in breaches and partitions.", class_="empty")
+    return _none(scene, "There are no findings.", "Nothing was found that an operator would want to know of.")
+
+
+def _none(scene: Scene, unknown: str, good: str) -> Html:
+    """Say that there is nothing to list: ``good``, or ``unknown`` where one sample is too few to tell."""
     if scene.cannot_tell:
-        return tag("p", f"There are no findings. {_TOO_FEW}", class_="empty")
-    return tag("p", "Nothing was found that an operator would want to know of.", class_="empty good")
-
-
-_TOO_FEW = "One sample of where logs end is too few to tell."
+        return tag("p", f"{unknown} One sample of where logs end is too few to tell.", class_="empty")
+    return tag("p", good, class_="empty good")
 
 
 def once(scene: Scene) -> Html:
-    """That one look at the ends of logs is not enough, and what helps."""
+    """Say that one sample of the ends of logs is not enough, and what helps."""
     return join(
         f"{count(scene.cannot_tell, 'record is', 'records are')} unread, and the ends of logs were sampled only once. "
         "It takes more samples to know whether they get fewer: ",
@@ -96,7 +114,7 @@ def _finding(one: Finding, where: Where) -> Html:
         "li",
         tag(
             "div",
-            tag("span", about.label, class_=f"chip {tone(about.severity)}"),
+            chip(about.label, tone(about.severity)),
             tag("strong", group_link(one.group, where)),
             tag("span", "on ", name(one.topic), parts, class_="topic") if one.topic else None,
             tag("span", between(one.started_at, one.ended_at), class_="when"),
@@ -109,31 +127,28 @@ def _finding(one: Finding, where: Where) -> Html:
 
 
 def breaches(scene: Scene, where: Where) -> Html:
-    """How long groups were over their objective: a row for each topic of a group, however often it was."""
+    """The times that groups were over their objective: a row for each topic of a group, however often it was."""
     runs: dict[tuple[str, str], list[Breach]] = {}
     for one in scene.breaches:
         runs.setdefault((one.group, one.topic), []).append(one)
-    if not runs and scene.cannot_tell:
-        return tag("p", f"No group is known to have broken its objective. {_TOO_FEW}", class_="empty")
     if not runs:
-        return tag("p", "No group broke its objective.", class_="empty good")
+        return _none(scene, "No group is known to have broken its objective.", "No group broke its objective.")
     rows = []
     for (group, topic), times in sorted(runs.items(), key=lambda item: (-sum(one.minutes for one in item[1]), item[0])):
         total, longest = sum(one.minutes for one in times), times[0]
         worst = max((one.worst_seconds for one in times if one.worst_seconds is not None), default=None)
         rows.append(
-            tag(
-                "tr",
-                tag("th", group_link(group, where), scope="row"),
-                tag("td", name(topic)),
-                cell(number(len(times)), len(times), figures=True),
-                cell(number(total), total, figures=True),
+            _row(
+                group,
+                where,
+                cell(name(topic)),
+                _figure(len(times)),
+                _figure(total),
                 cell(duration(worst), worst, figures=True),
                 cell(_minutes(longest.started_at, longest.last_minute), longest.started_at.timestamp()),
             )
         )
-    heads = [("Group", False), ("Topic", False), ("Times", True), ("Minutes in all", True), ("Worst lag", True)]
-    heads.append(("The longest, first to last minute", False))
+    heads = "Group|Topic|#Times|#Minutes in all|#Worst lag|The longest, first to last minute"
     return table("How long groups were over their objective", heads, rows[:MOST_ROWS], left_out=len(rows) - MOST_ROWS)
 
 
@@ -150,29 +165,25 @@ def told(scene: Scene) -> list[Forecast]:
 
 def forecasts(scene: Scene, where: Where) -> Html:
     shown = told(scene)
-    if not shown and scene.cannot_tell:
-        return tag("p", f"Where lag leads is not known. {_TOO_FEW}", class_="empty")
     if not shown:
-        return tag("p", "No lag grows or shrinks steadily.", class_="empty good")
+        return _none(scene, "Where lag leads is not known.", "No lag grows or shrinks steadily.")
     rows = []
     for one in shown:
-        grows = one.lag_per_s > 0
-        leads = _leads(one)
+        minutes = one.minutes_to_500k if one.lag_per_s > 0 else one.minutes_to_drain
         rows.append(
-            tag(
-                "tr",
-                tag("th", group_link(one.group, where), scope="row"),
-                tag("td", name(one.topic)),
+            _row(
+                one.group,
+                where,
+                cell(name(one.topic)),
                 tag("td", sparkline(scene.points.get((one.group, one.topic), []), one), class_="spark"),
-                cell(number(one.lag_now), one.lag_now, figures=True),
+                _figure(one.lag_now),
                 cell(f"{one.lag_per_s:+,.1f}".replace("-", "−"), one.lag_per_s, figures=True),
-                cell(number(one.r2, 3), one.r2, figures=True),
-                cell(leads, (one.minutes_to_500k if grows else one.minutes_to_drain) or 0.0),
+                _figure(one.r2, 3),
+                cell(_leads(one), minutes or 0.0),
             )
         )
-    heads = [("Group", False), ("Topic", False), ("Last hour, and next", False), ("Records behind", True)]
-    heads += [("Per second", True), ("Fit (r²)", True), ("Leads to", False)]
-    return table("Where lag leads", heads, rows, left_out=0)
+    heads = "Group|Topic|Last hour, and next|#Records behind|#Per second|#Fit (r²)|Leads to"
+    return table("Where lag leads", heads, rows)
 
 
 def _leads(one: Forecast) -> Html:
@@ -211,29 +222,21 @@ def sparkline(points: list[tuple[datetime, int]], one: Forecast) -> Html:
 
 
 def partitions(scene: Scene, where: Where) -> Html:
-    if not scene.not_ok and scene.cannot_tell:
-        return tag("p", f"No partition is known to be in trouble. {_TOO_FEW}", class_="empty")
     if not scene.not_ok:
-        return tag("p", "Every partition is OK.", class_="empty good")
+        return _none(scene, "No partition is known to be in trouble.", "Every partition is OK.")
     rows = [
-        tag(
-            "tr",
-            tag("th", group_link(one.group, where), scope="row"),
-            tag("td", name(one.topic)),
-            tag(
-                "td",
-                tag("span", one.status, class_=f"chip {tone(status_level(one.status))}"),
-                " ",
-                _meaning(one.status),
-            ),
+        _row(
+            one.group,
+            where,
+            cell(name(one.topic)),
+            tag("td", chip(one.status, tone(status_level(one.status))), " ", _meaning(one.status)),
             cell(_ranges(one.partitions), len(one.partitions)),
-            cell(number(one.lag), one.lag, figures=True),
+            _figure(one.lag),
             cell(time(one.last_commit), one.last_commit.timestamp() if one.last_commit else 0),
         )
         for one in scene.not_ok[:MOST_ROWS]
     ]
-    heads = [("Group", False), ("Topic", False), ("Status", False), ("Partitions", False)]
-    heads += [("Records behind", True), ("Last commit", False)]
+    heads = "Group|Topic|Status|Partitions|#Records behind|Last commit"
     return table("Partitions that are not OK", heads, rows, left_out=len(scene.not_ok) - MOST_ROWS)
 
 
@@ -255,7 +258,7 @@ def _ranges(partitions: tuple[int, ...]) -> str:
 
 
 def hot(scene: Scene, where: Where) -> Html:
-    """Who writes most to __consumer_offsets."""
+    """The partitions of __consumer_offsets that are written most, and by whom."""
     if not scene.hot:
         return tag("p", "The lake holds no commits of this time.", class_="empty")
     seconds = max(1.0, (scene.span.end - scene.hot_since).total_seconds())
@@ -264,10 +267,10 @@ def hot(scene: Scene, where: Where) -> Html:
             "tr",
             tag("th", str(one.partition), scope="row", class_="num", data_k=one.partition),
             cell(_meter(one.records, scene.hot[0].records), one.records),
-            cell(number(one.records), one.records, figures=True),
-            cell(number(one.records / seconds, 1), one.records / seconds, figures=True),
+            _figure(one.records),
+            _figure(one.records / seconds, 1),
             cell(f"{one.records / scene.commits:.1%}", one.records / scene.commits, figures=True),
-            cell(number(one.groups), one.groups, figures=True),
+            _figure(one.groups),
             tag(
                 "td",
                 group_link(one.top_group, where),
@@ -277,15 +280,7 @@ def hot(scene: Scene, where: Where) -> Html:
         for one in scene.hot[:8]
     ]
     said = f"{count(scene.commits, 'commit')} in {count(len(scene.hot), 'partition')}, since {moment(scene.hot_since)}."
-    heads = [
-        ("Partition", True),
-        ("", False),
-        ("Commits", True),
-        ("Per second", True),
-        ("Share", True),
-        ("Groups", True),
-    ]
-    heads.append(("Most of them from", False))
+    heads = "#Partition||#Commits|#Per second|#Share|#Groups|Most of them from"
     return join(tag("p", said, class_="muted"), table("Hot partitions of __consumer_offsets", heads, rows))
 
 
@@ -294,28 +289,23 @@ def _meter(value: int, most: int) -> Html:
 
 
 def rebalances(groups: list[Group], where: Where) -> Html:
-    """What rebalances cost groups that have no picture."""
+    """The cost of rebalances of groups that have no picture."""
     rows = [
-        tag(
-            "tr",
-            tag("th", group_link(one.name, where), scope="row"),
-            cell(number(one.changes), one.changes, figures=True),
+        _row(
+            one.name,
+            where,
+            _figure(one.changes),
             cell(
                 "not known" if one.paused_ms is None else duration(one.paused_ms / 1000),
                 one.paused_ms or 0,
                 figures=True,
             ),
-            cell(number(_moved(one)), _moved(one), figures=True),
+            _figure(one.moved),
             cell(number(one.members), one.members or 0, figures=True),
             cell(time(one.rebalances[-1].completed_at), one.rebalances[-1].completed_at.timestamp()),
             tag("td", one.rebalances[-1].reason or "–", dir="auto"),
         )
         for one in groups[:MOST_ROWS]
     ]
-    heads = [("Group", False), ("Rebalances", True), ("Stood still", True), ("Partitions moved", True)]
-    heads += [("Members", True), ("Last", False), ("Its cause", False)]
+    heads = "Group|#Rebalances|#Stood still|#Partitions moved|#Members|Last|Its cause"
     return table("What rebalances cost", heads, rows, left_out=len(groups) - MOST_ROWS)
-
-
-def _moved(group: Group) -> int:
-    return sum(one.moved or 0 for one in group.rebalances if not one.first)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ottla.pipeline.report import lag
-from ottla.pipeline.report.reading import NothingToReport, Tables
+from ottla.pipeline.report.reading import NothingToReport, Tables, within
 from ottla.pipeline.report.scene import Breach, Finding, Forecast, Group, Hot, NotOk, Rebalance, Scene, Storm
 from ottla.pipeline.report.span import DEFAULT_DAYS, Span
 from ottla.pipeline.report.words import severity, status_level
 from ottla.pipeline.tables import GOLD
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
 TIMES = {"lag_by_partition": "minute", "rebalances": "completed_at"}
 """The tables that say how far a lake goes, and their columns of time."""
 HOT_ROWS = 30_000_000
-"""Of more commits than this only those of the last hour are counted."""
+"""With more commits than this, only those of the last hour are counted."""
 BEFORE_FORECAST = timedelta(minutes=60)
 CALM = timedelta(minutes=1)
 """Rebalances further apart are not of one storm."""
@@ -95,7 +92,7 @@ def _extent(tables: Tables, day: date, since: datetime | None, until: datetime |
 
     found: list[datetime] = []
     for table, column in TIMES.items():
-        where = _from_to(pc.field(column), since, until)
+        where = within(column, since, until)
         for batch in tables.batches(table, [column], days=(day, day), where=where):
             if batch.num_rows:
                 edge = pc.min_max(batch[column]).as_py()
@@ -106,17 +103,8 @@ def _extent(tables: Tables, day: date, since: datetime | None, until: datetime |
     return [min(found), max(found)] if found else []
 
 
-def _from_to(column: pc.Expression, since: datetime | None, until: datetime | None) -> pc.Expression | None:
-    where = None
-    if since is not None:
-        where = column >= since
-    if until is not None:
-        where = column < until if where is None else where & (column < until)
-    return where
-
-
 def _no_group(tables: Tables, known: Iterable[str] | None) -> str:
-    """That the group is not there, with names that are like it."""
+    """Say that the group is not there, with names that are like it."""
     names = set(known or ())
     everyone = Tables(tables.lake)
     for table in TIMES:
@@ -128,11 +116,6 @@ def _no_group(tables: Tables, known: Iterable[str] | None) -> str:
     return f"the lake {tables.lake} has no group {tables.group!r} among its {len(names)}{like}"
 
 
-def _lines(tables: Tables, table: str, columns: list[str], **options: Any) -> Iterator[Any]:
-    for batch in tables.batches(table, columns, **options):
-        yield from zip(*(batch[name].to_pylist() for name in columns), strict=True)
-
-
 def _touches(span: Span, start: datetime, end: datetime | None) -> bool:
     return start < span.end and (end is None or end >= span.start)
 
@@ -141,7 +124,7 @@ def _findings(tables: Tables, span: Span) -> list[Finding]:
     columns = ["date", *Finding._fields]
     columns[1] = "group_id"
     newest: dict[Any, Finding] = {}
-    for _, *row in sorted(_lines(tables, "findings", columns), key=lambda row: row[0] or date.min):
+    for _, *row in sorted(tables.lines("findings", columns), key=lambda row: row[0] or date.min):
         one = Finding(*row)
         if one.started_at is not None and _touches(span, one.started_at, one.ended_at):
             # One that lasts over midnight may stand in two days: the later knows more.
@@ -175,14 +158,14 @@ def _worst_first(findings: list[Finding], groups: list[Group]) -> list[Finding]:
 def _storms(tables: Tables, span: Span) -> list[Storm]:
     columns = ["group_id", "started_at", "ended_at", "rebalances", "paused_ms", "partitions_moved"]
     columns += ["main_reason", "kind", "suspect_client"]
-    storms = (Storm(*row) for row in _lines(tables, "rebalance_storms", columns))
+    storms = (Storm(*row) for row in tables.lines("rebalance_storms", columns))
     touching = (one for one in storms if _touches(span, one.started_at, one.ended_at))
     return sorted(touching, key=lambda one: (one.kind != "storm", -one.rebalances, one.group, one.started_at))
 
 
 def _breaches(tables: Tables, span: Span) -> list[Breach]:
     columns = ["group_id", "topic", "started_at", "last_minute", "minutes", "worst_lag_seconds"]
-    breaches = (Breach(*row) for row in _lines(tables, "slo_breaches", columns))
+    breaches = (Breach(*row) for row in tables.lines("slo_breaches", columns))
     touching = (one for one in breaches if _touches(span, one.started_at, one.last_minute))
     return sorted(touching, key=lambda one: (-one.minutes, -(one.worst_seconds or 0), one.group, one.topic))
 
@@ -190,7 +173,7 @@ def _breaches(tables: Tables, span: Span) -> list[Breach]:
 def _newest(tables: Tables, table: str, columns: list[str], span: Span) -> Iterable[Any]:
     """The rows of the newest day: each run of gold writes all of such a table anew, by the day of the newest record."""
     days = [day for day in tables.days(table) if span.dates[0] <= day <= span.dates[1]]
-    return _lines(tables, table, columns, days=(days[-1], days[-1])) if days else ()
+    return tables.lines(table, columns, days=(days[-1], days[-1])) if days else ()
 
 
 def _not_ok(tables: Tables, span: Span) -> list[NotOk]:
@@ -221,13 +204,11 @@ def _forecasts(tables: Tables, span: Span) -> list[Forecast]:
 
 
 def _rebalances(tables: Tables, span: Span) -> dict[str, list[Rebalance]]:
-    import pyarrow.compute as pc
-
     columns = ["group_id", "generation", "prev_generation", "completed_at", "duration_ms", "reason"]
     columns += ["trigger_member", "members_after", "partitions_moved"]
     found: dict[str, list[Rebalance]] = {}
-    where = _from_to(pc.field("completed_at"), span.start, span.end)
-    for group, generation, previous, *rest in _lines(tables, "rebalances", columns, days=span.dates, where=where):
+    where = within("completed_at", span.start, span.end)
+    for group, generation, previous, *rest in tables.lines("rebalances", columns, days=span.dates, where=where):
         found.setdefault(group, []).append(Rebalance(generation, previous is None, *rest))
     for line in found.values():
         line.sort(key=lambda one: (one.completed_at, one.generation))
@@ -280,7 +261,7 @@ def _unsampled(groups: list[Group], span: Span) -> list[int]:
 
 
 def _sampled_once(tables: Tables, span: Span) -> bool:
-    """Whether there is a single sample of the ends of logs: all topics' are taken at the same time."""
+    """Tell whether there is a single sample of the ends of logs: all topics' are taken at the same time."""
     seen: set[Any] = set()
     for batch in tables.batches("log_end_samples", ["sample_ts"], days=(date.min, span.dates[1])):
         seen.update(batch["sample_ts"].unique().to_pylist())
@@ -290,13 +271,12 @@ def _sampled_once(tables: Tables, span: Span) -> bool:
 
 
 def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:
-    """Who writes how much to which partition of __consumer_offsets; since when that was counted, and of how many."""
+    """The writers of each partition of __consumer_offsets, since when they were counted, and the commits in all."""
     import pyarrow.compute as pc
 
     since = span.start
     if tables.count("offset_commits", days=span.dates) > HOT_ROWS:
         since = max(since, span.end - timedelta(hours=1))
-    where = (pc.field("log_ts") >= since) & (pc.field("log_ts") < span.end)
     columns = {"partition": pc.field("log_partition"), "group": pc.field("group_id")}
     days = (since.date(), span.dates[1])
     counts = tables.aggregate(
@@ -306,7 +286,7 @@ def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:
         ["partition", "group"],
         [("", "hash_count_all")],
         days=days,
-        where=where,
+        where=within("log_ts", since, span.end),
     )
     found: dict[int, list[tuple[int, str]]] = {}
     for partition, group, many in counts:
@@ -320,17 +300,16 @@ def _hot(tables: Tables, span: Span) -> tuple[list[Hot], datetime, int]:
 
 def _quarantine(tables: Tables, span: Span) -> list[tuple[str, int]]:
     errors: Counter[str] = Counter()
-    for (error,) in _lines(tables, "quarantine", ["error"], days=span.dates):
+    for (error,) in tables.lines("quarantine", ["error"], days=span.dates):
         errors[error or "not said"] += 1
     return errors.most_common()
 
 
 def _cluster(tables: Tables) -> str:
-    named = tables.facts.get("cluster_id") or tables.facts.get("cluster")
-    if isinstance(named, str):
-        return named
+    if tables.cluster_id:
+        return tables.cluster_id
     for table in TIMES:
-        for (cluster,) in _lines(tables, table, ["cluster_id"]):
+        for (cluster,) in tables.lines(table, ["cluster_id"]):
             if cluster:
                 return str(cluster)
     return "a cluster without a name"

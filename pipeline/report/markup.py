@@ -60,6 +60,40 @@ def name(value: str, *, class_: str = "name") -> Html:
     return tag("bdi", value, class_=class_, title=value if len(value) > 24 else None)
 
 
+def chip(label: object, style: str) -> Html:
+    """A word on a coloured ground; see `ottla.pipeline.report.words.tone`."""
+    return tag("span", label, class_=f"chip {style}")
+
+
+def facts(figures: Iterable[tuple[str, object]]) -> Html:
+    """Figures in a line, each with its name."""
+    return tag("dl", (tag("div", tag("dt", key), tag("dd", value)) for key, value in figures), class_="facts")
+
+
+def svg(wide: int, title: str, *parts: object, class_: str | None = None) -> Html:
+    """A picture as wide as its place, whose own measures are ``wide`` and 100."""
+    return tag(
+        "svg",
+        tag("title", title),
+        *parts,
+        viewBox=f"0 0 {wide} 100",
+        preserveAspectRatio="none",
+        role="img",
+        class_=class_,
+    )
+
+
+def table(style: str, caption: str, heads: object, rows: object) -> Html:
+    """A table whose caption is for those who cannot see it."""
+    head = tag("thead", tag("tr", heads))
+    return tag("table", tag("caption", caption, class_="sr"), head, tag("tbody", rows), class_=style)
+
+
+def head(label: object, *, figures: bool = False, **attributes: object) -> Html:
+    """The head of a column, below which text or figures stand."""
+    return tag("th", label, **{"scope": "col", "class_": "num" if figures else None, **attributes})
+
+
 def number(value: float | int | None, digits: int = 0) -> str:
     """A number for people: ``1,234,567``; a dash where there is none."""
     return "–" if value is None else f"{value:,.{digits}f}"
@@ -112,7 +146,7 @@ def time(when: datetime | None, *, day: bool = True, seconds: bool = False) -> H
 
 
 def between(start: datetime, end: datetime | None) -> Html:
-    """From when to when, and how long that is; without an end it lasts."""
+    """A span of time and its length; without an end it lasts."""
     if end is None:
         return join("since ", time(start))
     if end - start < timedelta(seconds=1):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
-from ottla.pipeline.report.reading import Tables
+from ottla.pipeline.report.reading import Tables, within
 from ottla.pipeline.report.scene import Group, Rebalance, Storm
 from ottla.pipeline.report.span import Span
 
@@ -15,7 +16,7 @@ MOST_LANES = 24
 WIDEST = 3.0
 """Storms further apart than this many times their lengths are not shown in one picture."""
 DENSE = 60
-"""So many rebalances make a picture even where nothing was found."""
+"""With this many rebalances a group has a picture even if nothing was found."""
 
 
 class Bar(NamedTuple):
@@ -48,7 +49,7 @@ class Lane:
 
 
 class Picture(NamedTuple):
-    """What is drawn of a group: lanes from when to when, and how many more lanes there are."""
+    """A drawing of a group's members: lanes over a span of time, and the number of lanes that are left out."""
 
     start: datetime
     end: datetime
@@ -71,7 +72,7 @@ class _Seen(NamedTuple):
 
 
 def worth_showing(group: Group) -> bool:
-    """Whether its rebalances are more than starting and stopping."""
+    """Tell whether its rebalances are more than starting and stopping."""
     found = any(one.kind in _OF_MEMBERS for one in group.findings)
     return bool(group.rebalances) and (found or bool(group.storms) or group.changes >= DENSE)
 
@@ -112,12 +113,12 @@ def picture(tables: Tables, group: Group, span: Span) -> Picture | None:
 
 
 def _members(tables: Tables, group: str, since: datetime, until: datetime) -> tuple[list[_Seen], list[datetime]]:
-    """Who was in each generation, and owned how many partitions, in order; and when nobody was."""
+    """The members of each generation, in order, with the number of their partitions; and the times without members."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     keys = ["log_ts", "generation", "member_id", "client_id", "client_host", "group_instance_id"]
-    where = (pc.field("group_id") == group) & (pc.field("log_ts") >= since) & (pc.field("log_ts") < until)
+    where = (pc.field("group_id") == group) & within("log_ts", since, until)
     parts = [
         pa.Table.from_batches([batch]).group_by(keys).aggregate([("topic", "count")])
         for batch in tables.batches("group_members", [*keys, "topic"], days=(since.date(), until.date()), where=where)
@@ -147,7 +148,8 @@ def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[date
     # Generations without members have no lane, but end those before them.
     times = sorted({*(one.when for one in seen), *written})
     until = dict(zip(times, [*times[1:], end], strict=True))
-    for when, present in _by_time(seen):
+    for when, at_once in groupby(seen, attrgetter("when")):
+        present = list(at_once)
         ids = {one.member for one in present}
         taken = {id(of_member[one]) for one in ids if one in of_member}
         for one in present:
@@ -166,13 +168,6 @@ def _lanes(seen: list[_Seen], start: datetime, end: datetime, written: list[date
                 of_member[one.member] = lane
             _extend(lane, one, max(when, start), min(until[when], end))
     return [lane for lane in lanes if lane.bars]
-
-
-def _by_time(seen: list[_Seen]) -> Iterable[tuple[datetime, list[_Seen]]]:
-    found: dict[datetime, list[_Seen]] = {}
-    for one in seen:
-        found.setdefault(one.when, []).append(one)
-    return sorted(found.items())
 
 
 def _extend(lane: Lane, one: _Seen, start: datetime, end: datetime) -> None:

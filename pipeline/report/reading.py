@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from datetime import date
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
+from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.parquet_files import UnreadableTable, committed, dataset, filesystem
-from ottla.pipeline.tables import GOLD, SILVER, TABLES, VERSION
+from ottla.pipeline.tables import GOLD, SILVER, TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +19,7 @@ Days = tuple[date, date]
 
 
 _AHEAD = {"batch_readahead": 2, "fragment_readahead": 1}
-"""What is read ahead is what memory holds: five times as much by default, and not faster."""
+"""Memory holds what is read ahead: by default five times as much, and not faster."""
 
 
 class NothingToReport(Exception):
@@ -40,15 +40,16 @@ class Tables:
     def __init__(self, lake: str, group: str | None = None) -> None:
         from pyarrow import fs
 
-        self.lake = lake.rstrip("/") or "/"
+        self._lake = Lake(lake)
+        self.lake = self._lake.path
         self.group = group
         try:
-            self._system, self._path = filesystem(self.lake)
-        except UnreadableTable as error:
+            system, path = filesystem(self.lake)
+            if system.get_file_info(path).type != fs.FileType.Directory:
+                raise NothingToReport(f"there is no lake at {self.lake}; {_build(self.lake)}")
+            self.cluster_id: str | None = (self._lake.about() or {}).get("cluster_id")
+        except (UnreadableTable, LakeError) as error:
             raise NothingToReport(str(error)) from error
-        if self._system.get_file_info(self._path).type != fs.FileType.Directory:
-            raise NothingToReport(f"there is no lake at {self.lake}; {_build(self.lake)}")
-        self.facts = self._facts()
         if not any(self.has(table.name) for table in GOLD):
             if any(self.has(table.name) for table in SILVER):
                 raise NothingToReport(
@@ -56,28 +57,9 @@ class Tables:
                 )
             raise NothingToReport(f"the lake {self.lake} is empty; {_build(self.lake)}")
 
-    def _facts(self) -> dict[str, Any]:
-        """What ``lake.json`` says; nothing where there is none."""
-        try:
-            facts = json.loads(self._system.open_input_stream(f"{self._path}/lake.json").read())
-        except FileNotFoundError:
-            return {}
-        except ValueError as error:
-            raise NothingToReport(f"{self.lake}/lake.json is no JSON: {error}") from error
-        if not isinstance(facts, dict):
-            raise NothingToReport(f"{self.lake}/lake.json is not the note of a lake of ottla's")
-        version = facts.get("version")
-        if isinstance(version, int) and version > VERSION:
-            raise NothingToReport(f"the lake {self.lake} is of version {version}, and this ottla reads up to {VERSION}")
-        return facts
-
-    def where(self, table: str) -> str:
-        """The folder of a table."""
-        return f"{self.lake}/{TABLES[table].layer}/{table}"
-
     def has(self, table: str) -> bool:
-        """Whether the table has files at all."""
-        return bool(committed(self.where(table)))
+        """Tell whether the table has files at all."""
+        return bool(committed(self._lake.where(table)))
 
     def batches(
         self, table: str, columns: list[str], *, days: Days | None = None, where: pc.Expression | None = None
@@ -90,14 +72,13 @@ class Tables:
         """
         yield from self._scanner(table, columns, days, where).to_batches()
 
-    def rows(
-        self, table: str, columns: list[str], *, days: Days | None = None, where: pc.Expression | None = None
-    ) -> pa.Table:
-        """Rows of a small table, all at once; see `batches`."""
-        return self._scanner(table, columns, days, where).to_table()
+    def lines(self, table: str, columns: Sequence[str], **options: Any) -> Iterator[Any]:
+        """The values of some columns, row by row; see `batches`."""
+        for batch in self.batches(table, [*columns], **options):
+            yield from zip(*(batch[name].to_pylist() for name in columns), strict=True)
 
     def count(self, table: str, *, days: Days | None = None, where: pc.Expression | None = None) -> int:
-        """How many rows `batches` would give; from the footers alone where that suffices."""
+        """Count the rows that `batches` would give; from the footers alone where that suffices."""
         return int(self._scanner(table, [], days, where).count_rows())
 
     def aggregate(
@@ -156,19 +137,31 @@ class Tables:
             day = pc.field(declared.partition_column)
             within = (day >= days[0]) & (day <= days[1])
             where = within if where is None else within & where
-        return dataset(self.where(table), declared), where
+        return dataset(self._lake.where(table), declared), where
 
     def days(self, table: str) -> list[date]:
         """The days that a table has rows of, from the names of its folders."""
         key = f"/{TABLES[table].partition_column}="
         found = set()
-        for name in committed(self.where(table)):
+        for name in committed(self._lake.where(table)):
             value = name.partition(key)[2].partition("/")[0]
             try:
                 found.add(date.fromisoformat(value))
             except ValueError:
                 continue  # rows of no day, or a format that has no folders
         return sorted(found)
+
+
+def within(column: str, since: datetime | None, until: datetime | None) -> pc.Expression:
+    """The filter for times from ``since`` to before ``until``; None is no bound."""
+    import pyarrow.compute as pc
+
+    where = pc.scalar(True)
+    if since is not None:
+        where = where & (pc.field(column) >= since)
+    if until is not None:
+        where = where & (pc.field(column) < until)
+    return where
 
 
 def _build(lake: str) -> str:

@@ -1,4 +1,4 @@
-"""What a report shows, before it is a page."""
+"""The contents of a report, before they are a page."""
 
 from __future__ import annotations
 
@@ -117,7 +117,6 @@ class Group:
         breaches: of its objective, the longest first.
         status: the worst of its partitions, where that is not OK.
         records: records behind at the newest minute.
-        shown_rebalances: those that are drawn; `rebalances` counts all.
         paused_ms: how long all rebalances took that say so.
     """
 
@@ -140,6 +139,11 @@ class Group:
         return sum(known) if known else None
 
     @property
+    def moved(self) -> int:
+        """Partitions that changed hands in all rebalances."""
+        return sum(one.moved or 0 for one in self.rebalances if not one.first)
+
+    @property
     def changes(self) -> int:
         """Rebalances but for the first generation that is known, which need not have been one."""
         return sum(not one.first for one in self.rebalances)
@@ -155,7 +159,7 @@ class Group:
 
     @property
     def worst_cell(self) -> Cell | None:
-        """When it was furthest behind, and whether it was so at least."""
+        """The cell in which it was furthest behind."""
         return None if self.worst_bucket is None else self.cells[self.worst_bucket]
 
     @property

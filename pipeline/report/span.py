@@ -9,7 +9,7 @@ SIZES = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080)
 """Minutes that a bucket may have."""
 MOST_BUCKETS = 180
 DEFAULT_DAYS = 7
-"""How far back a report goes if nobody says: as far as the broker keeps its events."""
+"""The days that a report goes back by default: as far as the broker keeps its events."""
 _STEPS = tuple(timedelta(minutes=minutes) for minutes in SIZES)
 
 
@@ -21,7 +21,7 @@ class Tick(NamedTuple):
 
 
 class Span(NamedTuple):
-    """From when (with) to when (without); both in UTC, ``start`` at a whole bucket."""
+    """A span of time in UTC, without its end; ``start`` is at a whole bucket."""
 
     start: datetime
     end: datetime
@@ -55,11 +55,11 @@ class Span(NamedTuple):
         return self.start.date(), (self.end - timedelta(microseconds=1)).date()
 
     def part(self, when: datetime) -> float:
-        """Where a time is in the span: 0 to 1, those outside at the edges."""
+        """The place of a time in the span: 0 to 1, those outside at the edges."""
         return min(1.0, max(0.0, (when - self.start) / self.length))
 
     def begins(self, bucket: int) -> datetime:
-        """When a bucket begins."""
+        """The beginning of a bucket."""
         return self.start + bucket * self.bucket
 
     def ticks(self, most: int = 9) -> list[Tick]:

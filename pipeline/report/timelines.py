@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ottla.pipeline.report.heat import axis
-from ottla.pipeline.report.markup import Html, between, count, duration, join, moment, name, number, tag
+from ottla.pipeline.report.heat import axis, behind, storms
+from ottla.pipeline.report.markup import (
+    Html,
+    between,
+    chip,
+    count,
+    duration,
+    facts,
+    head,
+    join,
+    moment,
+    name,
+    number,
+    svg,
+    table,
+    tag,
+)
 from ottla.pipeline.report.members import Bar, Lane, Picture
 from ottla.pipeline.report.scene import Group, NotOk
 from ottla.pipeline.report.span import Span
@@ -16,15 +31,13 @@ TITLED_BARS = 40
 
 
 def card(group: Group, picture: Picture | None, not_ok: list[NotOk], span: Span, anchor: str) -> Html:
-    """What there is to say of a group."""
+    """The part of the page about a group."""
     kinds = dict.fromkeys(one.kind for one in group.findings)
-    chips = [tag("span", kind(one).label, class_=f"chip {tone(kind(one).severity)}") for one in kinds]
+    chips = [chip(kind(one).label, tone(kind(one).severity)) for one in kinds]
     states = [
-        tag(
-            "span",
-            f"{one.status} on {count(len(one.partitions), 'partition')} of ",
-            name(one.topic),
-            class_=f"chip {tone(status_level(one.status))}",
+        chip(
+            join(f"{one.status} on {count(len(one.partitions), 'partition')} of ", name(one.topic)),
+            tone(status_level(one.status)),
         )
         for one in not_ok
         if one.group == group.name
@@ -42,18 +55,17 @@ def card(group: Group, picture: Picture | None, not_ok: list[NotOk], span: Span,
 
 
 def _over(group: Group) -> Html | None:
-    """That it broke its objective, and how often."""
+    """Say that it broke its objective, and how often."""
     many = len(group.breaches)
-    return tag("span", OVER, f" {many:,} times" if many > 1 else None, class_="chip warn") if many else None
+    return chip(OVER + (f" {many:,} times" if many > 1 else ""), "warn") if many else None
 
 
 def _facts(group: Group) -> Html:
     """The figures of a group in a line."""
-    now, worst = group.now, group.worst_cell
-    facts = [
-        ("Behind now", duration(now.seconds, minimum=now.minimum) if now else "–"),
+    figures = [
+        ("Behind now", behind(group.now)),
         ("Records behind", number(group.records)),
-        ("Worst", duration(group.worst, minimum=worst.minimum) if worst else "–"),
+        ("Worst", behind(group.worst_cell)),
         ("Members", number(group.members)),
         ("Rebalances", number(group.changes)),
     ]
@@ -61,10 +73,10 @@ def _facts(group: Group) -> Html:
         known = [one.duration_ms for one in group.rebalances if one.duration_ms is not None and not one.first]
         slowest = max(known, default=None)
         paused = group.paused_ms
-        facts.append(("Stood still in all", "not known" if paused is None else duration(paused / 1000)))
-        facts += [("Longest", duration(slowest / 1000))] if slowest is not None else []
-        facts.append(("Partitions moved", number(sum(one.moved or 0 for one in group.rebalances if not one.first))))
-    return tag("dl", (tag("div", tag("dt", key), tag("dd", value)) for key, value in facts), class_="facts")
+        figures.append(("Stood still in all", "not known" if paused is None else duration(paused / 1000)))
+        figures += [("Longest", duration(slowest / 1000))] if slowest is not None else []
+        figures.append(("Partitions moved", number(group.moved)))
+    return facts(figures)
 
 
 def _curve(group: Group, span: Span) -> Html | None:
@@ -83,19 +95,15 @@ def _curve(group: Group, span: Span) -> Html | None:
         open_ = True
     ground.append("V100" if open_ else "")
     when = moment(span.begins(group.worst_bucket))
-    picture = tag(
-        "svg",
-        tag("title", f"Lag of {group.name}: worst {duration(group.worst)} at {when}"),
+    picture = svg(
+        span.buckets,
+        f"Lag of {group.name}: worst {duration(group.worst)} at {when}",
         [
-            tag("path", class_="shade", d=f"M{one[0]:.1f} 0H{max(one[1], one[0] + 0.5):.1f}V100H{one[0]:.1f}z")
-            for storm in group.storms
-            for one in [[span.part(edge) * span.buckets for edge in (storm.started_at, storm.ended_at)]]
+            tag("path", class_="shade", d=f"M{start:.1f} 0H{end:.1f}V100H{start:.1f}z")
+            for _, start, end in storms(group, span)
         ],
         tag("path", class_="ground", d="".join(ground)),
         tag("path", class_="curve", d="".join(line)),
-        viewBox=f"0 0 {span.buckets} 100",
-        preserveAspectRatio="none",
-        role="img",
     )
     caption = join("Lag, up to ", tag("b", duration(group.worst)), f" at {when}")
     return tag("figure", tag("figcaption", caption), picture, axis(span), class_="lagline")
@@ -109,27 +117,14 @@ def _lanes(picture: Picture, group: Group) -> Html:
         rows.append(
             tag("tr", tag("td", f"and {count(picture.more, 'more client')}", colspan=4, class_="muted"), class_="rest")
         )
-    head = tag(
-        "tr",
-        tag("th", "Client", scope="col"),
-        tag("th", axis(window), scope="col", class_="axis", aria_label="Membership over time"),
-        tag("th", "Sessions", scope="col", class_="num", title="How many members it was, one after the other"),
-        tag(
-            "th",
-            "Named",
-            scope="col",
-            class_="num",
-            title="Rebalances that it triggered, or of which it is the culprit",
-        ),
-    )
-    table = tag(
-        "table",
-        tag("caption", f"Members of {group.name} over time", class_="sr"),
-        tag("thead", head),
-        tag("tbody", rows),
-        class_="lanes",
-    )
-    return tag("div", _story(picture), _key(picture), tag("div", table, class_="scroll"), class_="timeline")
+    heads = [
+        head("Client"),
+        head(axis(window), class_="axis", aria_label="Membership over time"),
+        head("Sessions", figures=True, title="How many members it was, one after the other"),
+        head("Named", figures=True, title="Rebalances that it triggered, or of which it is the culprit"),
+    ]
+    drawn = table("lanes", f"Members of {group.name} over time", heads, rows)
+    return tag("div", _story(picture), _key(picture), tag("div", drawn, class_="scroll"), class_="timeline")
 
 
 def _story(picture: Picture) -> Html:
@@ -170,25 +165,21 @@ def _lane(lane: Lane, picture: Picture, window: Span) -> Html:
     sessions = len({bar.member for bar in lane.bars})
     said = f"{lane.identity} on {', '.join(lane.hosts) or 'an unknown host'}: {count(sessions, 'session')}"
     said += f", named for {count(len(lane.blamed), 'rebalance')}" if lane.blamed else ""
-    drawn = tag(
-        "svg",
-        tag("title", said),
+    dots = "".join(f"M{_x(when, window)} 50h0" for when in sorted(set(lane.blamed)))
+    drawn = svg(
+        WIDE,
+        said,
         _shade(picture, window),
         _bars(lane, window),
         _barriers(picture, window),
-        tag("path", class_="dots", d="".join(f"M{_x(when, window)} 50h0" for when in sorted(set(lane.blamed))))
-        if lane.blamed
-        else None,
-        viewBox=f"0 0 {WIDE} 100",
-        preserveAspectRatio="none",
-        role="img",
+        tag("path", class_="dots", d=dots) if dots else None,
         class_="lane",
     )
     label = tag(
         "div",
         name(lane.identity),
-        tag("span", "static", class_="chip neutral") if lane.static else None,
-        tag("span", "suspect", class_="chip bad") if lane.suspect else None,
+        chip("static", "neutral") if lane.static else None,
+        chip("suspect", "bad") if lane.suspect else None,
         tag("span", _hosts(lane), class_="muted small", title=", ".join(lane.hosts)) if lane.hosts else None,
         class_="who",
     )
@@ -203,7 +194,7 @@ def _lane(lane: Lane, picture: Picture, window: Span) -> Html:
 
 
 def _hosts(lane: Lane) -> Html:
-    """Where it was first, and how many other hosts there were."""
+    """The first host, and the number of others."""
     more = f" +{len(lane.hosts) - 1}" if len(lane.hosts) > 1 else None
     return join(name(lane.hosts[0], class_="host"), more)
 
@@ -242,7 +233,7 @@ def _bar_title(bar: Bar) -> str:
 
 
 def _barriers(picture: Picture, window: Span) -> Html | None:
-    """From the start of each rebalance to its end, where that is known: nobody reads meanwhile."""
+    """The times of rebalances, where their durations are known: nobody reads meanwhile."""
     moves = []
     for one in picture.rebalances:
         if one.duration_ms:

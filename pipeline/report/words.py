@@ -1,4 +1,4 @@
-"""What the kinds of findings and statuses are called, and how much they matter."""
+"""Names of the kinds of findings and statuses, and how much each matters."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def tone(level: int) -> str:
 
 
 def status_level(name: str) -> int:
-    """How much a status matters, as for kinds."""
+    """The severity of a status, as of kinds."""
     return STATUS.get(name, (2, ""))[0]

@@ -9,7 +9,7 @@ Spark sees it: see `ottla.pipeline.codec`. Options have the names of Spark's Kaf
 (`ottla.pipeline.source.options`).
 
 The modules: `options` → `subscription` (which partitions) → `logs` (what a place of logs offers), which are `cluster`
-and `fetching` over TCP or `log_directory`, `stored_log`, `segments` and `journal` in files → `planning` (which task
+over TCP or `log_directory`, `stored_log`, `segments` and `journal` in files → `planning` (which task
 reads what) → `rows`. `batch`, `stream` and `ends_stream` are what Spark calls.
 """
 

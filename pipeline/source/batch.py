@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, EqualTo, Filter, In, InputPartition
 
-from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.ends import sample_rows, samples_now
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import Logs, Span, Topic
+from ottla.pipeline.source.logs import Span, Topic
 from ottla.pipeline.source.options import Options
 from ottla.pipeline.source.planning import bundle, split
-from ottla.pipeline.source.rows import Losses, open_logs, read_spans
+from ottla.pipeline.source.rows import Logs, Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
-from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, OFFSETS_TOPIC, coordinator_partition
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,10 +30,16 @@ _SAMPLES_AT_ONCE = 1 << 16
 
 
 class Bundle(InputPartition):
-    """What one task reads."""
+    """The spans that one task reads."""
 
     def __init__(self, spans: list[Span]) -> None:
         self.spans = spans
+
+
+def bundles(options: Options, spans: list[Span]) -> list[Bundle]:
+    """Share spans out among tasks."""
+    at_least = options.min_partitions
+    return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
 
 
 class OttlaReader(DataSourceReader):
@@ -46,13 +53,9 @@ class OttlaReader(DataSourceReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Note which groups or partitions are wanted. Spark checks the rows nevertheless."""
         for one in filters:
-            wanted: set[object] = set()
-            if isinstance(one, EqualTo):
-                wanted = {one.value}
-            elif isinstance(one, In):
-                wanted = set(one.value)
-            else:
+            if not isinstance(one, EqualTo | In):
                 continue
+            wanted = {one.value} if isinstance(one, EqualTo) else set(one.value)
             column = ".".join(one.attribute)
             if column == "group_id" and self.options.decode in _BY_GROUP:
                 groups = {value for value in wanted if isinstance(value, str)}
@@ -67,13 +70,8 @@ class OttlaReader(DataSourceReader):
         options = self.options
         if options.decode == "ends":
             return [Bundle([])]
-        logs = open_logs(options)
-        try:
-            spans = self._spans(logs)
-        finally:
-            logs.close()
-        at_least = options.min_partitions
-        return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
+        with closing(open_logs(options)) as logs:
+            return bundles(options, self._spans(logs))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one bundle; of decode=ends, a sample of now."""
@@ -84,13 +82,10 @@ class OttlaReader(DataSourceReader):
         return read_spans(self.options, partition.spans)
 
     def _ends(self) -> Iterator[pa.RecordBatch]:
-        logs = open_logs(self.options)
-        try:
+        with closing(open_logs(self.options)) as logs:
             samples = samples_now(self.options, logs)
             while some := list(islice(samples, _SAMPLES_AT_ONCE)):
                 yield sample_rows(some)
-        finally:
-            logs.close()
 
     def _spans(self, logs: Logs) -> list[Span]:
         options = self.options
@@ -130,10 +125,10 @@ class OttlaReader(DataSourceReader):
         return column == "log_partition" and self.options.decode in _BY_LOG_PARTITION
 
     def _is_wanted(self, tp: TopicPartition, topic: Topic, counted: bool) -> bool:
-        """Whether a partition can have rows that are asked for; ``counted``: all partitions of the topic are known."""
+        """Tell whether a partition can have wanted rows; ``counted``: all partitions of the topic are known."""
         if self.log_partitions is not None and tp.partition not in self.log_partitions:
             return False
-        if self.groups is None or tp.topic not in (OFFSETS_TOPIC, EVENTS_TOPIC):
+        if self.groups is None or tp.topic not in (OFFSETS_TOPIC, GROUP_EVENTS_TOPIC):
             return True  # nobody knows how groups were spread over the partitions of a copy
         count = len(topic.partitions)
         # A directory of one of several brokers has a part of the partitions: then there is no telling where a group is.

@@ -1,20 +1,20 @@
-"""One blocking connection to a broker: `ottla.clients.wire` with a socket around it."""
+"""One blocking connection to a broker: `ottla.clients.connection` with an event loop of its own."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
+import asyncio
+import math
 import ssl
-import time
 from typing import Any
 
-from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, OptionError
-from ottla.clients.wire import Conversation
+from ottla.clients.connection import ClientConnection
+from ottla.clients.errors import KafkaTimeout, OptionError
 from ottla.pipeline.source.security import Tls
-from ottla.protocol.errors import ProtocolError
 from ottla.protocol.schema import Message
 
-_GULP = 1 << 20
+
+class _Named(ClientConnection):
+    software = ("ottla-pipeline", "1")
 
 
 class Connection:
@@ -26,95 +26,60 @@ class Connection:
         tls: how it is encrypted; None for not at all.
 
     Raises:
-        KafkaConnectionError: nobody answers there.
+        KafkaError: nobody answers there.
+        OptionError: the broker's certificate is not trusted, or a file of ``tls`` cannot be read.
     """
 
     def __init__(self, address: tuple[str, int], client_id: str, timeout_ms: int, tls: Tls | None = None) -> None:
         self.name = f"{address[0]}:{address[1]}"
         self._timeout_ms = timeout_ms
-        self._conversation = Conversation(client_id, ("ottla-pipeline", "1"))
-        self._open: list[Any] = []
+        # With a factory it does not become the thread's own loop, of which there may be another.
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         try:
-            self._socket = socket.create_connection(address, timeout_ms / 1000)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if tls is not None:
-                self._socket = _encrypted(self._socket, tls, address[0])
-        except ssl.SSLCertVerificationError as error:
-            raise OptionError(
-                f"{self.name} shows a certificate that is not trusted ({error.verify_message}); say with "
-                "'kafka.ssl.ca.location' who issued it"
-            ) from None
-        except OSError as error:
-            raise KafkaConnectionError(f"{self.name} cannot be reached: {error}") from None
-        try:
-            self._conversation.hello(time.monotonic() * 1000, timeout_ms, lambda: None)
-            self._exchange(lambda: self._conversation.ready)
-        except BaseException:
-            self.close()
+            context = None if tls is None else tls.context()
+            self._connection = self._runner.run(
+                _Named.connect(*address, client_id=client_id, timeout_ms=timeout_ms, ssl_context=context)
+            )
+        except BaseException as error:
+            self._runner.close()
+            if isinstance(error.__context__, ssl.SSLCertVerificationError):
+                raise OptionError(
+                    f"{self.name} shows a certificate that is not trusted ({error.__context__.verify_message}); say "
+                    "with 'kafka.ssl.ca.location' who issued it"
+                ) from None
             raise
 
-    def send(self, request: Message, low: int = 0, high: int = 1 << 15) -> list[Any]:
-        """Send without waiting: what `receive` wants to have.
+    def send(self, request: Message, low: int = 0, high: int = 1 << 15) -> asyncio.Task[Any]:
+        """Send without waiting; give what comes back to `receive`."""
+        return self._runner.run(self._begin(request, low, high))
 
-        Raises:
-            KafkaConnectionError: the connection broke.
-            UnsupportedByBroker: no version in common.
-        """
-        box: list[Any] = []
-        self._conversation.send(request, time.monotonic() * 1000, self._timeout_ms, box.append, low=low, high=high)
-        self._write()
-        return box
+    async def _begin(self, request: Message, low: int, high: int) -> asyncio.Task[Any]:
+        # The time allowed counts from `receive`: until then an answer may lie in the socket, and nobody reads.
+        asking = self._connection.send(request, Message, timeout_ms=math.inf, low=low, high=high)
+        task = asyncio.create_task(asking)
+        # Whoever gave up meanwhile need not be told of it.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.sleep(0)  # the request is written before the loop stops
+        return task
 
-    def receive(self, box: list[Any]) -> Any:
+    def receive(self, asked: asyncio.Task[Any]) -> Any:
         """The answer to a request that was sent.
 
         Raises:
             KafkaError: there is none, or it cannot be read; the connection is of no use any more.
+            UnsupportedByBroker: no version in common.
         """
-        self._exchange(lambda: bool(box))
-        if isinstance(box[0], KafkaError):
-            raise box[0]
-        return box[0]
+        try:
+            return self._runner.run(asyncio.wait_for(asked, self._timeout_ms / 1000))
+        except TimeoutError:
+            raise KafkaTimeout(f"{self.name} has not answered within {self._timeout_ms} ms") from None
 
     def call(self, request: Message, low: int = 0, high: int = 1 << 15) -> Any:
-        """Send a request and wait for its answer. Raises as `send` and `receive` do."""
+        """Send a request and wait for its answer. Raises as `receive` does."""
         return self.receive(self.send(request, low, high))
 
     def close(self) -> None:
         """Close the socket."""
-        with contextlib.suppress(OSError):
-            self._socket.close()
-
-    def _write(self) -> None:
-        try:
-            self._socket.sendall(self._conversation.take_output())
-        except OSError as error:
-            raise self._broken(error) from None
-
-    def _exchange(self, done: Any) -> None:
-        while not done():
-            # Greeting may take a second request, for a version that the broker knows.
-            self._write()
-            try:
-                data = self._socket.recv(_GULP)
-            except TimeoutError:
-                raise KafkaTimeout(f"{self.name} has not answered within {self._timeout_ms} ms") from None
-            except OSError as error:
-                raise self._broken(error) from None
-            if not data:
-                raise self._broken("it was closed by the other side")
-            try:
-                self._conversation.receive(data, time.monotonic() * 1000)
-            except ProtocolError as error:
-                raise self._broken(f"unreadable answer: {error}") from None
-
-    def _broken(self, reason: object) -> KafkaConnectionError:
-        return KafkaConnectionError(f"the connection to {self.name} broke: {reason}")
-
-
-def _encrypted(plain: socket.socket, tls: Tls, host: str) -> socket.socket:
-    try:
-        return tls.context().wrap_socket(plain, server_hostname=host)
-    except BaseException:
-        plain.close()
-        raise
+        self._connection.close()
+        self._runner.run(self._connection.wait_closed())
+        self._runner.close()

@@ -11,7 +11,7 @@ from ottla.clients.errors import OptionError
 from ottla.pipeline.source.batch import OttlaReader
 from ottla.pipeline.source.ends_stream import EndsStreamReader
 from ottla.pipeline.source.options import Options, parse_options
-from ottla.pipeline.source.rows import columns_of, schema_of
+from ottla.pipeline.source.rows import table_read
 from ottla.pipeline.source.stream import OttlaStreamReader
 
 
@@ -26,7 +26,7 @@ class OttlaSource(DataSource):
     def schema(self) -> str:
         """The columns that ``decode`` gives. Raises `OptionError`."""
         # Whether it will be a stream is not known here.
-        return schema_of(self._parsed(streaming=False))
+        return table_read(self._parsed(streaming=False)).ddl(whole=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For ``spark.read``. Raises `OptionError`."""
@@ -39,7 +39,7 @@ class OttlaSource(DataSource):
 
     def _options(self, schema: StructType, *, streaming: bool) -> Options:
         options = self._parsed(streaming=streaming)
-        names = columns_of(options)
+        names = [column.name for column in table_read(options).columns]
         if schema.names != names:
             raise OptionError(
                 f"the schema has the columns {schema.names}, decode={options.decode} gives {names}: leave it out"

@@ -1,4 +1,4 @@
-"""Where logs begin and end, sampled (decode=ends)."""
+"""Samples of where logs begin and end (decode=ends)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.clients.partitions import labels
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import Logs
 from ottla.pipeline.source.options import Options
+from ottla.pipeline.source.rows import Logs
 from ottla.pipeline.source.subscription import partitions_of, subscribed
 from ottla.pipeline.tables import LOG_END_SAMPLES
 from ottla.protocol.records import TopicPartition
@@ -22,7 +23,7 @@ log = logging.getLogger("ottla.pipeline.source")
 
 
 class Sample(NamedTuple):
-    """Where a log began and ended at a moment (Unix ms)."""
+    """The beginning and end of a log at a moment (Unix ms)."""
 
     tp: TopicPartition
     at_ms: int
@@ -48,7 +49,7 @@ def samples_now(options: Options, logs: Logs, now_ms: int | None = None) -> Iter
         led = logs.led(partitions)
         if len(led) < len(partitions):
             # One that is offline, perhaps for long, must not keep the others from being watched.
-            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(set(partitions) - set(led))[:10])
+            names = labels(sorted(set(partitions) - set(led))[:10])
             log.warning(
                 "%s: %d partitions have no leader, and no sample: %s", options.where, len(partitions) - len(led), names
             )
@@ -64,12 +65,7 @@ def sample_rows(samples: Sequence[Sample]) -> pa.RecordBatch:
     import pyarrow as pa
 
     schema = LOG_END_SAMPLES.arrow(whole=False)
-    columns = [
-        [one.at_ms * 1000 for one in samples],
-        [one.tp.topic for one in samples],
-        [one.tp.partition for one in samples],
-        [one.start for one in samples],
-        [one.end for one in samples],
-    ]
+    rows = [(one.at_ms * 1000, *one.tp, one.start, one.end) for one in samples]
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

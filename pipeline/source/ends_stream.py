@@ -7,14 +7,13 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from ottla.pipeline.source.ends import Sample, sample_rows, samples_now
-from ottla.pipeline.source.logs import Logs
-from ottla.pipeline.source.offsets import VERSION, check_layout, foreign_layout
+from ottla.pipeline.source.offsets import VERSION, known_layout
 from ottla.pipeline.source.options import Options
-from ottla.pipeline.source.rows import open_logs
+from ottla.pipeline.source.stream import StreamReader
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -26,13 +25,13 @@ _KEYS = {"v", "at_ms", "ends", "samples"}
 
 
 class Samples(InputPartition):
-    """What one task turns into rows."""
+    """The samples that one task turns into rows."""
 
     def __init__(self, samples: list[Sample]) -> None:
         self.samples = samples
 
 
-class EndsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class EndsStreamReader(StreamReader):
     """A sample for each trigger, but not before ``sampleIntervalMs`` has passed since the last.
 
     Offsets are ``{"v": 1, "at_ms": …, "samples": {"orders": {"0": [[at_ms, start, end]]}}, "ends": {…}}``, where
@@ -40,8 +39,7 @@ class EndsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: Options) -> None:
-        self.options = options
-        self._logs: Logs | None = None
+        super().__init__(options)
         self._is_last = False
         self._latest: dict[str, Any] = {}
         self._is_all = False  # of the last sample: nothing of the history is left for the next one
@@ -76,15 +74,8 @@ class EndsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows."""
         return iter([sample_rows(partition.samples)]) if isinstance(partition, Samples) else iter(())
 
-    def stop(self) -> None:
-        """Close what is open."""
-        if self._logs is not None:
-            self._logs.close()
-
     def _sample(self, start: dict[str, Any], now_ms: int) -> dict[str, Any]:
-        if self._logs is None:
-            self._logs = open_logs(self.options)
-        found = samples_now(self.options, self._logs, now_ms)
+        found = samples_now(self.options, self.logs, now_ms)
         ends: dict[str, dict[str, int]] = {}
         if not self.options.path:
             samples, self._is_all = list(found), True
@@ -114,13 +105,10 @@ def samples_of(document: Any) -> list[Sample]:
     Raises:
         SourceError: it is of a layout that this version does not know.
     """
-    try:
-        check_layout(document, _KEYS)
+    with known_layout(document, _KEYS):
         return [
             Sample(TopicPartition(topic, int(partition)), int(at_ms), int(start), int(end))
             for topic, row in document["samples"].items()
             for partition, several in row.items()
             for at_ms, start, end in several
         ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise foreign_layout(error) from None

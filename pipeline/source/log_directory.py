@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import os
@@ -11,17 +10,25 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from ottla.pipeline.codec import Aborted, Chunk
-from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Broken, Report, SourceError, Span, Topic
 from ottla.pipeline.source.options import Isolation, Options
 from ottla.pipeline.source.stored_log import StoredLog
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.stored.names import (
+    CATALOG_NAME,
+    CHECKPOINT_NAME,
+    JOURNAL_NAME,
+    LOGS_NAME,
+    META_NAME,
+    METADATA_NAME,
+    decode_metadata,
+    parse_directory_name,
+)
 
 _logger = logging.getLogger("ottla.pipeline.source")
-_INTERNAL = frozenset({OFFSETS_TOPIC, EVENTS_TOPIC, "__transaction_state", "__share_group_state", "__cluster_metadata"})
-_PARTITION = re.compile(r"(.+)-(\d+)")
+_INTERNAL = INTERNAL_TOPICS | {"__cluster_metadata"}
 
 
 class LogDirectory:
@@ -38,16 +45,16 @@ class LogDirectory:
         self.root = Path(options.path)
         if not self.root.is_dir():
             raise SourceError(f"option 'path' is {options.path!r}, which is no directory; allowed: a log directory")
-        if self.root.name == "logs" and (self.root.parent / "checkpoint").is_file():
+        if self.root.name == LOGS_NAME and (self.root.parent / CHECKPOINT_NAME).is_file():
             self.root = self.root.parent
-        self._is_ottla = (self.root / "journal").is_dir() and (self.root / "meta.properties").is_file()
-        self.logs_path = self.root / "logs" if self._is_ottla else self.root
-        self.cluster_id = _cluster_id(self.root / "meta.properties")
+        self._is_ottla = (self.root / JOURNAL_NAME).is_dir() and (self.root / META_NAME).is_file()
+        self.logs_path = self.root / LOGS_NAME if self._is_ottla else self.root
+        self.cluster_id = _cluster_id(self.root / META_NAME)
         self._log_starts = _log_starts(self.root / "log-start-offset-checkpoint")
         self._journal: Journal | None = None
         self._stored: dict[TopicPartition, StoredLog] = {}
         self._ids: dict[str, str] = {}
-        if not self._is_ottla and not (self.root / "meta.properties").exists() and not self._names():
+        if not self._is_ottla and not (self.root / META_NAME).exists() and not self._names():
             raise SourceError(
                 f"option 'path' is {options.path!r}, where no logs are; allowed: Ottla's data directory (with logs/ "
                 "and journal/), or a log directory of Kafka's (with directories such as __consumer_offsets-7)"
@@ -56,7 +63,7 @@ class LogDirectory:
     # -- what others ask
 
     def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
-        """See `Logs.topics`."""
+        """As `Cluster.topics`."""
         self.refresh()
         topics = self._catalog() if self._is_ottla else self._from_names()
         for tp in list(self._stored):
@@ -66,7 +73,7 @@ class LogDirectory:
         return {name: topic for name, topic in topics.items() if names is None or name in names}
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """See `Logs.bounds`."""
+        """As `Cluster.bounds`."""
         found = {}
         for tp in partitions:
             if (log := self.log(tp)) is None:
@@ -87,12 +94,12 @@ class LogDirectory:
         return log.aborted() if log is not None and self._committed else ()
 
     def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
-        """See `Logs.offsets_at`."""
+        """As `Cluster.offsets_at`."""
         logs = {tp: log for tp in partitions if (log := self.log(tp)) is not None}
         return {tp: log.offset_at(timestamp_ms) for tp, log in logs.items()}
 
     def chunks(self, spans: Sequence[Span], lost: Report, broken: Broken) -> Iterator[Chunk]:
-        """See `Logs.chunks`."""
+        """As `Cluster.chunks`."""
         for span in spans:
             log = self.log(span.tp)
             if log is None:
@@ -110,13 +117,13 @@ class LogDirectory:
             yield from log.chunks(start, end, aborted or (), broken)
 
     def close(self) -> None:
-        """See `Logs.close`."""
+        """Forget all files."""
         self._stored.clear()
         self._journal = None
 
     @property
     def has_catalog(self) -> bool:
-        """Whether it says how many partitions topics have; Kafka's directories have those of one broker."""
+        """Tell whether all partitions of topics are known; Kafka's directories have those of one broker."""
         return self._is_ottla
 
     # -- within
@@ -134,7 +141,7 @@ class LogDirectory:
 
     @property
     def journal(self) -> Journal | None:
-        """What the journal says; None for a directory of Kafka's."""
+        """The contents of the journal; None for a directory of Kafka's."""
         if self._journal is None and self._is_ottla:
             self._journal = Journal(self.root)
             if damage := self._journal.damage:
@@ -154,7 +161,7 @@ class LogDirectory:
         return self._stored[tp]
 
     def _catalog(self) -> dict[str, Topic]:
-        path = self.root / "catalog.json"
+        path = self.root / CATALOG_NAME
         try:
             state = json.loads(path.read_bytes())["state"] or {}
             rows = state.get("topics", {}).items()
@@ -170,7 +177,7 @@ class LogDirectory:
     def _from_names(self) -> dict[str, Topic]:
         found: dict[str, list[int]] = {}
         for name in self._names():
-            if (tp := partition_of(name)) is not None:
+            if (tp := parse_directory_name(name)) is not None:
                 found.setdefault(tp.topic, []).append(tp.partition)
         return {
             topic: Topic(topic, self._topic_id(f"{topic}-{min(some)}"), tuple(sorted(some)), topic in _INTERNAL)
@@ -185,17 +192,10 @@ class LogDirectory:
 
     def _topic_id(self, name: str) -> str:
         try:
-            text = (self.logs_path / name / "partition.metadata").read_text(encoding="utf-8")
-            found = re.search(r"^topic_id: (\S+)", text, re.MULTILINE)
-            return base64.urlsafe_b64decode(found[1] + "==").hex() if found else UNKNOWN_ID
-        except (OSError, ValueError):
+            found = decode_metadata((self.logs_path / name / METADATA_NAME).read_bytes())
+        except OSError:
             return UNKNOWN_ID
-
-
-def partition_of(name: str) -> TopicPartition | None:
-    """``orders-3`` as topic and partition, None for other names, those of deleted logs among them."""
-    found = _PARTITION.fullmatch(name)
-    return TopicPartition(found[1], int(found[2])) if found else None
+        return UNKNOWN_ID if found is None else found.hex
 
 
 def _cluster_id(path: Path) -> str:
@@ -207,7 +207,7 @@ def _cluster_id(path: Path) -> str:
 
 
 def _log_starts(path: Path) -> dict[TopicPartition, int]:
-    """What Kafka's brokers note of logs that were cut by DeleteRecords."""
+    """Kafka's notes of logs that were cut by DeleteRecords."""
     found = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()[2:]

@@ -1,12 +1,12 @@
-"""What a source of logs offers, be it a cluster over TCP or a directory: the rest of the source knows only this."""
+"""What places of logs, a cluster over TCP or a directory, take and give; and what goes wrong with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from ottla.pipeline.codec import Aborted, Chunk, Damage
+from ottla.pipeline.codec import Aborted, Damage
 from ottla.protocol.records import TopicPartition
 
 UNKNOWN_ID = "0" * 32
@@ -54,43 +54,3 @@ Report = Callable[[TopicPartition, str], None]
 """Called with what is lost: raises `DataLoss`, or warns."""
 Broken = Callable[[TopicPartition, Damage], None]
 """Called with a batch that is damaged, and left out: raises `DataLoss`, or warns."""
-
-
-class Logs(Protocol):
-    """Where logs are. Use `close` at the end."""
-
-    @property
-    def cluster_id(self) -> str:
-        """As far as is known; of a cluster, once it was asked for topics."""
-
-    def topics(self, names: Collection[str] | None) -> dict[str, Topic]:
-        """Those of the named topics that exist, or all of them.
-
-        Raises:
-            SourceError: it cannot be found out.
-        """
-
-    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Where logs begin and end, as far as may be read with the isolation level asked for.
-
-        Raises:
-            SourceError: it cannot be found out.
-        """
-
-    def offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
-        """The first offset with that time (Unix ms) or a later one; None where there is none.
-
-        Raises:
-            SourceError: it cannot be found out.
-        """
-
-    def chunks(self, spans: Sequence[Span], lost: Report, broken: Broken) -> Iterator[Chunk]:
-        """The records of spans, a few MiB at a time; those of one partition in order.
-
-        Raises:
-            SourceError: it cannot be read.
-            DataLoss: ``lost`` or ``broken`` raised it.
-        """
-
-    def close(self) -> None:
-        """Let go of connections and files."""

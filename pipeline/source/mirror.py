@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 
-from ottla.clients.errors import KafkaError, error_of
+from ottla.clients.errors import KafkaError, check
+from ottla.clients.partitions import committable
+from ottla.clients.structs import OffsetAndMetadata
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.connection import Connection
 from ottla.pipeline.source.offsets import Progress
@@ -45,40 +46,25 @@ class Mirror:
 
     def close(self) -> None:
         """Close connections."""
-        if self._coordinator is not None:
-            self._coordinator.close()
-            self._coordinator = None
+        self._coordinator = None
         self._cluster.close()
 
     def _commit(self, progress: Progress) -> None:
-        rows: dict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
-        for tp, offset in progress.next.items():
-            rows[tp.topic].append(
-                OffsetCommitRequestPartition(
-                    partition_index=tp.partition, committed_offset=offset, committed_metadata="spark"
-                )
-            )
-        if not rows:
+        offsets = {tp: OffsetAndMetadata(offset, "spark") for tp, offset in progress.next.items()}
+        if not offsets:
             return
-        request = OffsetCommitRequest(
-            group_id=self.options.group,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=several) for topic, several in rows.items()],
-        )
+        topics = committable(offsets, OffsetCommitRequestTopic, OffsetCommitRequestPartition)
+        request = OffsetCommitRequest(group_id=self.options.group, topics=topics)
         answer = self._find().call(request, low=2, high=9)
         for topic in answer.topics:
             for one in topic.partitions:
-                if one.error_code:
-                    raise error_of(one.error_code, f"commit {topic.name}-{one.partition_index}")
+                check(one.error_code, f"commit {topic.name}-{one.partition_index}")
 
     def _find(self) -> Connection:
         if self._coordinator is None:
             # From version 4 on an answer is a list (KIP-699).
             request = FindCoordinatorRequest(key=self.options.group)
             answer = self._cluster.any_connection().call(request, high=3)
-            if answer.error_code:
-                raise error_of(answer.error_code, "find the coordinator", answer.error_message)
-            address = (answer.host, answer.port)
-            self._coordinator = Connection(
-                address, self.options.client_id, self.options.request_timeout_ms, self.options.tls
-            )
+            check(answer.error_code, "find the coordinator", answer.error_message)
+            self._coordinator = self._cluster.connect((answer.host, answer.port))
         return self._coordinator

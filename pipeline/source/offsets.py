@@ -1,7 +1,9 @@
-"""How far a stream is, as JSON in Spark's checkpoint. The layout has a version; another one is refused."""
+"""The progress of a stream, as JSON in Spark's checkpoint. The layout has a version; another one is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +25,7 @@ class Progress:
     next: dict[TopicPartition, int] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As it stands in the checkpoint."""
+        """The JSON for the checkpoint."""
         topics: dict[str, Any] = {topic: {"id": of, "next": {}} for topic, of in sorted(self.ids.items())}
         for tp, offset in sorted(self.next.items()):
             topics[tp.topic]["next"][str(tp.partition)] = offset
@@ -31,13 +33,12 @@ class Progress:
 
 
 def read_progress(document: Any) -> Progress:
-    """What `Progress.document` wrote.
+    """Read what `Progress.document` wrote.
 
     Raises:
         SourceError: it is of a layout that this version does not know.
     """
-    try:
-        check_layout(document, _KEYS)
+    with known_layout(document, _KEYS):
         found = Progress()
         for topic, row in document["topics"].items():
             if set(row) != {"id", "next"}:
@@ -48,21 +49,24 @@ def read_progress(document: Any) -> Progress:
                     raise ValueError(f"offset {offset!r} of {topic}-{partition}")
                 found.next[TopicPartition(topic, int(partition))] = offset
         return found
+
+
+@contextmanager
+def known_layout(document: Any, keys: set[str]) -> Iterator[None]:
+    """For a block that reads a document with these keys.
+
+    Raises:
+        SourceError: it is of a layout that this version does not know.
+    """
+    try:
+        if not isinstance(document, dict) or document.get("v") != VERSION:
+            found = document.get("v") if isinstance(document, dict) else repr(document)
+            raise ValueError(f"version {found}, not {VERSION}")
+        if set(document) != keys:
+            raise ValueError(f"keys {sorted(document)}, not {sorted(keys)}")
+        yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise foreign_layout(error) from None
-
-
-def check_layout(document: Any, keys: set[str]) -> None:
-    """Raises ValueError for another version, and for keys that this one does not have."""
-    if not isinstance(document, dict) or document.get("v") != VERSION:
-        raise ValueError(f"version {document.get('v') if isinstance(document, dict) else document!r}, not {VERSION}")
-    if set(document) != keys:
-        raise ValueError(f"keys {sorted(document)}, not {sorted(keys)}")
-
-
-def foreign_layout(error: Exception) -> SourceError:
-    """The error for a document that cannot be read."""
-    return SourceError(
-        f"the checkpoint's offsets are of a layout that this version does not read ({error}); go on with the version "
-        "that wrote them, or begin with a new checkpoint and a new table"
-    )
+        raise SourceError(
+            f"the checkpoint's offsets are of a layout that this version does not read ({error}); go on with the "
+            "version that wrote them, or begin with a new checkpoint and a new table"
+        ) from None

@@ -1,4 +1,4 @@
-"""What the source is asked for, checked: every bad value is refused with its name and what is allowed."""
+"""The options of the source, checked: every bad value is refused with its name and what is allowed."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeVar
 
 from ottla.clients.errors import OptionError
+from ottla.clients.structs import EARLIEST, LATEST
 from ottla.pipeline.codec import KINDS
-from ottla.pipeline.codec.events import EVENTS_TOPIC
 from ottla.pipeline.source.option_names import known_options
 from ottla.pipeline.source.security import Tls, parse_tls
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
+
+D = TypeVar("D")
 
 DECODES = (*KINDS, "ends")
 TASKS_VARIABLE = "OTTLA_PIPELINE_TASKS"
 """Environment variable with the default of ``tasks``; `register` sets it for the processes that plan."""
 
-EARLIEST, LATEST = -2, -1
-_DEFAULT_FETCH_BYTES = 4 << 20
 _LARGEST = (1 << 63) - 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Isolation(IntEnum):
-    """Which records of transactions are read (KIP-98); the values are the wire's."""
+    """The records of transactions that are read (KIP-98); the values are the wire's."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -36,7 +37,7 @@ class Isolation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where reading begins or ends in partitions.
+    """A place in partitions at which reading begins or ends.
 
     Attributes:
         default: `EARLIEST` or `LATEST`: for partitions that are not named.
@@ -61,29 +62,29 @@ class Options:
     """
 
     decode: str
-    servers: tuple[tuple[str, int], ...] = ()
-    path: str = ""
-    topics: tuple[str, ...] = ()
-    pattern: str = ""
-    assigned: tuple[TopicPartition, ...] = ()
-    starting: Place = Place(EARLIEST)
-    ending: Place = Place(LATEST)
-    strict_timestamp: bool = False
-    max_offsets_per_trigger: int | None = None
-    min_partitions: int = 1
-    tasks: int = 4
-    fail_on_data_loss: bool = True
-    include_headers: bool = False
-    isolation: Isolation = Isolation.READ_COMMITTED
-    group: str = ""
-    sample_interval_ms: int = 10_000
-    client_id: str = "ottla-pipeline"
-    request_timeout_ms: int = 30_000
-    timeout_ms: int = 60_000
-    fetch_bytes: int = _DEFAULT_FETCH_BYTES
-    retries: int = 10
-    retry_interval_ms: int = 100
-    tls: Tls | None = None
+    servers: tuple[tuple[str, int], ...]
+    path: str
+    topics: tuple[str, ...]
+    pattern: str
+    assigned: tuple[TopicPartition, ...]
+    starting: Place
+    ending: Place
+    strict_timestamp: bool
+    max_offsets_per_trigger: int | None
+    min_partitions: int
+    tasks: int
+    fail_on_data_loss: bool
+    include_headers: bool
+    isolation: Isolation
+    group: str
+    sample_interval_ms: int
+    client_id: str
+    request_timeout_ms: int
+    timeout_ms: int
+    fetch_bytes: int
+    retries: int
+    retry_interval_ms: int
+    tls: Tls | None
 
     @property
     def where(self) -> str:
@@ -91,7 +92,7 @@ class Options:
         return self.path or ",".join(f"{host}:{port}" for host, port in self.servers)
 
     def wants(self, tp: TopicPartition) -> bool:
-        """Whether a partition of a topic that is read is read itself."""
+        """Tell whether a partition of a topic that is read is read itself."""
         return not self.assigned or tp in self.assigned
 
 
@@ -127,20 +128,20 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
         ending=_place(options, "ending", LATEST),
         strict_timestamp=_one_of(options, "startingOffsetsByTimestampStrategy", ("error", "latest"), "latest")
         == "error",
-        max_offsets_per_trigger=_number(options, "maxOffsetsPerTrigger", 1),
-        min_partitions=_number(options, "minPartitions", 1, 100_000) or 1,
-        tasks=_number({"tasks": tasks} | options, "tasks", 1, 100_000) or 1,
+        max_offsets_per_trigger=_number(options, "maxOffsetsPerTrigger", 1, _LARGEST, None),
+        min_partitions=_number(options, "minPartitions", 1, 100_000, 1),
+        tasks=_number({"tasks": tasks} | options, "tasks", 1, 100_000, 1),
         fail_on_data_loss=_flag(options, "failOnDataLoss", True),
         include_headers=_flag(options, "includeHeaders", False),
         isolation=Isolation[_one_of(options, "isolation", _ISOLATIONS, default.name.lower()).upper()],
         group=options.get("group", ""),
-        sample_interval_ms=_number(options, "sampleIntervalMs", 0, 86_400_000, 10_000) or 0,
+        sample_interval_ms=_number(options, "sampleIntervalMs", 0, 86_400_000, 10_000),
         client_id=options.get("kafka.client.id", "ottla-pipeline"),
-        request_timeout_ms=_number(options, "kafka.request.timeout.ms", 1, 3_600_000, 30_000) or 1,
-        timeout_ms=_number(options, "kafka.default.api.timeout.ms", 1, 3_600_000, 60_000) or 1,
-        fetch_bytes=_number(options, "kafka.max.partition.fetch.bytes", 1, 1 << 28, _DEFAULT_FETCH_BYTES) or 1,
-        retries=_number(options, "fetchOffset.numRetries", 0, 1000, 10) or 0,
-        retry_interval_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 60_000, 100) or 0,
+        request_timeout_ms=_number(options, "kafka.request.timeout.ms", 1, 3_600_000, 30_000),
+        timeout_ms=_number(options, "kafka.default.api.timeout.ms", 1, 3_600_000, 60_000),
+        fetch_bytes=_number(options, "kafka.max.partition.fetch.bytes", 1, 1 << 28, 4 << 20),
+        retries=_number(options, "fetchOffset.numRetries", 0, 1000, 10),
+        retry_interval_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 60_000, 100),
         tls=parse_tls(options),
     )
 
@@ -169,7 +170,7 @@ def _subscription(options: Mapping[str, str], decode: str) -> tuple[tuple[str, .
     if len(given) > 1:
         raise OptionError(f"only one of the options {', '.join(given)} can be given")
     if decode not in ("raw", "ends"):
-        topic = EVENTS_TOPIC if decode == "events" else OFFSETS_TOPIC
+        topic = GROUP_EVENTS_TOPIC if decode == "events" else OFFSETS_TOPIC
         if given == ["subscribe"]:
             # A copy of the topic under another name is read so.
             return _topics(options["subscribe"], "subscribe"), "", ()
@@ -216,7 +217,7 @@ def _assigned(value: str) -> tuple[TopicPartition, ...]:
 def _place(options: Mapping[str, str], which: str, default: int) -> Place:
     by_time, by_offset = f"{which}Timestamp", f"{which}Offsets"
     if by_time in options:
-        return Place(default, timestamp_ms=_number(options, by_time, 0, _LARGEST))
+        return Place(default, timestamp_ms=_number(options, by_time, 0, _LARGEST, None))
     value = options.get(by_offset)
     if value is None:
         return Place(default)
@@ -248,9 +249,7 @@ def _json(value: str, name: str, allowed: str) -> dict[str, object]:
     return document
 
 
-def _number(
-    options: Mapping[str, str], name: str, low: int, high: int = _LARGEST, default: int | None = None
-) -> int | None:
+def _number(options: Mapping[str, str], name: str, low: int, high: int, default: D) -> int | D:
     value = options.get(name)
     if value is None:
         return default

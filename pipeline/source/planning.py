@@ -1,4 +1,4 @@
-"""How much of which partition is read next, and by which task. Pure."""
+"""Plans: how much of which partition is read next, and by which task. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def split(spans: Sequence[Span], at_least: int) -> list[Span]:
 def admit(
     start: dict[TopicPartition, int], end: dict[TopicPartition, int], limit: int | None
 ) -> dict[TopicPartition, int]:
-    """Where a batch of at most ``limit`` offsets ends; each partition gets its share of what there is to read.
+    """The end of a batch of at most ``limit`` offsets; each partition gets its share of what there is to read.
 
     As Spark's Kafka connector: in proportion, and at least one where there is something. Rounding never holds up the
     last partition.

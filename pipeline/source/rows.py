@@ -1,17 +1,18 @@
-"""From spans to the record batches that Spark wants."""
+"""Record batches for Spark out of spans."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.codec import Damage, ddl, decode, schema
+from ottla.pipeline.codec import Damage, decode, table_of
 from ottla.pipeline.source.cluster import Cluster
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import DataLoss, Logs, Span
+from ottla.pipeline.source.logs import DataLoss, Span
 from ottla.pipeline.source.options import Options
-from ottla.pipeline.tables import LOG_END_SAMPLES
+from ottla.pipeline.tables import LOG_END_SAMPLES, Table
 from ottla.protocol.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.pipeline.source")
 _ADVICE = "set failOnDataLoss=false to go on with what is there"
+
+
+Logs = Cluster | LogDirectory
+"""A place of logs; both have the same methods. Use `close` at the end."""
 
 
 def open_logs(options: Options) -> Logs:
@@ -31,7 +36,7 @@ def open_logs(options: Options) -> Logs:
 
 
 class Losses:
-    """What is done about records that are gone or damaged: an error, or a warning in the log of whoever reads."""
+    """The answer to records that are gone or damaged: an error, or a warning in the log of whoever reads."""
 
     def __init__(self, options: Options) -> None:
         self._fail = options.fail_on_data_loss
@@ -55,19 +60,11 @@ class Losses:
         log.warning("%s; going on", text)
 
 
-def schema_of(options: Options) -> str:
-    """The columns of the rows, in Spark's words."""
+def table_read(options: Options) -> Table:
+    """The table whose rows are given, without ``cluster_id`` and the date."""
     if options.decode == "ends":
-        return LOG_END_SAMPLES.ddl(whole=False)
-    return ddl(options.decode, headers=options.include_headers and options.decode == "raw")
-
-
-def columns_of(options: Options) -> list[str]:
-    """Their names."""
-    if options.decode == "ends":
-        return [column.name for column in LOG_END_SAMPLES.columns]
-    names: list[str] = schema(options.decode, headers=options.include_headers and options.decode == "raw").names
-    return names
+        return LOG_END_SAMPLES
+    return table_of(options.decode, headers=options.include_headers)
 
 
 def read_spans(options: Options, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
@@ -78,12 +75,8 @@ def read_spans(options: Options, spans: Sequence[Span]) -> Iterator[pa.RecordBat
         DataLoss: something is missing or damaged, and ``failOnDataLoss`` is true.
     """
     losses = Losses(options)
-    headers = options.include_headers and options.decode == "raw"
-    logs = open_logs(options)
-    try:
+    with closing(open_logs(options)) as logs:
         for chunk in logs.chunks(spans, losses.lost, losses.broken):
-            rows = decode(options.decode, chunk, headers=headers)
+            rows = decode(options.decode, chunk, headers=options.include_headers)
             if rows.num_rows:
                 yield rows
-    finally:
-        logs.close()

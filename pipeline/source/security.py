@@ -23,7 +23,7 @@ SECURITY_PREFIXES = ("kafka.sasl.", "kafka.ssl.", "kafka.security.", "sasl.", "s
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How connections are encrypted.
+    """The settings of encrypted connections.
 
     Attributes:
         ca: a file with the certificates that are trusted; empty trusts those of the machine.
@@ -60,7 +60,7 @@ class Tls:
 
 
 def _why(error: OSError) -> str:
-    """What is wrong with a file."""
+    """Describe the fault of a file."""
     if isinstance(error, ssl.SSLError):
         return "it cannot be read; allowed: a file in PEM, and the password of its key"
     return error.strerror or str(error)
@@ -79,7 +79,7 @@ def refuse_security(key: str) -> OptionError:
 
 
 def parse_tls(options: Mapping[str, str]) -> Tls | None:
-    """What is said of TLS; None for none.
+    """The settings of TLS among options; None for none.
 
     Raises:
         OptionError: it cannot be.

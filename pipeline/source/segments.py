@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from ottla.pipeline.source.logs import SourceError
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_AT
+from ottla.protocol.stored.journal import Trusted
+from ottla.protocol.stored.names import INDEX_SUFFIX, LOG_SUFFIX, OFFSET_ENTRY, TIME_ENTRY, parse_segment_name
 
 GULP = 4 << 20
 _MOST_LOOKS = 10
 _SWAP = re.compile(r"(\d{20})\.(?:(\d{20})\.)?log\.swap")
-_OFFSET_ENTRY = struct.Struct(">ii")
-_TIME_ENTRY = struct.Struct(">qi")
-_LENGTH_AND_MAGIC = struct.Struct(">i4xb").unpack_from
 # Base offset, length, magic, attributes, last offset delta, maximum timestamp.
 _FIELDS = struct.Struct(">qi4xb4xhi8xq")
 
@@ -41,20 +40,19 @@ class BatchPlace(NamedTuple):
     max_timestamp: int
 
 
-def segments_of(directory: Path, trusted: tuple[int, int] | None) -> list[Segment]:
-    """The segments of a partition, in order. ``trusted``: the last that counts, and its bytes (-1: all)."""
+def segments_of(directory: Path, trusted: Trusted | None) -> list[Segment]:
+    """The segments of a partition, in order; ``trusted`` tells which count, None that all do."""
     for _ in range(_MOST_LOOKS):
         segments: list[Segment] = []
         for base, path in sorted(_files(directory).items()):
-            if trusted is not None and base > trusted[0]:
+            if trusted is not None and base > trusted.last_base:
                 return segments
             try:
                 size = path.stat().st_size
             except OSError:
                 break  # deleted or renamed meanwhile: what stands in its place now?
-            if trusted is not None and base == trusted[0] and trusted[1] >= 0:
-                size = min(size, trusted[1])
-            segments.append(Segment(base, path, size))
+            end = None if trusted is None else trusted.end_of(base)
+            segments.append(Segment(base, path, size if end is None else min(size, end)))
         else:
             return segments
     raise SourceError(f"{directory}: files come and go faster than they can be read")
@@ -66,7 +64,7 @@ def _files(directory: Path) -> dict[int, Path]:
         names = os.listdir(directory)
     except OSError:
         return {}
-    found = {int(name[:20]): directory / name for name in names if re.fullmatch(r"\d{20}\.log", name)}
+    found = {base: directory / name for name in names if (base := parse_segment_name(name)) is not None}
     for swap in filter(None, (_SWAP.fullmatch(name) for name in sorted(names))):
         # A compaction that was interrupted when it counted already: it takes the place of what it was made of. Ottla's
         # files are named after both ends of that; Kafka's reach as far as their last batch.
@@ -85,9 +83,9 @@ def _end_of_file(base_offset: int, path: Path) -> int:
 
 
 def position_of(segment: Segment, offset: int) -> int:
-    """Where a batch begins that lies before ``offset`` or has it: by the index, if there is one that fits."""
+    """The place of a batch that lies before ``offset`` or has it: by the index, if there is one that fits."""
     best = 0
-    for relative, position in entries(segment, ".index", _OFFSET_ENTRY):
+    for relative, position in entries(segment, INDEX_SUFFIX, OFFSET_ENTRY):
         if segment.base_offset + relative > offset:
             break
         best = position
@@ -96,9 +94,9 @@ def position_of(segment: Segment, offset: int) -> int:
     return best
 
 
-def entries(segment: Segment, suffix: str, entry: struct.Struct = _TIME_ENTRY) -> list[tuple[int, ...]]:
+def entries(segment: Segment, suffix: str, entry: struct.Struct = TIME_ENTRY) -> list[tuple[int, ...]]:
     """The entries of an index file; zeros at its end are room that was taken in advance."""
-    if segment.path.suffix != ".log":
+    if segment.path.suffix != LOG_SUFFIX:
         return []
     try:
         data = segment.path.with_suffix(suffix).read_bytes()
@@ -134,35 +132,10 @@ def batch_places(segment: Segment, position: int = 0) -> Iterator[BatchPlace]:
 
 def end_offset(segment: Segment) -> int:
     """The offset behind the last batch of a segment; its base offset if it has none."""
-    position, last = position_of(segment, 1 << 62), b""
-    try:
-        handle = os.open(segment.path, os.O_RDONLY)
-    except OSError:
-        return segment.base_offset
-    try:
-        while position + HEADER_SIZE <= segment.end:
-            data = os.pread(handle, min(GULP, segment.end - position), position)
-            at, before, most = 0, -1, len(data) - HEADER_SIZE
-            while at <= most:
-                length, magic = _LENGTH_AND_MAGIC(data, at + 8)
-                behind = at + LOG_OVERHEAD + length
-                if magic != MAGIC or length < HEADER_SIZE - LOG_OVERHEAD or position + behind > segment.end:
-                    return _end_of(data[before:] if before >= 0 else last, segment)
-                before, at = at, behind
-            if before < 0:
-                break
-            last = data[before : before + HEADER_SIZE]
-            position += at
-    finally:
-        os.close(handle)
-    return _end_of(last, segment)
-
-
-def _end_of(header: bytes, segment: Segment) -> int:
-    if len(header) < HEADER_SIZE:
-        return segment.base_offset
-    base, *_, delta, _ = _FIELDS.unpack_from(header)
-    return int(base + max(delta, 0) + 1)
+    end = segment.base_offset
+    for place in batch_places(segment, position_of(segment, 1 << 62)):
+        end = place.end_offset
+    return end
 
 
 def _begins_below(segment: Segment, position: int, offset: int) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ottla.pipeline.codec import Aborted, Chunk, Damage, Transactions, walk
-from ottla.pipeline.source.journal import Journal, Place
+from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import Broken, SourceError
 from ottla.pipeline.source.segments import GULP, Segment, batch_places, end_offset, entries, position_of, segments_of
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_BIT, TopicPartition
+from ottla.protocol.stored.checkpoint import LogState
+from ottla.protocol.stored.journal import Place
 
 _LENGTH_AND_ATTRIBUTES = struct.Struct(">i9xh").unpack_from
 _MOST_LOOKS = 10
@@ -22,6 +24,7 @@ class Moved(Exception):
     """A file is not there any more, or another one has its name: a broker is at work. Look again."""
 
 
+@dataclass(eq=False)
 class StoredLog:
     """A log, seen through the files of a moment; `forget` looks at those of the next.
 
@@ -31,17 +34,14 @@ class StoredLog:
         least_start: the least that the log can begin at.
     """
 
-    def __init__(
-        self, tp: TopicPartition, directory: Path, journal: Callable[[], Journal | None], least_start: int
-    ) -> None:
-        self.tp = tp
-        self.directory = directory
-        self._journal = journal
-        self._least_start = least_start
-        self._segments: list[Segment] | None = None
-        self._segments_end: int | None = None
-        self._transactions = Transactions()
-        self._scanned = 0  # up to this offset `_transactions` knows everything
+    tp: TopicPartition
+    directory: Path
+    _journal: Callable[[], Journal | None]
+    _least_start: int
+    _segments: list[Segment] | None = None
+    _segments_end: int | None = None
+    _transactions: Transactions = field(default_factory=Transactions)
+    _scanned: int = 0  # up to this offset `_transactions` knows everything
 
     def forget(self) -> None:
         """The files may have changed."""
@@ -51,7 +51,7 @@ class StoredLog:
 
     @property
     def segments(self) -> list[Segment]:
-        """Those that count."""
+        """The segments that count."""
         if self._segments is None:
             # The journal is looked at first: what leaves it meanwhile is in the segments by then.
             journal = self._journal()
@@ -69,15 +69,18 @@ class StoredLog:
     def places(self) -> list[Place]:
         """Batches of the journal that the segments do not have."""
         journal = self._journal()
-        places = journal.places.get(self.directory.name, []) if journal is not None else []
+        places = journal.followed.places.get(self.directory.name, []) if journal is not None else []
         return [place for place in places if place.base_offset >= self.segments_end]
 
     @property
-    def start_offset(self) -> int:
-        """Where the log begins."""
+    def _state(self) -> LogState | None:
         journal = self._journal()
-        state = journal.states.get(self.directory.name) if journal is not None else None
-        if state is not None:
+        return None if journal is None else journal.followed.states.get(self.directory.name)
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset of the log."""
+        if (state := self._state) is not None:
             return max(self._least_start, state.log_start_offset)
         if self.segments:
             return max(self._least_start, self.segments[0].base_offset)
@@ -86,9 +89,7 @@ class StoredLog:
     @property
     def end_offset(self) -> int:
         """Behind the last batch."""
-        journal = self._journal()
-        state = journal.states.get(self.directory.name) if journal is not None else None
-        least = self.start_offset if state is None else state.next_offset
+        least = self.start_offset if (state := self._state) is None else state.next_offset
         return max(least, self.segments_end, *(place.end_offset for place in self.places[-1:]))
 
     def stable_end(self, limit: int | None = None) -> int:
@@ -126,7 +127,7 @@ class StoredLog:
         return None
 
     def history(self, interval_ms: int) -> list[tuple[int, int]]:
-        """When (Unix ms) the log ended where: as often as files tell, but no two closer than ``interval_ms``.
+        """Times (Unix ms) and the log's end at each: as often as files tell, but no two closer than ``interval_ms``.
 
         One for the end of each segment and one for the end of all are there in any case.
         """

@@ -10,14 +10,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ottla.pipeline.codec import Aborted
-from ottla.pipeline.source.batch import Bundle
+from ottla.pipeline.source.batch import Bundle, bundles
 from ottla.pipeline.source.log_directory import LogDirectory
-from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Logs, Span, Topic
+from ottla.pipeline.source.logs import UNKNOWN_ID, Bounds, Span, Topic
 from ottla.pipeline.source.mirror import Mirror
 from ottla.pipeline.source.offsets import Progress, read_progress
 from ottla.pipeline.source.options import Options
-from ottla.pipeline.source.planning import admit, bundle, split
-from ottla.pipeline.source.rows import Losses, open_logs, read_spans
+from ottla.pipeline.source.planning import admit
+from ottla.pipeline.source.rows import Logs, Losses, open_logs, read_spans
 from ottla.pipeline.source.subscription import check_named, partitions_of, resolve, subscribed
 from ottla.protocol.records import TopicPartition
 
@@ -28,29 +28,41 @@ _MOST_LOOKS = 5
 _PAUSE_S = 0.2
 
 
-class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See `ottla.pipeline.source`. Planning runs in one long-lived process, `read` in the tasks."""
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A reader that plans in one long-lived process; tasks make one too, and only `read` with it."""
 
-    def __init__(self, options: Options, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
-        self._pause = pause
-        self._losses = Losses(options)
         self._logs: Logs | None = None
-        self._mirror = Mirror(options) if options.group else None
-        self._target: Progress | None = None
-        self._latest: Progress | None = None
 
     @property
     def logs(self) -> Logs:
-        """Opened when first used: tasks make a reader too, and plan nothing."""
+        """Opened when first used."""
         if self._logs is None:
             self._logs = open_logs(self.options)
         return self._logs
 
+    def stop(self) -> None:
+        """Close what is open."""
+        if self._logs is not None:
+            self._logs.close()
+
+
+class OttlaStreamReader(StreamReader):
+    """See `ottla.pipeline.source`."""
+
+    def __init__(self, options: Options, pause: Callable[[float], None] = time.sleep) -> None:
+        super().__init__(options)
+        self._pause = pause
+        self._losses = Losses(options)
+        self._mirror = Mirror(options) if options.group else None
+        self._target: Progress | None = None
+        self._latest: Progress | None = None
+
     # -- what Spark asks
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
+        """The position at which a new query begins."""
         topics = subscribed(self.options, self.logs)
         bounds = self.logs.bounds(partitions_of(self.options, topics))
         check_named(self.options.starting, list(bounds), "startingOffsets")
@@ -61,7 +73,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     tp, f"startingOffsets says {offset}, and the log has {bounds[tp].start} to {bounds[tp].end}"
                 )
                 starts[tp] = min(max(offset, bounds[tp].start), bounds[tp].end)
-        return Progress({topic.name: topic.topic_id for topic in topics.values()}, starts).document()
+        return Progress(_ids(topics), starts).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxOffsetsPerTrigger``."""
@@ -69,7 +81,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes."""
+        """The end of the next batch."""
         begun = read_progress(start)
         end = self._latest = self._now(begun) if self._target is None else self._frozen(self._target, begun)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -85,16 +97,15 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ahead.document()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """How far the logs went when they were looked at last, for Spark's progress reports."""
+        """The ends of logs as they were looked at last, for Spark's progress reports."""
         return None if self._latest is None else self._latest.document()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on nothing is new."""
+        """Freeze the target: from now on nothing is new."""
         self._target = self._now(None)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Bundle]:
         """Plan the batch from ``start`` to ``end``; the same again gives the same rows."""
-        options = self.options
         begun, until = read_progress(start), read_progress(end)
         wanted = [tp for tp in until.next if until.next[tp] != begun.next.get(tp) or not same_id(begun, until, tp)]
         bounds = self._bounds_up_to(until, wanted)
@@ -120,8 +131,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._losses.lost(tp, f"offsets {bound.end} to {last} were there and are not any more")
                 last = bound.end
             spans.append(Span(tp, first, last, self._aborted(tp, first, last)))
-        at_least = options.min_partitions
-        return [Bundle(several) for several in bundle(split(spans, at_least), max(options.tasks, at_least))]
+        return bundles(self.options, spans)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one bundle."""
@@ -134,15 +144,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close what is open."""
-        if self._logs is not None:
-            self._logs.close()
+        super().stop()
         if self._mirror is not None:
             self._mirror.close()
 
     # -- within
 
     def _now(self, begun: Progress | None) -> Progress:
-        """Where logs end.
+        """The ends of logs.
 
         One that ends before the place where it was read to has lost something, unless its leader has just been
         elected: that one may learn how far the log is committed a moment later (KIP-207). So it is asked again.
@@ -161,7 +170,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return now
 
     def _bounds_up_to(self, until: Progress, wanted: list[TopicPartition]) -> dict[TopicPartition, Bounds]:
-        """Where logs begin and end; asked again, as in `_now`, where one ends before what the batch should have."""
+        """The bounds of logs; asked again, as in `_now`, where one ends before what the batch should have."""
         for _ in range(_MOST_LOOKS):
             bounds = self.logs.bounds(wanted)
             if all(bound.end >= until.next[tp] for tp, bound in bounds.items()):
@@ -186,7 +195,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return target
 
     def _aborted(self, tp: TopicPartition, first: int, last: int) -> tuple[Aborted, ...] | None:
-        """What Fetch tells of a running broker; of a directory it was found out when its end was."""
+        """Aborted transactions of a directory, found out when its end was; a running broker's are told by Fetch."""
         if not isinstance(self.logs, LogDirectory):
             return None
         found = self.logs.aborted(tp)
@@ -201,7 +210,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def same_id(begun: Progress, end: Progress, tp: TopicPartition) -> bool:
-    """Whether two offsets speak of the same topic, as far as is known."""
+    """Tell whether two offsets are of the same topic, as far as is known."""
     ids = {begun.ids.get(tp.topic, UNKNOWN_ID), end.ids.get(tp.topic, UNKNOWN_ID)} - {UNKNOWN_ID}
     return len(ids) < 2
 

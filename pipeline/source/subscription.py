@@ -1,4 +1,4 @@
-"""Which topics and partitions are read, as they are now."""
+"""The topics and partitions to read, as they are now."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import re
 from collections.abc import Sequence
 
 from ottla.clients.errors import OptionError
-from ottla.pipeline.source.logs import Bounds, Logs, SourceError, Topic
-from ottla.pipeline.source.options import EARLIEST, LATEST, Options, Place
-from ottla.protocol.groups import OFFSETS_TOPIC
+from ottla.clients.partitions import labels
+from ottla.clients.structs import EARLIEST, LATEST
+from ottla.pipeline.source.logs import Bounds, SourceError, Topic
+from ottla.pipeline.source.options import Options, Place
+from ottla.pipeline.source.rows import Logs
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
 
@@ -45,10 +48,9 @@ def resolve(
     if place.timestamp_ms is not None:
         found = logs.offsets_at(list(bounds), place.timestamp_ms)
         if strict and (missing := sorted(tp for tp in bounds if found.get(tp) is None)):
-            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing[:10])
             raise OptionError(
-                f"option 'startingTimestamp' is {place.timestamp_ms}, and nothing is that young in {names}; allowed: "
-                "an earlier time, or startingOffsetsByTimestampStrategy=latest"
+                f"option 'startingTimestamp' is {place.timestamp_ms}, and nothing is that young in "
+                f"{labels(missing[:10])}; allowed: an earlier time, or startingOffsetsByTimestampStrategy=latest"
             )
         return {tp: bound.end if (offset := found.get(tp)) is None else offset for tp, bound in bounds.items()}
     named = dict(place.offsets)
@@ -66,5 +68,4 @@ def check_named(place: Place, bounds: Sequence[TopicPartition], name: str) -> No
         SourceError: there is such a partition.
     """
     if missing := [tp for tp, _ in place.offsets if tp not in bounds]:
-        names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing[:10])
-        raise SourceError(f"option {name!r} names partitions that are not read: {names}")
+        raise SourceError(f"option {name!r} names partitions that are not read: {labels(missing[:10])}")

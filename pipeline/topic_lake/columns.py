@@ -132,7 +132,7 @@ def _typed(plain: DataFrame, schema: StructType, prefix: str) -> DataFrame:
 
 
 def _misfit(text: Column, schema: StructType) -> Column:
-    """Which columns are to blame: there is something for them in the value, but nothing came of it."""
+    """Name the columns that do not fit: the value has something for them that could not be read."""
     from pyspark.sql import functions as f
 
     value = f.try_parse_json(text)

@@ -14,27 +14,29 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.pipeline.topic_lake.folder import BAD, LakeError, Step, TopicFolder, no_step, sync
+from ottla.pipeline.topic_lake.folder import BAD, LakeError, Step, TopicFolder, no_step
 from ottla.pipeline.topic_lake.snapshot import remove_old
 from ottla.pipeline.topic_lake.swap import CannotSwap, swap
+from ottla.pipeline.whole_files import sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TARGET_BYTES = 128 << 20
 MEMORY_BYTES = 256 << 20
-"""Of rows that are sorted at a time; about three times as much is used."""
+"""Size of the rows that are sorted at a time; about three times as much is used."""
 
 _LARGE = 0.75  # a file of this share of the target stays as it is
 _ROWS_AT_A_TIME = 65_536
 
 
 class Compacted(NamedTuple):
-    """What became of a day: ``part`` is ``""`` for rows, ``_bad`` for bad ones.
+    """The result for a day: ``part`` is ``""`` for rows, ``_bad`` for bad ones.
 
     Attributes:
         skipped: why it was left as it is; empty if it was not.
@@ -81,8 +83,7 @@ def compact(
             exchange two folders.
     """
     folder = TopicFolder(path, step)
-    if folder.about() is None:
-        raise LakeError(f"{folder.path} is no topic lake: there is no _lake.json")
+    folder.check()
     limit = (before or datetime.now(UTC).date()).isoformat()
     done = []
     with folder.only("compaction"):
@@ -215,11 +216,13 @@ def _close(writer: Any, file: Any) -> None:
     file.close()
 
 
+@dataclass(repr=False)
 class _Count:
     """Rows, and sums over partitions and offsets that tell whether they are the same ones."""
 
-    def __init__(self) -> None:
-        self.rows = self.offsets = self.products = 0
+    rows: int = 0
+    offsets: int = 0
+    products: int = 0
 
     def add(self, table: pa.Table) -> None:
         import numpy as np
@@ -231,17 +234,12 @@ class _Count:
         mixed = (offset ^ (partition * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xBF58476D1CE4E5B9)
         self.products = (self.products + int(mixed.sum(dtype=np.uint64))) % 2**64
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Count) and self.__dict__ == other.__dict__
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"{self.rows} rows"
 
 
 def _schema(files: list[Path]) -> pa.Schema:
-    """Of all files: a column that some lack, because the JSON schema grew, is NULL there."""
+    """The schema of all files: a column that some lack, because the JSON schema grew, is NULL there."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -255,24 +253,23 @@ def _sorted_tables(files: list[Path], schema: pa.Schema, memory_bytes: int) -> I
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    order = [("partition", "ascending"), ("offset", "ascending")]
     held: list[pa.Table] = []
     size = 0
     for file in files:
         with pq.ParquetFile(file) as opened:
             for batch in opened.iter_batches(_ROWS_AT_A_TIME):
-                held.append(_fitted(pa.Table.from_batches([batch]), schema))
+                held.append(pa.Table.from_batches([batch]))
                 size += batch.nbytes
                 if size >= memory_bytes:
-                    yield pa.concat_tables(held).sort_by(order)
+                    yield _sorted_table(held, schema)
                     held, size = [], 0
     if held:
-        yield pa.concat_tables(held).sort_by(order)
+        yield _sorted_table(held, schema)
 
 
-def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def _sorted_table(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """One table; columns that some lack are NULL there."""
     import pyarrow as pa
 
-    have = set(table.column_names)
-    columns = [table[field.name] if field.name in have else pa.nulls(table.num_rows, field.type) for field in schema]
-    return pa.table(columns, schema=schema)
+    whole = pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
+    return whole.sort_by([("partition", "ascending"), ("offset", "ascending")])

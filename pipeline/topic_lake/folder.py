@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ottla.pipeline.whole_files import sync, write_json
+
 FORMAT = "ottla topic lake"
 VERSION = 1
 BAD = "_bad"
@@ -33,7 +35,7 @@ class LakeError(Exception):
 
 
 def no_step(name: str) -> None:
-    """Goes on."""
+    """Do nothing at a step."""
 
 
 class TopicFolder:
@@ -59,7 +61,7 @@ class TopicFolder:
         self._about = self.path / "_lake.json"
 
     def about(self) -> dict[str, Any] | None:
-        """What the folder holds, as it was noted; None if it is no topic lake yet.
+        """Read the note of what the folder holds; None if it is no topic lake yet.
 
         Raises:
             LakeError: it is one of a later version, or the note cannot be read.
@@ -77,6 +79,11 @@ class TopicFolder:
                 f"{self.path} was written by a later version ({noted['version']}; this one knows {VERSION})"
             )
         return noted
+
+    def check(self) -> None:
+        """Raises `LakeError` where there is no topic lake; see also `about`."""
+        if self.about() is None:
+            raise LakeError(f"{self.path} is no topic lake: there is no _lake.json")
 
     def claim(self, **about: Any) -> None:
         """Note what the folder holds, at the first start; at later ones see that it is the same.
@@ -209,23 +216,3 @@ class TopicFolder:
     def files(self, part: str = "", day: str = "date=*") -> list[Path]:
         """The files of rows, in order."""
         return sorted((self.path / part).glob(f"{day}/*.parquet"))
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Whole or not at all, and there after a power cut."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's names, are on the disk."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

@@ -7,9 +7,12 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.pipeline.parquet_files import rows_of
+from ottla.pipeline.running import stream_writer
 from ottla.pipeline.topic_lake import columns
 from ottla.pipeline.topic_lake.folder import BAD, LakeError, TopicFolder
 
@@ -20,14 +23,13 @@ if TYPE_CHECKING:
 
 
 class LakeSettings(NamedTuple):
-    """What is written, and how.
+    """A topic to write, and how to write it.
 
     Attributes:
         topic: its name.
         folder: where its rows go.
         options: of the source: ``kafka.bootstrap.servers`` or ``path``, and others.
-        mode: ``stream`` runs until it is stopped, ``available-now`` until all is written that is there.
-        interval_s: how often a batch is made in a stream, in seconds.
+        interval_ms: between two batches; None ends the query when all is written that is there now.
         json_schema: typed columns of JSON values, see `columns.read_schema`; None for none.
         json_prefix: before their names.
         cluster_id: of the cluster, so that no other is written to the same folder; None is not known.
@@ -36,8 +38,7 @@ class LakeSettings(NamedTuple):
     topic: str
     folder: str
     options: Mapping[str, str]
-    mode: Literal["stream", "available-now"] = "available-now"
-    interval_s: float = 10.0
+    interval_ms: int | None = None
     json_schema: str | None = None
     json_prefix: str = ""
     cluster_id: str | None = None
@@ -54,8 +55,9 @@ class Written(NamedTuple):
     size: int
 
 
+@dataclass(frozen=True)
 class BatchWriter:
-    """What Spark calls for every batch; a batch that is in already is passed over.
+    """A function that Spark calls for every batch; a batch that is in already is passed over.
 
     Args:
         folder: of the topic.
@@ -63,38 +65,35 @@ class BatchWriter:
         told: called with every batch that was written.
     """
 
-    def __init__(
-        self,
-        folder: TopicFolder,
-        topic: str,
-        schema: StructType | None = None,
-        prefix: str = "",
-        told: Callable[[Written], None] | None = None,
-    ) -> None:
-        self._folder, self._topic, self._schema, self._prefix, self._told = folder, topic, schema, prefix, told
+    folder: TopicFolder
+    topic: str
+    schema: StructType | None = None
+    prefix: str = ""
+    told: Callable[[Written], None] | None = None
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        query = query_id(self._folder)
-        with self._folder.changing():  # what a crash left undone belongs to the batch before
-            last = self._folder.committed(query)
+        query = query_id(self.folder)
+        with self.folder.changing():  # what a crash left undone belongs to the batch before
+            last = self.folder.committed(query)
         if number <= last:
             return
         # A name of its own: the JVM of a driver that was killed may still be writing to the one before.
-        place = self._folder.new_staging(f"batch-{number:010d}-{uuid.uuid4().hex[:8]}")
+        place = self.folder.new_staging(f"batch-{number:010d}-{uuid.uuid4().hex[:8]}")
         staged = {"": place / "rows"}
-        made = columns.rows(batch, self._schema, self._prefix)
+        made = columns.rows(batch, self.schema, self.prefix)
         bad = 0
-        if self._schema is None:
+        if self.schema is None:
             _write(made, staged[""])
         else:
             bad = self._both(made, staged, place)
-        sizes = [(_rows(file), file.stat().st_size) for file in place.rglob("*.parquet")]
-        done = Written(self._topic, number, sum(one for one, _ in sizes), bad, len(sizes), sum(one for _, one in sizes))
+        written = list(place.rglob("*.parquet"))
+        size = sum(file.stat().st_size for file in written)
+        done = Written(self.topic, number, rows_of(written), bad, len(written), size)
         figures = {"rows": done.rows, "bad": done.bad, "files": done.files, "bytes": done.size}
-        self._folder.commit(number, query, staged, figures)
+        self.folder.commit(number, query, staged, figures)
         shutil.rmtree(place, ignore_errors=True)
-        if self._told is not None:
-            self._told(done)
+        if self.told is not None:
+            self.told(done)
 
     def _both(self, made: DataFrame, staged: dict[str, Path], place: Path) -> int:
         """Rows that fit, and counts the others on the way; only if there are any is the batch read a second time."""
@@ -109,7 +108,7 @@ class BatchWriter:
             staged[BAD] = place / "bad"
             names = [*(name for name in columns.OWN if name != "date"), columns.ERROR, "date"]
             _write(made.where(f"{columns.ERROR} IS NOT NULL").select(*names), staged[BAD])
-            found = sum(_rows(file) for file in staged[BAD].rglob("*.parquet"))
+            found = rows_of(staged[BAD].rglob("*.parquet"))
             if found != bad:
                 raise LakeError(
                     f"{bad} rows did not fit, but {found} came when they were read again; the batch is redone"
@@ -126,12 +125,6 @@ def _write(rows: DataFrame, to: Path) -> None:
 def _spark_path(path: Path) -> str:
     """Hadoop takes the text behind the colon as it is: ``Path.as_uri`` would make ``%20`` of a space."""
     return f"file:{path}"
-
-
-def _rows(file: Path) -> int:
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(file).num_rows)
 
 
 def query_id(folder: TopicFolder) -> str:
@@ -203,10 +196,6 @@ def _query(
     source = spark.readStream.format("ottla").options(**options).option("decode", "raw")
     rows = source.option("subscribe", settings.topic).load()
     write = BatchWriter(folder, settings.topic, schema, settings.json_prefix, told)
-    writer = rows.writeStream.foreachBatch(write).queryName(f"ottla lake: {settings.topic}")
-    writer = writer.option("checkpointLocation", _spark_path(folder.checkpoint))
-    if settings.mode == "available-now":
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{round(settings.interval_s * 1000)} milliseconds")
-    return writer.start()
+    checkpoint = _spark_path(folder.checkpoint)
+    writer = stream_writer(rows, f"ottla lake: {settings.topic}", checkpoint, settings.interval_ms)
+    return writer.foreachBatch(write).start()

@@ -40,8 +40,7 @@ def snapshot(path: str | Path) -> Iterator[Path]:
 
 def take(folder: TopicFolder) -> Path:
     """Make a snapshot; whoever takes it removes it, or a compaction does a day later. Raises as `snapshot`."""
-    if folder.about() is None:
-        raise LakeError(f"{folder.path} is no topic lake: there is no _lake.json")
+    folder.check()
     place = folder.path / "_snapshots" / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:8]}"
     place.mkdir(parents=True)
     with folder.changing():
@@ -56,8 +55,8 @@ def take(folder: TopicFolder) -> Path:
     return place
 
 
-def remove_old(folder: TopicFolder, kept_s: float = KEPT_S) -> None:
+def remove_old(folder: TopicFolder) -> None:
     """Remove snapshots that were taken so long ago."""
     for one in (folder.path / "_snapshots").glob("*"):
-        if time.time() - one.stat().st_mtime > kept_s:
+        if time.time() - one.stat().st_mtime > KEPT_S:
             shutil.rmtree(one, ignore_errors=True)

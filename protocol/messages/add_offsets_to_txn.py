@@ -17,7 +17,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @message(versions=range(5), flexible_from=3)
 class AddOffsetsToTxnResponse(Message):
-    """Whether it was added."""
+    """The outcome."""
 
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import TopicWithPartitions
 from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Int64, Message, String, message, struct, wire
-
-
-@struct
-class AddPartitionsToTxnTopic:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partitions: list[int] = wire(ArrayOf(Int32))
 
 
 @struct
@@ -21,7 +14,7 @@ class AddPartitionsToTxnTransaction:
     producer_id: int = wire(Int64, since=4)
     producer_epoch: int = wire(Int16, since=4)
     verify_only: bool = wire(Boolean, since=4)
-    topics: list[AddPartitionsToTxnTopic] = wire(ArrayOf(AddPartitionsToTxnTopic), since=4)
+    topics: list[TopicWithPartitions] = wire(ArrayOf(TopicWithPartitions), since=4)
 
 
 @message(versions=range(6), flexible_from=3)
@@ -32,12 +25,12 @@ class AddPartitionsToTxnRequest(Message):
     v3_and_below_transactional_id: str = wire(String, until=3)
     v3_and_below_producer_id: int = wire(Int64, until=3)
     v3_and_below_producer_epoch: int = wire(Int16, until=3)
-    v3_and_below_topics: list[AddPartitionsToTxnTopic] = wire(ArrayOf(AddPartitionsToTxnTopic), until=3)
+    v3_and_below_topics: list[TopicWithPartitions] = wire(ArrayOf(TopicWithPartitions), until=3)
 
 
 @struct
 class AddPartitionsToTxnPartitionResult:
-    """Whether one partition is part of the transaction now."""
+    """The outcome for one partition."""
 
     partition_index: int = wire(Int32)
     partition_error_code: int = wire(Int16)

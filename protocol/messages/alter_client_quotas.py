@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.schema import ArrayOf, Boolean, Float64, Int16, Int32, Message, String, Words, message, struct, wire
-
-
-@struct
-class AlterClientQuotasRequestEntityData:
-    """One part of an entity: its type (user, client-id, ip) and its name, or None for the default."""
-
-    entity_type: str = wire(String)
-    entity_name: str | None = wire(String, nullable_since=0)
 
 
 @struct
@@ -26,7 +19,7 @@ class OpData:
 class AlterClientQuotasRequestEntryData:
     """An entity and the changes to it."""
 
-    entity: list[AlterClientQuotasRequestEntityData] = wire(ArrayOf(AlterClientQuotasRequestEntityData))
+    entity: list[QuotaEntityPart] = wire(ArrayOf(QuotaEntityPart))
     ops: list[OpData] = wire(ArrayOf(OpData))
 
 
@@ -39,20 +32,12 @@ class AlterClientQuotasRequest(Message):
 
 
 @struct
-class AlterClientQuotasResponseEntityData:
-    """One part of an entity, as the request has it."""
-
-    entity_type: str = wire(String)
-    entity_name: str | None = wire(String, nullable_since=0)
-
-
-@struct
 class AlterClientQuotasResponseEntryData:
-    """What became of one entity."""
+    """The outcome for one entity."""
 
     error_code: int = wire(Int16)
     error_message: str | None = wire(Words, nullable_since=0)
-    entity: list[AlterClientQuotasResponseEntityData] = wire(ArrayOf(AlterClientQuotasResponseEntityData))
+    entity: list[QuotaEntityPart] = wire(ArrayOf(QuotaEntityPart))
 
 
 @message(versions=range(2), flexible_from=1)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, Words, message, struct, wire
-
-
-@struct
-class AlterableConfig:
-    """A setting and its value; what is not listed goes back to its default."""
-
-    name: str = wire(String)
-    value: str | None = wire(String, nullable_since=0)
+from ottla.protocol.message_parts import ConfigValue, ResourceOutcome
+from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int32, Message, String, message, struct, wire
 
 
 @struct
@@ -19,7 +12,7 @@ class AlterConfigsResource:
 
     resource_type: int = wire(Int8)
     resource_name: str = wire(String)
-    configs: list[AlterableConfig] = wire(ArrayOf(AlterableConfig))
+    configs: list[ConfigValue] = wire(ArrayOf(ConfigValue))
 
 
 @message(versions=range(3), flexible_from=2)
@@ -30,19 +23,9 @@ class AlterConfigsRequest(Message):
     validate_only: bool = wire(Boolean)
 
 
-@struct
-class AlterConfigsResourceResponse:
-    """What became of one resource."""
-
-    error_code: int = wire(Int16)
-    error_message: str | None = wire(Words, nullable_since=0)
-    resource_type: int = wire(Int8)
-    resource_name: str = wire(String)
-
-
 @message(versions=range(3), flexible_from=2)
 class AlterConfigsResponse(Message):
     """The outcome for each resource."""
 
     throttle_time_ms: int = wire(Int32)
-    responses: list[AlterConfigsResourceResponse] = wire(ArrayOf(AlterConfigsResourceResponse))
+    responses: list[ResourceOutcome] = wire(ArrayOf(ResourceOutcome))

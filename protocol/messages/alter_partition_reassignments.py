@@ -32,7 +32,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @struct
 class ReassignablePartitionResponse:
-    """Whether one partition's move was begun or given up."""
+    """The outcome for one partition."""
 
     partition_index: int = wire(Int32)
     error_code: int = wire(Int16)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Int16, Int32, Message, String, message, struct, wire
-
-
-@struct
-class AlterReplicaLogDirTopic:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partitions: list[int] = wire(ArrayOf(Int32))
+from ottla.protocol.message_parts import PartitionOutcome, TopicWithPartitions
+from ottla.protocol.schema import ArrayOf, Int32, Message, String, message, struct, wire
 
 
 @struct
 class AlterReplicaLogDir:
-    """What a directory, named by its absolute path, is to hold."""
+    """The partitions that a directory, named by its absolute path, is to hold."""
 
     path: str = wire(String)
-    topics: list[AlterReplicaLogDirTopic] = wire(ArrayOf(AlterReplicaLogDirTopic))
+    topics: list[TopicWithPartitions] = wire(ArrayOf(TopicWithPartitions))
 
 
 @message(versions=range(1, 3), flexible_from=2)
@@ -29,19 +22,11 @@ class AlterReplicaLogDirsRequest(Message):
 
 
 @struct
-class AlterReplicaLogDirPartitionResult:
-    """Whether one partition is on its way, or where it was to go."""
-
-    partition_index: int = wire(Int32)
-    error_code: int = wire(Int16)
-
-
-@struct
 class AlterReplicaLogDirTopicResult:
     """The partitions of one topic."""
 
     topic_name: str = wire(String)
-    partitions: list[AlterReplicaLogDirPartitionResult] = wire(ArrayOf(AlterReplicaLogDirPartitionResult))
+    partitions: list[PartitionOutcome] = wire(ArrayOf(PartitionOutcome))
 
 
 @message(versions=range(1, 3), flexible_from=2)

@@ -34,7 +34,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 @struct
 class AlterUserScramCredentialsResult:
-    """What became of one user."""
+    """The outcome for one user."""
 
     user: str = wire(String)
     error_code: int = wire(Int16)

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import (
-    ArrayOf,
-    Boolean,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    message,
-    struct,
-    wire,
-)
+from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Int64, Message, String, message, struct, wire
 
 
 @message(versions=range(5), flexible_from=3)

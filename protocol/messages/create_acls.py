@@ -27,7 +27,7 @@ class CreateAclsRequest(Message):
 
 @struct
 class AclCreationResult:
-    """What became of one rule."""
+    """The outcome for one rule."""
 
     error_code: int = wire(Int16)
     error_message: str | None = wire(Words, nullable_since=0)

@@ -32,7 +32,7 @@ class CreatePartitionsRequest(Message):
 
 @struct
 class CreatePartitionsTopicResult:
-    """What became of one topic."""
+    """The outcome for one topic."""
 
     name: str = wire(String)
     error_code: int = wire(Int16)

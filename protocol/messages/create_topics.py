@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from ottla.protocol.message_parts import ConfigValue
 from ottla.protocol.schema import (
     ArrayOf,
     Boolean,
@@ -29,14 +30,6 @@ class CreatableReplicaAssignment:
 
 
 @struct
-class CreatableTopicConfig:
-    """One setting of the new topic."""
-
-    name: str = wire(String)
-    value: str | None = wire(String, nullable_since=0)
-
-
-@struct
 class CreatableTopic:
     """A topic to create: counts (-1 for the broker's default) or assignments, and settings."""
 
@@ -44,7 +37,7 @@ class CreatableTopic:
     num_partitions: int = wire(Int32)
     replication_factor: int = wire(Int16)
     assignments: list[CreatableReplicaAssignment] = wire(ArrayOf(CreatableReplicaAssignment))
-    configs: list[CreatableTopicConfig] = wire(ArrayOf(CreatableTopicConfig))
+    configs: list[ConfigValue] = wire(ArrayOf(ConfigValue))
 
 
 @message(versions=range(2, 8), flexible_from=5)
@@ -69,7 +62,7 @@ class CreatableTopicConfigs:
 
 @struct
 class CreatableTopicResult:
-    """What became of one topic; from version 5 with its effective settings."""
+    """The outcome for one topic; from version 5 with its effective settings."""
 
     name: str = wire(String)
     topic_id: UUID = wire(Uuid, since=7)

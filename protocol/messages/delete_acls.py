@@ -7,7 +7,7 @@ from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, 
 
 @struct
 class DeleteAclsFilter:
-    """Which rules are to go; None matches everything."""
+    """The rules to delete; None matches everything."""
 
     resource_type_filter: int = wire(Int8)
     resource_name_filter: str | None = wire(String, nullable_since=0)

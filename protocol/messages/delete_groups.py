@@ -16,7 +16,7 @@ class DeleteGroupsRequest(Message):
 
 @struct
 class DeletableGroupResult:
-    """What became of one group."""
+    """The outcome for one group."""
 
     group_id: str = wire(String)
     error_code: int = wire(Int16)

@@ -26,7 +26,7 @@ class DeleteTopicsRequest(Message):
 
 @struct
 class DeletableTopicResult:
-    """What became of one topic."""
+    """The outcome for one topic."""
 
     name: str | None = wire(String, nullable_since=6)
     topic_id: UUID = wire(Uuid, since=6)

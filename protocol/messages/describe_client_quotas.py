@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.schema import (
     ArrayOf,
     Boolean,
@@ -36,14 +37,6 @@ class DescribeClientQuotasRequest(Message):
 
 
 @struct
-class EntityData:
-    """One part of an entity: its type (user, client-id, ip) and its name, or None for the default."""
-
-    entity_type: str = wire(String)
-    entity_name: str | None = wire(String, nullable_since=0)
-
-
-@struct
 class ValueData:
     """One quota of an entity."""
 
@@ -55,7 +48,7 @@ class ValueData:
 class EntryData:
     """The quotas of one entity."""
 
-    entity: list[EntityData] = wire(ArrayOf(EntityData))
+    entity: list[QuotaEntityPart] = wire(ArrayOf(QuotaEntityPart))
     values: list[ValueData] = wire(ArrayOf(ValueData))
 
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import PartitionsOfTopic
 from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Int64, Message, String, message, struct, wire
-
-
-@struct
-class DescribableLogDirTopic:
-    """The partitions of one topic."""
-
-    topic: str = wire(String)
-    partitions: list[int] = wire(ArrayOf(Int32))
 
 
 @message(versions=range(1, 6), flexible_from=2)
 class DescribeLogDirsRequest(Message):
     """Ask for the log directories of a broker and what these partitions take there; null for all."""
 
-    topics: list[DescribableLogDirTopic] | None = wire(ArrayOf(DescribableLogDirTopic), nullable_since=0)
+    topics: list[PartitionsOfTopic] | None = wire(ArrayOf(PartitionsOfTopic), nullable_since=0)
 
 
 @struct

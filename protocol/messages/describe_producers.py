@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import TopicWithIndexes
 from ottla.protocol.schema import ArrayOf, Int16, Int32, Int64, Message, String, Words, message, struct, wire
-
-
-@struct
-class TopicRequest:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partition_indexes: list[int] = wire(ArrayOf(Int32))
 
 
 @message(versions=range(1), flexible_from=0)
 class DescribeProducersRequest(Message):
     """Ask for the producers of partitions."""
 
-    topics: list[TopicRequest] = wire(ArrayOf(TopicRequest))
+    topics: list[TopicWithIndexes] = wire(ArrayOf(TopicWithIndexes))
 
 
 @struct

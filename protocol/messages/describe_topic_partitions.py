@@ -15,8 +15,8 @@ class TopicRequest:
 
 
 @struct
-class DescribeTopicPartitionsRequestCursor:
-    """Where the last page ended: the first partition to describe."""
+class Cursor:
+    """The end of a page: the first partition to describe on the next."""
 
     topic_name: str = wire(String)
     partition_index: int = wire(Int32)
@@ -28,9 +28,7 @@ class DescribeTopicPartitionsRequest(Message):
 
     topics: list[TopicRequest] = wire(ArrayOf(TopicRequest))
     response_partition_limit: int = wire(Int32, default=2000)
-    cursor: DescribeTopicPartitionsRequestCursor | None = wire(
-        DescribeTopicPartitionsRequestCursor, nullable_since=0, default=None
-    )
+    cursor: Cursor | None = wire(Cursor, nullable_since=0, default=None)
 
 
 @struct
@@ -60,20 +58,10 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: int = wire(Int32, default=-2147483648)
 
 
-@struct
-class DescribeTopicPartitionsResponseCursor:
-    """The first partition that is not on this page."""
-
-    topic_name: str = wire(String)
-    partition_index: int = wire(Int32)
-
-
 @message(versions=range(1), flexible_from=0)
 class DescribeTopicPartitionsResponse(Message):
     """A page of topics in order of their names, and where the next begins; null after the last."""
 
     throttle_time_ms: int = wire(Int32)
     topics: list[DescribeTopicPartitionsResponseTopic] = wire(ArrayOf(DescribeTopicPartitionsResponseTopic))
-    next_cursor: DescribeTopicPartitionsResponseCursor | None = wire(
-        DescribeTopicPartitionsResponseCursor, nullable_since=0, default=None
-    )
+    next_cursor: Cursor | None = wire(Cursor, nullable_since=0, default=None)

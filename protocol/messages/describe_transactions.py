@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import PartitionsOfTopic
 from ottla.protocol.schema import ArrayOf, Int16, Int32, Int64, Message, String, message, struct, wire
 
 
@@ -10,14 +11,6 @@ class DescribeTransactionsRequest(Message):
     """Ask for transactions by transactional id."""
 
     transactional_ids: list[str] = wire(ArrayOf(String))
-
-
-@struct
-class TopicData:
-    """The partitions of one topic."""
-
-    topic: str = wire(String)
-    partitions: list[int] = wire(ArrayOf(Int32))
 
 
 @struct
@@ -31,7 +24,7 @@ class TransactionState:
     transaction_start_time_ms: int = wire(Int64)
     producer_id: int = wire(Int64)
     producer_epoch: int = wire(Int16)
-    topics: list[TopicData] = wire(ArrayOf(TopicData))
+    topics: list[PartitionsOfTopic] = wire(ArrayOf(PartitionsOfTopic))
 
 
 @message(versions=range(1), flexible_from=0)

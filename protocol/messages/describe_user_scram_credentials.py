@@ -21,7 +21,7 @@ class DescribeUserScramCredentialsRequest(Message):
 
 @struct
 class CredentialInfo:
-    """What may be told of a credential: 1 SCRAM-SHA-256 or 2 SCRAM-SHA-512, and its iterations."""
+    """The public part of a credential: 1 SCRAM-SHA-256 or 2 SCRAM-SHA-512, and its iterations."""
 
     mechanism: int = wire(Int8)
     iterations: int = wire(Int32)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import PartitionsOfTopic
 from ottla.protocol.schema import ArrayOf, Int8, Int16, Int32, Message, String, Words, message, struct, wire
-
-
-@struct
-class TopicPartitions:
-    """The partitions of one topic."""
-
-    topic: str = wire(String)
-    partitions: list[int] = wire(ArrayOf(Int32))
 
 
 @message(versions=range(3), flexible_from=2)
@@ -18,13 +11,13 @@ class ElectLeadersRequest(Message):
     """Elect leaders: 0 the preferred replica, 1 any (unclean). Null stands for every partition."""
 
     election_type: int = wire(Int8, since=1)
-    topic_partitions: list[TopicPartitions] | None = wire(ArrayOf(TopicPartitions), nullable_since=0)
+    topic_partitions: list[PartitionsOfTopic] | None = wire(ArrayOf(PartitionsOfTopic), nullable_since=0)
     timeout_ms: int = wire(Int32, default=60000)
 
 
 @struct
 class PartitionResult:
-    """Whether a leader was elected."""
+    """The outcome for one partition."""
 
     partition_id: int = wire(Int32)
     error_code: int = wire(Int16)

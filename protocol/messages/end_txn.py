@@ -17,7 +17,7 @@ class EndTxnRequest(Message):
 
 @message(versions=range(6), flexible_from=3)
 class EndTxnResponse(Message):
-    """Whether it will end so; from version 5 with the id and epoch for the next transaction."""
+    """The outcome; from version 5 with the id and epoch for the next transaction."""
 
     throttle_time_ms: int = wire(Int32)
     error_code: int = wire(Int16)

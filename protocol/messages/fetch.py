@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.schema import (
     ArrayOf,
     Int8,
@@ -22,7 +23,7 @@ from ottla.protocol.schema import (
 
 @struct
 class ReplicaState:
-    """Who fetches, if it is a follower."""
+    """The replica that fetches, if it is a follower."""
 
     replica_id: int = wire(Int32, since=15, default=-1)
     replica_epoch: int = wire(Int64, since=15, default=-1)
@@ -80,18 +81,10 @@ class FetchRequest(Message):
 
 @struct
 class EpochEndOffset:
-    """Where the log that the reader follows parts from the leader's."""
+    """The point where the reader's log parts from the leader's."""
 
     epoch: int = wire(Int32, since=12, default=-1)
     end_offset: int = wire(Int64, since=12, default=-1)
-
-
-@struct
-class LeaderIdAndEpoch:
-    """The leader that the reader should turn to."""
-
-    leader_id: int = wire(Int32, since=12, default=-1)
-    leader_epoch: int = wire(Int32, since=12, default=-1)
 
 
 @struct
@@ -112,7 +105,7 @@ class AbortedTransaction:
 
 @struct
 class PartitionData:
-    """What one partition gave: its offsets and whole record batches."""
+    """The result of one partition: its offsets and whole record batches."""
 
     partition_index: int = wire(Int32)
     error_code: int = wire(Int16)
@@ -134,16 +127,6 @@ class FetchableTopicResponse:
     topic: str = wire(String, until=12)
     topic_id: UUID = wire(Uuid, since=13)
     partitions: list[PartitionData] = wire(ArrayOf(PartitionData))
-
-
-@struct
-class NodeEndpoint:
-    """The address of a leader named in this response."""
-
-    node_id: int = wire(Int32, since=16)
-    host: str = wire(String, since=16)
-    port: int = wire(Int32, since=16)
-    rack: str | None = wire(String, since=16, nullable_since=16, default=None)
 
 
 @message(versions=range(4, 19), flexible_from=12)

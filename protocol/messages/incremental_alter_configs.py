@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, Words, message, struct, wire
+from ottla.protocol.message_parts import ResourceOutcome
+from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int32, Message, String, message, struct, wire
 
 
 @struct
@@ -31,19 +32,9 @@ class IncrementalAlterConfigsRequest(Message):
     validate_only: bool = wire(Boolean)
 
 
-@struct
-class AlterConfigsResourceResponse:
-    """What became of one resource."""
-
-    error_code: int = wire(Int16)
-    error_message: str | None = wire(Words, nullable_since=0)
-    resource_type: int = wire(Int8)
-    resource_name: str = wire(String)
-
-
 @message(versions=range(2), flexible_from=1)
 class IncrementalAlterConfigsResponse(Message):
     """The outcome for each resource."""
 
     throttle_time_ms: int = wire(Int32)
-    responses: list[AlterConfigsResourceResponse] = wire(ArrayOf(AlterConfigsResourceResponse))
+    responses: list[ResourceOutcome] = wire(ArrayOf(ResourceOutcome))

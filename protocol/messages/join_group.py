@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import (
-    ArrayOf,
-    Boolean,
-    Bytes,
-    Int16,
-    Int32,
-    Message,
-    String,
-    message,
-    struct,
-    wire,
-)
+from ottla.protocol.schema import ArrayOf, Boolean, Bytes, Int16, Int32, Message, String, message, struct, wire
 
 
 @struct

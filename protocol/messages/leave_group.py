@@ -25,7 +25,7 @@ class LeaveGroupRequest(Message):
 
 @struct
 class MemberResponse:
-    """What became of one member."""
+    """The outcome for one member."""
 
     member_id: str = wire(String, since=3)
     group_instance_id: str | None = wire(String, since=3, nullable_since=3)

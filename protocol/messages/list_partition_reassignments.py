@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import TopicWithIndexes
 from ottla.protocol.schema import ArrayOf, Int16, Int32, Message, String, Words, message, struct, wire
-
-
-@struct
-class ListPartitionReassignmentsTopics:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partition_indexes: list[int] = wire(ArrayOf(Int32))
 
 
 @message(versions=range(1), flexible_from=0)
@@ -18,9 +11,7 @@ class ListPartitionReassignmentsRequest(Message):
     """Ask which of these partitions are being moved; null for all."""
 
     timeout_ms: int = wire(Int32, default=60000)
-    topics: list[ListPartitionReassignmentsTopics] | None = wire(
-        ArrayOf(ListPartitionReassignmentsTopics), nullable_since=0, default=None
-    )
+    topics: list[TopicWithIndexes] | None = wire(ArrayOf(TopicWithIndexes), nullable_since=0, default=None)
 
 
 @struct

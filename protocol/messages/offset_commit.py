@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ottla.protocol.schema import ArrayOf, Int16, Int32, Int64, Message, String, Uuid, message, struct, wire
+from ottla.protocol.message_parts import PartitionOutcome
+from ottla.protocol.schema import ArrayOf, Int32, Int64, Message, String, Uuid, message, struct, wire
 
 
 @struct
@@ -40,20 +41,12 @@ class OffsetCommitRequest(Message):
 
 
 @struct
-class OffsetCommitResponsePartition:
-    """Whether one offset was committed."""
-
-    partition_index: int = wire(Int32)
-    error_code: int = wire(Int16)
-
-
-@struct
 class OffsetCommitResponseTopic:
     """The partitions of one topic."""
 
     name: str = wire(String, until=9)
     topic_id: UUID = wire(Uuid, since=10)
-    partitions: list[OffsetCommitResponsePartition] = wire(ArrayOf(OffsetCommitResponsePartition))
+    partitions: list[PartitionOutcome] = wire(ArrayOf(PartitionOutcome))
 
 
 @message(versions=range(2, 11), flexible_from=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import TopicOutcome
 from ottla.protocol.schema import ArrayOf, Int16, Int32, Message, String, message, struct, wire
 
 
@@ -28,26 +29,10 @@ class OffsetDeleteRequest(Message):
     topics: list[OffsetDeleteRequestTopic] = wire(ArrayOf(OffsetDeleteRequestTopic))
 
 
-@struct
-class OffsetDeleteResponsePartition:
-    """Whether one offset was deleted."""
-
-    partition_index: int = wire(Int32)
-    error_code: int = wire(Int16)
-
-
-@struct
-class OffsetDeleteResponseTopic:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partitions: list[OffsetDeleteResponsePartition] = wire(ArrayOf(OffsetDeleteResponsePartition))
-
-
 @message(versions=range(1))
 class OffsetDeleteResponse(Message):
     """The outcome; never flexible."""
 
     error_code: int = wire(Int16)
     throttle_time_ms: int = wire(Int32)
-    topics: list[OffsetDeleteResponseTopic] = wire(ArrayOf(OffsetDeleteResponseTopic))
+    topics: list[TopicOutcome] = wire(ArrayOf(TopicOutcome))

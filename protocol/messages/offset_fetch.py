@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ottla.protocol.schema import (
-    ArrayOf,
-    Boolean,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    Uuid,
-    message,
-    struct,
-    wire,
-)
+from ottla.protocol.schema import ArrayOf, Boolean, Int16, Int32, Int64, Message, String, Uuid, message, struct, wire
 
 
 @struct
 class OffsetFetchRequestTopic:
-    """The partitions of one topic (versions 1 to 7)."""
+    """The partitions of one topic; from version 10 it is named by its id."""
 
-    name: str = wire(String, until=7)
-    partition_indexes: list[int] = wire(ArrayOf(Int32), until=7)
-
-
-@struct
-class OffsetFetchRequestTopics:
-    """The partitions of one topic (from version 8)."""
-
-    name: str = wire(String, since=8, until=9)
+    name: str = wire(String, until=9)
     topic_id: UUID = wire(Uuid, since=10)
-    partition_indexes: list[int] = wire(ArrayOf(Int32), since=8)
+    partition_indexes: list[int] = wire(ArrayOf(Int32))
 
 
 @struct
@@ -43,7 +23,7 @@ class OffsetFetchRequestGroup:
     group_id: str = wire(String, since=8)
     member_id: str | None = wire(String, since=9, nullable_since=9, default=None)
     member_epoch: int = wire(Int32, since=9, default=-1)
-    topics: list[OffsetFetchRequestTopics] | None = wire(ArrayOf(OffsetFetchRequestTopics), since=8, nullable_since=8)
+    topics: list[OffsetFetchRequestTopic] | None = wire(ArrayOf(OffsetFetchRequestTopic), since=8, nullable_since=8)
 
 
 @message(versions=range(1, 11), flexible_from=6)
@@ -58,41 +38,22 @@ class OffsetFetchRequest(Message):
 
 @struct
 class OffsetFetchResponsePartition:
-    """A committed offset, or -1 (versions 1 to 7)."""
+    """A committed offset, or -1."""
 
-    partition_index: int = wire(Int32, until=7)
-    committed_offset: int = wire(Int64, until=7)
-    committed_leader_epoch: int = wire(Int32, since=5, until=7, default=-1)
-    metadata: str | None = wire(String, until=7, nullable_since=0)
-    error_code: int = wire(Int16, until=7)
+    partition_index: int = wire(Int32)
+    committed_offset: int = wire(Int64)
+    committed_leader_epoch: int = wire(Int32, since=5, default=-1)
+    metadata: str | None = wire(String, nullable_since=0)
+    error_code: int = wire(Int16)
 
 
 @struct
 class OffsetFetchResponseTopic:
-    """The partitions of one topic (versions 1 to 7)."""
+    """The partitions of one topic; from version 10 it is named by its id."""
 
-    name: str = wire(String, until=7)
-    partitions: list[OffsetFetchResponsePartition] = wire(ArrayOf(OffsetFetchResponsePartition), until=7)
-
-
-@struct
-class OffsetFetchResponsePartitions:
-    """A committed offset, or -1 (from version 8)."""
-
-    partition_index: int = wire(Int32, since=8)
-    committed_offset: int = wire(Int64, since=8)
-    committed_leader_epoch: int = wire(Int32, since=8, default=-1)
-    metadata: str | None = wire(String, since=8, nullable_since=8)
-    error_code: int = wire(Int16, since=8)
-
-
-@struct
-class OffsetFetchResponseTopics:
-    """The partitions of one topic (from version 8)."""
-
-    name: str = wire(String, since=8, until=9)
+    name: str = wire(String, until=9)
     topic_id: UUID = wire(Uuid, since=10)
-    partitions: list[OffsetFetchResponsePartitions] = wire(ArrayOf(OffsetFetchResponsePartitions), since=8)
+    partitions: list[OffsetFetchResponsePartition] = wire(ArrayOf(OffsetFetchResponsePartition))
 
 
 @struct
@@ -100,7 +61,7 @@ class OffsetFetchResponseGroup:
     """The offsets of one group."""
 
     group_id: str = wire(String, since=8)
-    topics: list[OffsetFetchResponseTopics] = wire(ArrayOf(OffsetFetchResponseTopics), since=8)
+    topics: list[OffsetFetchResponseTopic] = wire(ArrayOf(OffsetFetchResponseTopic), since=8)
     error_code: int = wire(Int16, since=8)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.schema import (
     ArrayOf,
     Int16,
@@ -56,14 +57,6 @@ class BatchIndexAndErrorMessage:
 
 
 @struct
-class LeaderIdAndEpoch:
-    """The leader that the producer should turn to."""
-
-    leader_id: int = wire(Int32, since=10, default=-1)
-    leader_epoch: int = wire(Int32, since=10, default=-1)
-
-
-@struct
 class PartitionProduceResponse:
     """The base offset given to the batch, or why it was refused."""
 
@@ -84,16 +77,6 @@ class TopicProduceResponse:
     name: str = wire(String, until=12)
     topic_id: UUID = wire(Uuid, since=13)
     partition_responses: list[PartitionProduceResponse] = wire(ArrayOf(PartitionProduceResponse))
-
-
-@struct
-class NodeEndpoint:
-    """The address of a leader named in this response."""
-
-    node_id: int = wire(Int32, since=10)
-    host: str = wire(String, since=10)
-    port: int = wire(Int32, since=10)
-    rack: str | None = wire(String, since=10, nullable_since=10, default=None)
 
 
 @message(versions=range(3, 14), flexible_from=9)

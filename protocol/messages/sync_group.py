@@ -7,7 +7,7 @@ from ottla.protocol.schema import ArrayOf, Bytes, Int16, Int32, Message, String,
 
 @struct
 class SyncGroupRequestAssignment:
-    """What one member shall consume."""
+    """The assignment of one member."""
 
     member_id: str = wire(String)
     assignment: bytes = wire(Bytes)

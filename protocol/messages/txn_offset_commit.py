@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.protocol.message_parts import TopicOutcome
 from ottla.protocol.schema import ArrayOf, Int16, Int32, Int64, Message, String, message, struct, wire
 
 
@@ -37,25 +38,9 @@ class TxnOffsetCommitRequest(Message):
     topics: list[TxnOffsetCommitRequestTopic] = wire(ArrayOf(TxnOffsetCommitRequestTopic))
 
 
-@struct
-class TxnOffsetCommitResponsePartition:
-    """Whether one offset was taken."""
-
-    partition_index: int = wire(Int32)
-    error_code: int = wire(Int16)
-
-
-@struct
-class TxnOffsetCommitResponseTopic:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partitions: list[TxnOffsetCommitResponsePartition] = wire(ArrayOf(TxnOffsetCommitResponsePartition))
-
-
 @message(versions=range(6), flexible_from=3)
 class TxnOffsetCommitResponse(Message):
     """The outcome for each partition."""
 
     throttle_time_ms: int = wire(Int32)
-    topics: list[TxnOffsetCommitResponseTopic] = wire(ArrayOf(TxnOffsetCommitResponseTopic))
+    topics: list[TopicOutcome] = wire(ArrayOf(TopicOutcome))

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import (
-    ArrayOf,
-    Boolean,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    String,
-    Words,
-    message,
-    struct,
-    wire,
-)
+from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Message, String, Words, message, struct, wire
 
 
 @struct
@@ -38,7 +26,7 @@ class UpdateFeaturesRequest(Message):
 
 @struct
 class UpdatableFeatureResult:
-    """Whether the level of one feature was changed."""
+    """The outcome for one feature."""
 
     feature: str = wire(String)
     error_code: int = wire(Int16)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Int64, Message, String, message, struct, wire
-
-
-@struct
-class WritableTxnMarkerTopic:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partition_indexes: list[int] = wire(ArrayOf(Int32))
+from ottla.protocol.message_parts import TopicOutcome, TopicWithIndexes
+from ottla.protocol.schema import ArrayOf, Boolean, Int8, Int16, Int32, Int64, Message, message, struct, wire
 
 
 @struct
@@ -20,7 +13,7 @@ class WritableTxnMarker:
     producer_id: int = wire(Int64)
     producer_epoch: int = wire(Int16)
     transaction_result: bool = wire(Boolean)
-    topics: list[WritableTxnMarkerTopic] = wire(ArrayOf(WritableTxnMarkerTopic))
+    topics: list[TopicWithIndexes] = wire(ArrayOf(TopicWithIndexes))
     coordinator_epoch: int = wire(Int32)
     transaction_version: int = wire(Int8, since=2)
 
@@ -33,27 +26,11 @@ class WriteTxnMarkersRequest(Message):
 
 
 @struct
-class WritableTxnMarkerPartitionResult:
-    """Whether one partition has the marker now."""
-
-    partition_index: int = wire(Int32)
-    error_code: int = wire(Int16)
-
-
-@struct
-class WritableTxnMarkerTopicResult:
-    """The partitions of one topic."""
-
-    name: str = wire(String)
-    partitions: list[WritableTxnMarkerPartitionResult] = wire(ArrayOf(WritableTxnMarkerPartitionResult))
-
-
-@struct
 class WritableTxnMarkerResult:
     """The partitions that one producer's marker went to."""
 
     producer_id: int = wire(Int64)
-    topics: list[WritableTxnMarkerTopicResult] = wire(ArrayOf(WritableTxnMarkerTopicResult))
+    topics: list[TopicOutcome] = wire(ArrayOf(TopicOutcome))
 
 
 @message(versions=range(1, 3), flexible_from=1)

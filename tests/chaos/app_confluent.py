@@ -5,26 +5,26 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.chaos.events import Trouble, tell
-from tests.chaos.load import Role, run_threads
+from tests.chaos.load import role_of, run_threads
 from tests.chaos.load_confluent import COMMON, LOST
 from tests.chaos.pipeline import (
     ABORTS,
     BATCH,
     INPUT,
     PROMISED,
-    SESSION_MS,
     TAKEN_BACK,
     TRANSACTION_TIMEOUT_MS,
     WORK_S,
     Application,
-    application_of,
 )
+from tests.support.clients import confluent
 
 NO_NEW_BEGINNING = {"metadata.recovery.strategy": "none"}
 """When all brokers are gone, librdkafka 2.16 begins anew from the bootstrap servers (KIP-899), and a transactional
@@ -64,37 +64,20 @@ def work(app: Application, stopping: threading.Event) -> None:
     while not stopping.is_set():
         producer = Producer(
             {
-                "bootstrap.servers": app.bootstrap,
-                "transactional.id": app.name,
+                "bootstrap.servers": app.role.bootstrap,
+                "transactional.id": app.role.name,
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 **NO_NEW_BEGINNING,
                 **COMMON,
             }
         )
-        options = {
-            "bootstrap.servers": app.bootstrap,
-            "group.id": app.group,
-            "client.id": app.name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 200,
-            **NO_NEW_BEGINNING,
-            **COMMON,
-        }
-        if app.static:
-            options["group.instance.id"] = app.name
-        consumer = Consumer(options)
-        try:
+        made = confluent.consumer(app.role.bootstrap, app.group, **app.reading, **NO_NEW_BEGINNING, **COMMON)
+        with closing(made) as consumer, suppress(Unusable, MustAbort):
             insist(lambda producer=producer: producer.init_transactions(10), stopping)
             consumer.subscribe([INPUT])
             while not stopping.is_set():
                 step(app, producer, consumer, stopping)
-        except (Unusable, MustAbort):
-            stopping.wait(0.05)
-        finally:
-            consumer.close()
+        stopping.wait(0.05)
 
 
 def step(app: Application, producer: Producer, consumer: Consumer, stopping: threading.Event) -> None:
@@ -105,7 +88,7 @@ def step(app: Application, producer: Producer, consumer: Consumer, stopping: thr
             messages.append(message)
         elif error.code() not in LOST:
             if error.code() not in OVER:
-                tell(Trouble(f"{app.name}: {error}"))
+                tell(Trouble(f"{app.role.name}: {error}"))
             raise Unusable(error)
     if not messages:
         return
@@ -115,7 +98,9 @@ def step(app: Application, producer: Producer, consumer: Consumer, stopping: thr
     try:
         send(app, producer, messages, TAKEN_BACK if gives_up else PROMISED)
         time.sleep(app.chance.uniform(0, WORK_S))
-        insist(lambda: producer.send_offsets_to_transaction(ends_of(messages), member, 10), stopping)
+        ends = {message.partition(): message.offset() + 1 for message in messages}
+        places = [TopicPartition(INPUT, partition, offset) for partition, offset in ends.items()]
+        insist(lambda: producer.send_offsets_to_transaction(places, member, 10), stopping)
         if gives_up:
             insist(lambda: producer.flush(10), stopping)
             raise MustAbort
@@ -134,13 +119,8 @@ def send(app: Application, producer: Producer, messages: list[Message], prefix: 
         producer.poll(0)
 
 
-def ends_of(messages: list[Message]) -> list[TopicPartition]:
-    ends = {message.partition(): message.offset() + 1 for message in messages}
-    return [TopicPartition(INPUT, partition, offset) for partition, offset in ends.items()]
-
-
 def back_to_committed(consumer: Consumer, stopping: threading.Event) -> None:
-    """What was read and not committed is read again."""
+    """Read again from the committed offsets."""
     assigned = consumer.assignment()
     if not assigned:
         return
@@ -154,5 +134,5 @@ def back_to_committed(consumer: Consumer, stopping: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    mine = application_of("confluent")
-    run_threads(Role(mine.name, mine.bootstrap, []), [partial(work, mine)])
+    mine = role_of()
+    run_threads(mine, [partial(work, Application("confluent", mine))])

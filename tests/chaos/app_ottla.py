@@ -8,19 +8,17 @@ from functools import partial
 
 from ottla.clients import Consumer, ConsumerRecord, KafkaError, Producer, TopicPartition, TransactionFailed
 from tests.chaos.events import Trouble, tell
-from tests.chaos.load import Role, pause, run_tasks
-from tests.chaos.load_ottla import COMMON
+from tests.chaos.load import pause, role_of, run_tasks
+from tests.chaos.load_asyncio import COMMON
 from tests.chaos.pipeline import (
     ABORTS,
     BATCH,
     INPUT,
     PROMISED,
-    SESSION_MS,
     TAKEN_BACK,
     TRANSACTION_TIMEOUT_MS,
     WORK_S,
     Application,
-    application_of,
 )
 
 Batches = dict[TopicPartition, list[ConsumerRecord]]
@@ -33,22 +31,17 @@ class ChangedItsMind(Exception):
 async def work(app: Application, stopping: asyncio.Event) -> None:
     while not stopping.is_set():
         producer = Producer(
-            bootstrap_servers=app.bootstrap,
-            transactional_id=app.name,
+            bootstrap_servers=app.role.bootstrap,
+            transactional_id=app.role.name,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             **COMMON,
         )
         consumer = Consumer(
             INPUT,
-            bootstrap_servers=app.bootstrap,
+            bootstrap_servers=app.role.bootstrap,
             group_id=app.group,
-            group_instance_id=app.name if app.static else None,
-            client_id=app.name,
-            auto_offset_reset="earliest",
             enable_auto_commit=False,
-            isolation_level="read_committed",
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=200,
+            **app.reading,
             **COMMON,
         )
         try:
@@ -60,7 +53,7 @@ async def work(app: Application, stopping: asyncio.Event) -> None:
         except KafkaError:
             await pause(stopping, 0.05)  # the producer, or the member, is of no use: begin again with new ones
         except Exception as error:
-            tell(Trouble(f"{app.name}: {error!r}"))
+            tell(Trouble(f"{app.role.name}: {error!r}"))
             raise
 
 
@@ -86,7 +79,7 @@ async def step(app: Application, producer: Producer, consumer: Consumer, batches
 
 
 async def back_to_committed(consumer: Consumer) -> None:
-    """What was read and not committed is read again."""
+    """Read again from the committed offsets."""
     for tp in consumer.assignment():
         offset = await consumer.committed(tp)
         if tp in consumer.assignment():
@@ -95,5 +88,5 @@ async def back_to_committed(consumer: Consumer) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)  # brokers come and go here
-    mine = application_of("ottla")
-    run_tasks(Role(mine.name, mine.bootstrap, []), [partial(work, mine)])
+    mine = role_of()
+    run_tasks(mine, [partial(work, Application("ottla", mine))])

@@ -3,59 +3,28 @@
 from __future__ import annotations
 
 import queue
-import subprocess
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from tests.chaos.events import Event, Trouble, event_of
+from tests.support.processes import Child
 
 
-class Worker:
+class Worker(Child):
     """A child process that tells `Event`s; they are put into a queue by a thread."""
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], events: queue.SimpleQueue[Event]) -> None:
         self.name = name
         self._events = events
-        command = [sys.executable, "-m", module, "--name", name, *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self.process.stdout is not None
-        self._thread = threading.Thread(target=self._listen, args=(self.process.stdout,), daemon=True)
-        self._thread.start()
+        super().__init__([sys.executable, "-m", module, "--name", name, *arguments], self._heard)
 
-    def _listen(self, pipe: IO[bytes]) -> None:
-        for line in pipe:
-            try:
-                self._events.put(event_of(line.decode().rstrip("\n")))
-            except ValueError as error:
-                # The last line of a process that was killed may be cut off.
-                if line.endswith(b"\n"):
-                    self._events.put(Trouble(f"{self.name}: {error}"))
-
-    def finish(self) -> None:
-        """Tell it to deliver what it has, close its clients and end. Does not wait."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-
-    def wait(self, timeout_s: float) -> bool:
-        """Whether it has ended, and everything that it told is in the queue."""
+    def _heard(self, line: str) -> None:
         try:
-            self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            return False
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def kill(self) -> None:
-        """End it with SIGKILL; what it has told is in the queue afterwards."""
-        self.process.kill()
-        self.process.wait()
-        self._thread.join(30)
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+            self._events.put(event_of(line.rstrip("\n")))
+        except ValueError as error:
+            if line.endswith("\n"):
+                self._events.put(Trouble(f"{self.name}: {error}"))
 
 
 class Crew:
@@ -85,7 +54,7 @@ class Crew:
         return [
             f"{worker.name} ended with {worker.process.returncode}"
             for worker in self.workers.values()
-            if worker.process.poll() is not None
+            if not worker.runs
         ]
 
     def finish(self, timeout_s: float) -> list[str]:
@@ -99,8 +68,6 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for worker in self.workers.values():
             worker.kill()

@@ -1,4 +1,4 @@
-"""What a load process tells the test, one line a thing, on its standard output.
+"""Events that a load process reports to the test on standard output, one a line.
 
 A line is written as soon as the client has the answer: what was told stays told when the process is killed a moment
 later.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 
 class Acked(NamedTuple):
@@ -79,25 +79,14 @@ class Ended(NamedTuple):
 
 
 Event = Acked | Saw | Committed | Generation | Created | Doubtful | Deleted | Trouble | Ended
-_KINDS: dict[str, type[Event]] = {
-    "acked": Acked,
-    "saw": Saw,
-    "committed": Committed,
-    "generation": Generation,
-    "created": Created,
-    "doubtful": Doubtful,
-    "deleted": Deleted,
-    "trouble": Trouble,
-    "ended": Ended,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+_KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 _one_at_a_time = threading.Lock()
 _NUMBERS = frozenset({"partition", "offset", "generation", "partitions"})
 
 
 def line_of(event: Event) -> str:
     """One line, without its end."""
-    return "\t".join([_NAMES[type(event)], *(str(field).replace("\t", " ").replace("\n", " ") for field in event)])
+    return "\t".join([type(event).__name__, *(str(field).replace("\t", " ").replace("\n", " ") for field in event)])
 
 
 def event_of(line: str) -> Event:

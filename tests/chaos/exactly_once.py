@@ -12,17 +12,17 @@ from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
 from tests.chaos.killing import PATIENCE_S, SETTINGS, Broken, Killing
 from tests.chaos.pipeline import INPUT, KINDS, PARTITIONS, PROCESSES, group_of, output_of
-from tests.chaos.readback import end_of, fetch, unfinished_transactions
+from tests.chaos.readback import unfinished_transactions
 from tests.chaos.results import Results
 from tests.chaos.watch import WATCHERS
-from tests.e2e.raw import RawClient
+from tests.support.client import Client
 
 CALM_EVERY = 10
 """After so many rounds every application must have got further before the next kill."""
 FROZEN_ROUNDS = 3
-"""How long an application stands still that then comes back as a zombie."""
+"""Rounds for which an application is frozen before it returns as a zombie."""
 BOTH, BROKER, FREEZE = 0.15, 0.5, 0.1
-"""How often broker and application are killed together, the broker alone, and an application is frozen."""
+"""Probabilities that broker and application are killed, the broker alone, and that an application is frozen."""
 
 
 class ExactlyOnce:
@@ -179,18 +179,22 @@ class ExactlyOnce:
         with self._killing.reader() as client:
             self._nothing_hangs(client)
             for kind in KINDS:
-                self.results.check_offsets(group_of(kind), client.committed(group_of(kind)), INPUT)
-                stored = [fetch(client, (output_of(kind), number), 0)[0] for number in range(PARTITIONS)]
-                ends = sum(end_of(client, (output_of(kind), number)) for number in range(PARTITIONS))
+                self.results.check_offsets(group_of(kind), client.all_committed(group_of(kind)), INPUT)
+                stored = [client.read_log(output_of(kind), number)[0] for number in range(PARTITIONS)]
+                ends = sum(client.offset(output_of(kind), partition=number).offset for number in range(PARTITIONS))
                 self._say(f"{output_of(kind)}: {sum(map(len, stored))} records stored, {ends} offsets")
         self._killing.raise_problems()
 
-    def _nothing_hangs(self, client: RawClient) -> None:
+    def _nothing_hangs(self, client: Client) -> None:
         """No transaction is left open, and committed readers come to the end of every partition."""
 
         def left() -> list[str]:
             places = [(output_of(kind), number) for kind in KINDS for number in range(PARTITIONS)]
-            behind = [place for place in places if fetch(client, place, 0, committed=True)[1] < end_of(client, place)]
+            behind = [
+                (topic, number)
+                for topic, number in places
+                if client.read_log(topic, number, level=1)[1] < client.offset(topic, partition=number).offset
+            ]
             return [*unfinished_transactions(client), *(f"{place} is held up" for place in behind)]
 
         deadline = time.monotonic() + PATIENCE_S

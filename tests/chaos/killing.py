@@ -8,12 +8,13 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
-from tests.e2e.raw import RawClient
+from tests.support.client import Client
+from tests.support.waiting import wait_for
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 200,
@@ -28,11 +29,11 @@ SETTINGS = {
     "log.cleaner.delete.retention.ms": 1000,
 }
 PATIENCE_S = 90.0
-"""How long clients may take to go on after a restart before that is a failure."""
+"""Longest time in which clients must make progress after a restart."""
 STOPPED = 0.1
-"""How often a broker is told to stop, and killed while it does, or when it has."""
+"""Probability that a broker is told to stop, and is killed during or after that."""
 INTERRUPTED = 0.1
-"""How often a broker is killed while it starts, so that recovery has to begin again."""
+"""Probability that a broker is killed while it starts, so that recovery begins again."""
 
 
 class Broken(AssertionError):
@@ -40,7 +41,7 @@ class Broken(AssertionError):
 
 
 class Account(Protocol):
-    """What keeps account of promises."""
+    """The account of what the broker has promised."""
 
     problems: list[str]
 
@@ -81,30 +82,23 @@ class Killing:
         timer.join()
         self.broker.kill()
 
-    @contextlib.contextmanager
-    def reader(self) -> Iterator[RawClient]:
+    def reader(self) -> Client:
         """A connection to the broker."""
-        client = RawClient(self.broker.port)
-        try:
-            yield client
-        finally:
-            client.close()
+        return Client(self.broker.port)
 
     def wait(self, crew: Crew, condition: Callable[[], bool], what: str, show: Callable[[], object] = str) -> None:
         """Wait until the clients have got somewhere.
 
         Raises:
-            Broken: they do not, or something is wrong.
+            AssertionError: they do not; or `Broken`: something is wrong.
         """
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+
+        def holds() -> bool:
             crew.drain()
             self.check(crew)
-            if condition():
-                return
-            if time.monotonic() > deadline:
-                raise Broken(f"waited {PATIENCE_S:.0f} s for {what}: {show()}\n{self.broker.log_text()[-6000:]}")
-            time.sleep(0.02)
+            return condition()
+
+        wait_for(holds, what, timeout_s=PATIENCE_S, show=lambda: f"{show()}\n{self.broker.log_text()[-6000:]}")
 
     def check(self, crew: Crew) -> None:
         """Raises `Broken` if anything is wrong."""

@@ -44,6 +44,7 @@ class Ledger:
         self._once = frozenset(once)
         self._unchecked: dict[Place, dict[int, str]] = defaultdict(dict)
         self._committed: dict[str, dict[Place, int]] = defaultdict(dict)
+        self._found: dict[str, dict[Place, int]] = defaultdict(dict)
         self._seen: dict[tuple[str, Place], dict[int, str]] = defaultdict(dict)
         self._generations: dict[str, int] = defaultdict(int)
         self._of_member: dict[tuple[str, str], int] = {}
@@ -150,14 +151,17 @@ class Ledger:
         """Hold a group's committed offsets against what was acknowledged before they were asked for.
 
         Args:
-            final: nobody works any more, and all records were read: whatever lies before them was seen.
+            final: nobody works any more, and all records were read: whatever lies before them was seen, and none was
+                ever found beyond the end, as one would be that nobody committed.
         """
         for place, offset in promised.items():
             if found.get(place, 0) < offset:
                 self._broken(f"{group}: {place} was committed up to {offset}, and is at {found.get(place)}")
+        furthest = self._found[group]
+        furthest |= {place: max(offset, furthest.get(place, 0)) for place, offset in found.items()}
         for place, offset in found.items() if final else ():
-            if offset > len(self.stored[place]):
-                self._broken(f"{group}: {place} is at {offset}, and has {len(self.stored[place])} records")
+            if furthest[place] > len(self.stored[place]):
+                self._broken(f"{group}: {place} was at {furthest[place]}, and has {len(self.stored[place])} records")
             seen = self._seen[group, place]
             if unseen := [one for one in range(offset) if one not in seen]:
                 self._broken(f"{group}: {place} is at {offset}, and nobody saw {unseen[:10]}")

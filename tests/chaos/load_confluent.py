@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.chaos.events import Acked, Committed, Created, Deleted, Doubtful, Generation, Saw, Trouble, tell
+from tests.chaos.events import Acked, Committed, Created, Deleted, Doubtful, Saw, Trouble, tell
 from tests.chaos.load import (
     BURST,
     COMES_AND_GOES,
@@ -18,11 +19,14 @@ from tests.chaos.load import (
     PARTITIONS,
     PAUSE_S,
     SESSION_MS,
+    Member,
     Role,
+    bursts,
     role_of,
     run_threads,
     value_of,
 )
+from tests.support.clients import confluent
 
 COMMON = {
     "log_level": 0,
@@ -55,7 +59,17 @@ LOST = {
 """Why a commit may fail without anybody being to blame."""
 
 
-def produce(role: Role, topic: str, stopping: threading.Event, **options: Any) -> None:
+def produce(
+    role: Role,
+    topic: str,
+    stopping: threading.Event,
+    *,
+    partitions: int = PARTITIONS,
+    burst: int = BURST,
+    pause_s: float = PAUSE_S,
+    **options: Any,
+) -> None:
+    """Records with rising numbers, to the partitions in turn."""
     producer = Producer({"bootstrap.servers": role.bootstrap, "message.timeout.ms": 300_000, **COMMON, **options})
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -64,12 +78,13 @@ def produce(role: Role, topic: str, stopping: threading.Event, **options: Any) -
         else:
             tell(Acked(topic, message.partition(), message.offset(), message.value().decode()))
 
-    numbers = itertools.count()
-    while not stopping.wait(PAUSE_S):
-        for number in itertools.islice(numbers, BURST):
+    for numbers in bursts(burst):
+        if stopping.wait(pause_s):
+            break
+        for number in numbers:
             while True:
                 try:
-                    producer.produce(topic, value_of(number), partition=number % PARTITIONS, on_delivery=delivered)
+                    producer.produce(topic, value_of(number), partition=number % partitions, on_delivery=delivered)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -90,23 +105,20 @@ def consume(role: Role, group: str, stopping: threading.Event, *, stays_s: float
 
 
 def _membership(role: Role, group: str, stopping: threading.Event, left: threading.Event) -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": role.bootstrap,
-            "group.id": group,
-            "client.id": role.name,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "partition.assignment.strategy": "roundrobin",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 300,
-            "topic.metadata.refresh.interval.ms": 5_000,
-            **COMMON,
-        }
+    member = Member(group, role.name)
+    made = confluent.consumer(
+        role.bootstrap,
+        group,
+        client_id=role.name,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy="roundrobin",
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=300,
+        topic_metadata_refresh_interval_ms=5_000,
+        **COMMON,
     )
-    consumer.subscribe(role.topics)
-    known = -1
-    try:
+    with closing(made) as consumer:
+        consumer.subscribe(role.topics)
         while not stopping.is_set() and not left.is_set():
             messages = consumer.consume(200, 0.1)
             good = [message for message in messages if message.error() is None]
@@ -118,11 +130,7 @@ def _membership(role: Role, group: str, stopping: threading.Event, left: threadi
                 _commit(consumer, group, good)
             metadata = consumer.consumer_group_metadata()
             generation = int.from_bytes(metadata[7:11], "little", signed=True)
-            if generation > -1 and generation != known and consumer.assignment():
-                known = generation
-                tell(Generation(group, role.name, generation))
-    finally:
-        consumer.close()
+            member.is_in(generation if generation > -1 and consumer.assignment() else None)
 
 
 def _commit(consumer: Consumer, group: str, messages: list[Message]) -> None:

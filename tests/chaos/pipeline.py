@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tests.chaos.load import Role
 
 INPUT = "input"
 PARTITIONS = 4
@@ -30,35 +29,22 @@ def group_of(kind: str) -> str:
     return f"group-{kind}"
 
 
-@dataclass(frozen=True)
 class Application:
-    """One process of an application.
+    """One process of an application. Its name is also its transactional id.
 
     Attributes:
-        name: also its transactional id.
-        static: it has its name as group.instance.id too.
+        reading: options of its consumer, as both clients name them.
     """
 
-    name: str
-    bootstrap: str
-    kind: str
-    static: bool
-    chance: random.Random
-
-    @property
-    def output(self) -> str:
-        return output_of(self.kind)
-
-    @property
-    def group(self) -> str:
-        return group_of(self.kind)
-
-
-def application_of(kind: str, arguments: Sequence[str] | None = None) -> Application:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--static", action="store_true")
-    given = parser.parse_args(arguments)
-    return Application(given.name, given.bootstrap, kind, given.static, random.Random(given.seed))
+    def __init__(self, kind: str, role: Role) -> None:
+        self.role = role
+        self.output, self.group = output_of(kind), group_of(kind)
+        self.chance = random.Random(role.seed)
+        self.reading = {
+            "client_id": role.name,
+            "auto_offset_reset": "earliest",
+            "isolation_level": "read_committed",
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": 200,
+            **({"group_instance_id": role.name} if role.static else {}),
+        }

@@ -13,11 +13,18 @@ from tests.chaos.ledger import Ledger, Place
 from tests.chaos.load import COMES_AND_GOES, MIXED, PARTITIONS
 from tests.chaos.readback import read_generations, read_offsets, read_on, read_topics
 
-ONCE = ("confluent-once", "kafka-python-once", "aiokafka-once", "ottla-once")
+ONCE = ("confluent-once", "kafka-python-once", "aiokafka-once", "ottla-once", "raw-once")
 OTHERS = ("confluent-acks-1", "kafka-python-acks-all", "aiokafka-acks-1", "ottla-acks-1")
 TOPICS = (*ONCE, *OTHERS)
 GROUPS = (MIXED, COMES_AND_GOES)
-LOADS = ("confluent", "kafka_python", "aiokafka", "ottla")
+LOADS = {
+    "confluent": "confluent",
+    "kafka_python": "kafka_python",
+    "aiokafka": "asyncio",
+    "ottla": "asyncio",
+    "raw": "raw",
+}
+"""Processes, and the modules that they run."""
 CALM_EVERY = 10
 """After so many rounds every client must have got further before the next kill."""
 
@@ -46,8 +53,8 @@ class UnderLoad:
         killing = self._killing
         with killing.broker as broker, Crew(self.ledger.take) as crew:
             wanted = [part for topic in TOPICS for part in ("--topic", topic)]
-            for load in LOADS:
-                crew.add(load, f"tests.chaos.load_{load}", "--bootstrap", broker.bootstrap_servers, *wanted)
+            for load, module in LOADS.items():
+                crew.add(load, f"tests.chaos.load_{module}", "--bootstrap", broker.bootstrap_servers, *wanted)
             self._everyone_goes_on(crew)
             for number in range(1, rounds + 1):
                 began = time.monotonic()

@@ -7,30 +7,22 @@ import logging
 import threading
 from functools import partial
 
-from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import TopicPartition as ConfluentPlace
 
 from ottla.clients import Consumer, KafkaError, TopicPartition
 from tests.chaos.events import Saw, Trouble, tell
 from tests.chaos.load import Role, role_of, run_tasks
+from tests.chaos.load_asyncio import COMMON
 from tests.chaos.load_confluent import COMMON as CONFLUENT
 from tests.chaos.load_confluent import LOST
-from tests.chaos.load_ottla import COMMON
 from tests.chaos.pipeline import KINDS, PARTITIONS, output_of
+from tests.support.clients import confluent
 
 WATCHERS = tuple(f"watched by {kind}" for kind in KINDS)
 
 
 def with_confluent(role: Role, stopping: threading.Event) -> None:
-    consumer = ConfluentConsumer(
-        {
-            "bootstrap.servers": role.bootstrap,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            **CONFLUENT,
-        }
-    )
+    consumer = confluent.consumer(role.bootstrap, isolation_level="read_committed", **CONFLUENT)
     consumer.assign([ConfluentPlace(output_of(kind), number, 0) for kind in KINDS for number in range(PARTITIONS)])
     while not stopping.is_set():
         for message in consumer.consume(200, 0.1):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ottla.protocol.batch import Record, parse_header
-from ottla.protocol.batch_builder import build_batch
+from tests.support.batches import build_batch
 
 NOW_MS = 1_700_000_000_000
 

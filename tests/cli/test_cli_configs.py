@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-import pytest
-
-from ottla.cli.configs import parse_pairs
-
 
 def configs(ottla: Any, *arguments: str) -> dict[str, dict[str, Any]]:
     (described,) = ottla.json("configs", "describe", *arguments)
@@ -90,36 +85,3 @@ def test_settings_without_effect_are_told(ottla: Any) -> None:
 def test_hints(ottla: Any) -> None:
     said = ottla.run("configs", "alter", "orders", "--add-config", "cleanup.policy=compact,delete", expect=2).stderr
     assert "cleanup.policy=[compact,delete]" in said
-    assert "Name a topic: as an argument, or with --entity-name." in ottla.run("configs", "describe", expect=2).stderr
-
-
-def test_usage(ottla: Any) -> None:
-    for words in (
-        ["alter", "orders"],
-        ["alter", "--add-config", "a=1"],
-        ["alter", "orders", "--add-config", "a"],
-        ["alter", "orders", "--add-config", "a=1", "--delete-config", "a"],
-        ["describe"],
-    ):
-        ottla.run("configs", *words, expect=2)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a=1", {"a": "1"}),
-        ("a=1, b=2", {"a": "1", "b": "2"}),
-        ("a=[1,2],b=", {"a": "1,2", "b": ""}),
-        ("a=x=y", {"a": "x=y"}),
-        ("a=[1,2", {"a": "[1,2"}),
-        ("a=1,", {"a": "1"}),
-    ],
-)
-def test_pairs(text: str, expected: dict[str, str]) -> None:
-    assert parse_pairs(text) == expected
-
-
-@pytest.mark.parametrize("text", ["a", "=1", "a=1,b"])
-def test_pairs_that_are_none(text: str) -> None:
-    with pytest.raises(click.UsageError, match="KEY=VALUE"):
-        parse_pairs(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import socket
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from ottla.broker.setting_sources import load
 from ottla.cli.disk import Latency, measure, quantile
@@ -37,24 +35,14 @@ from ottla.cli.doctor_checks import (
     filesystem_of,
     worst,
 )
-from ottla.cli.main import command
 from ottla.cli.output import Refused
+from tests.cli.commands import HERE
 
 GIB = 1 << 30
 
 
-def ottla(*arguments: object, expect: int = 0) -> Result:
-    result = CliRunner(env={"OTTLA_BOOTSTRAP_SERVERS": None}).invoke(
-        command, ["doctor", *map(str, arguments)], prog_name="ottla"
-    )
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == expect, result.output
-    return result
-
-
 def checks(*arguments: object, expect: int = 0) -> dict[str, Any]:
-    found = json.loads(ottla(*arguments, "--format", "json", expect=expect).stdout)
+    found = HERE.json("doctor", *arguments, expect=expect)
     return {"verdict": found["verdict"], **{one["check"]: one for one in found["checks"]}}
 
 
@@ -237,6 +225,11 @@ def test_ports() -> None:
         finding = check_port("127.0.0.1", taken.getsockname()[1])
         assert (finding.verdict, "cannot be taken" in finding.found) == (WARN, True)
     assert check_port("127.0.0.1", 0).verdict == OK
+    if socket.has_ipv6:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+            # A broker at localhost takes both addresses of loopback.
+            finding = check_port("localhost", taken.getsockname()[1])
+            assert finding.verdict == WARN and finding.found.endswith("cannot be taken: Address already in use")
     assert check_port("192.0.2.1", 0).verdict == WARN
 
 
@@ -299,7 +292,7 @@ def test_this_machine(tmp_path: Path) -> None:
     assert [one["appends"] >= 10 for one in found["disk"]["details"]["latencies"]] == [True] * 4
     assert found["disk"]["details"]["durable_commits_per_second"]["one_client"] > 0
     assert not (tmp_path / "data").exists()
-    text = ottla("--data-dir", tmp_path, "--disk-time", "10ms", "--listen", "127.0.0.1:0").stdout
+    text = HERE.run("doctor", "--data-dir", tmp_path, "--disk-time", "10ms", "--listen", "127.0.0.1:0").stdout
     assert "fdatasync p50" in text and "versions" in text
 
 
@@ -334,7 +327,7 @@ def test_a_setting_that_no_broker_starts_with(key: str, value: str, tmp_path: Pa
 
 
 def test_a_slip_of_set(tmp_path: Path) -> None:
-    ottla("--no-disk", "--set", "log.retension.ms=1", expect=1)
+    HERE.run("doctor", "--no-disk", "--set", "log.retension.ms=1", expect=1)
 
 
 def test_a_broker_that_has_the_directory_open(tmp_path: Path) -> None:

@@ -11,30 +11,27 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from ottla.cli import group_watch
 from ottla.cli.group_looks import Look
 from ottla.cli.group_wait import Wanted
 from ottla.cli.group_watch import LAGS_PER_LOOK, Watched
-from ottla.cli.main import command
 from ottla.clients import Admin
 from ottla.clients.errors import KafkaTimeout
 from ottla.testing import Broker, BrokerProcess
-from tests.cli.conftest import Ottla, membership
-from tests.differential.real_kafka import NoJava, RealKafka, jars
-
-Join = Callable[..., ExitStack]
+from tests.cli.commands import HERE, Ottla
+from tests.cli.conftest import Join, membership
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
+from tests.support.waiting import wait_for
 
 
 def look(state: str = "Stable", members: int = 1, lag: int | None = 0) -> Look:
@@ -129,7 +126,7 @@ def test_wait_for_what_is_left_to_read(ottla: Any, join: Join) -> None:
 @pytest.mark.e2e
 def test_records_that_nobody_has_committed_are_not_taken_for_read(ottla: Any) -> None:
     ottla.send("orders", b"1\n", "-p", "0")
-    ottla.run("groups", "reset-offsets", "billing", "-t", "orders:1", "--to-latest", "--execute", "--create")
+    ottla.make_group("billing", "orders:1")
     assert "lag 0" in ottla.run("groups", "wait", "billing", "--lag", "0", "--timeout", "0").stdout
     refused = ottla.run("groups", "wait", "nope", "--lag", "0", "--timeout", "0", expect=1)
     assert "There is no group 'nope'" in refused.stderr
@@ -138,42 +135,22 @@ def test_records_that_nobody_has_committed_are_not_taken_for_read(ottla: Any) ->
 @pytest.mark.e2e
 def test_wait_goes_through_an_outage(tmp_path: Any) -> None:
     with BrokerProcess(tmp_path / "data", topics={"orders": 1}) as broker:
-        run = CliRunner(env={"OTTLA_BOOTSTRAP_SERVERS": broker.bootstrap_servers})
+        ottla = Ottla(broker.bootstrap_servers)
         broker.kill()
 
         def again() -> None:
             broker.restart()
             time.sleep(0.5)
-            commit = ["groups", "reset-offsets", "late", "-t", "orders", "--to-latest", "--execute", "--create"]
-            assert run.invoke(command, commit).exit_code == 0
+            ottla.make_group("late")
 
         with soon(again):
-            done = run.invoke(command, ["groups", "wait", "late", "--state", "Empty", "--timeout", "30s"])
-        assert done.exit_code == 0, done.output
+            ottla.run("groups", "wait", "late", "--state", "Empty", "--timeout", "30s")
 
 
 def test_wait_without_any_broker_says_so(unused_tcp_port: int) -> None:
-    arguments = ["groups", "wait", "billing", "--timeout", "0", "-b", f"127.0.0.1:{unused_tcp_port}"]
-    done = CliRunner().invoke(command, arguments)
-    assert done.exit_code == 1
+    nobody = f"127.0.0.1:{unused_tcp_port}"
+    done = HERE.run("groups", "wait", "billing", "--timeout", "0", "-b", nobody, expect=1)
     assert done.stderr.startswith("Error: Waited 0.0 s in vain for group 'billing' to be Stable; no broker answered (")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["wait", "a", "--timeout", "soon"], "is no duration: write e.g. 30s"),
-        (["wait", "a", "--state", "Sleepy"], "is not one of"),
-        (["wait", "a", "--members", "-1"], "is not in the range"),
-        (["wait", "a", "b"], "unexpected extra argument"),
-        (["wait"], "Name a group"),
-        (["watch", "--interval", "x"], "is no duration"),
-    ],
-)
-def test_a_bad_option_says_what_is_allowed(arguments: list[str], said: str) -> None:
-    done = CliRunner().invoke(command, ["groups", *arguments])
-    assert done.exit_code == 2
-    assert said in done.output
 
 
 # -- watch
@@ -197,20 +174,10 @@ class Watching:
     def __init__(self, ottla: Ottla, *arguments: str, terminal: bool = False) -> None:
         self._reader, writer = pty.openpty() if terminal else os.pipe()
         self.notes = tempfile.TemporaryFile()  # noqa: SIM115
-        environment = {
-            **os.environ,
-            "OTTLA_BOOTSTRAP_SERVERS": ottla.bootstrap,
-            "COLUMNS": "100",
-            "TERM": "xterm",
-        }
+        settings = {"COLUMNS": "100", "TERM": "xterm", "PYTHONFAULTHANDLER": "1"}
         arguments = ("groups", "watch", "--interval", "0.1s", *arguments)
-        self.process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "ottla.cli", *arguments],
-            stdout=writer,
-            stderr=self.notes,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": writer, "stderr": self.notes}
+        self.process = ottla.spawn(*arguments, env=settings, **streams)
         os.close(writer)
         weakref.finalize(self, self.process.kill)  # of a test that fails before the end
         self.seen = ""
@@ -224,15 +191,14 @@ class Watching:
                 self.seen += os.read(self._reader, 65_536).decode(errors="replace")
         return self.seen
 
+    def said(self) -> str:
+        """Everything on standard error."""
+        return os.pread(self.notes.fileno(), 65_536, 0).decode(errors="replace")
+
     def noted(self, wanted: str) -> list[str]:
         """Wait until a line on standard error has this; gives all lines."""
-        deadline = time.monotonic() + 30
-        while True:
-            lines = os.pread(self.notes.fileno(), 65_536, 0).decode().splitlines()
-            if any(wanted in line for line in lines):
-                return lines
-            assert time.monotonic() < deadline, lines
-            time.sleep(0.05)
+        wait_for(lambda: wanted in self.said(), wanted, timeout_s=30, show=self.said)
+        return self.said().splitlines()
 
     def end(self) -> int:
         """Ctrl-C. If that does not end it, what it is doing is in the failure."""
@@ -242,8 +208,7 @@ class Watching:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)  # faulthandler writes where each thread is
             self.process.wait(20)
-            doing = os.pread(self.notes.fileno(), 65_536, 0).decode(errors="replace")
-            pytest.fail(f"Ctrl-C did not end it.\nStandard error:\n{doing}\nStandard output:\n{self.seen}")
+            pytest.fail(f"Ctrl-C did not end it.\nStandard error:\n{self.said()}\nStandard output:\n{self.seen}")
         os.close(self._reader)
         self.notes.close()
         return code
@@ -276,7 +241,7 @@ def test_watch_in_a_pipe_prints_a_line_for_each_change(ottla: Any, join: Join) -
 def test_watch_says_once_that_the_broker_does_not_answer_and_once_that_it_is_back(tmp_path: Any, hangs: bool) -> None:
     with BrokerProcess(tmp_path / "data", topics={"orders": 1}) as broker:
         ottla = Ottla(broker.bootstrap_servers)
-        ottla.run("groups", "reset-offsets", "billing", "-t", "orders", "--to-latest", "--execute", "--create")
+        ottla.make_group("billing")
         watching = Watching(ottla)
         watching.until("  billing: Empty")
         began = time.monotonic()
@@ -349,7 +314,7 @@ def test_ctrl_c_ends_it_whatever_it_is_doing(broker: Broker, monkeypatch: pytest
     tries = itertools.count()
 
     async def main() -> None:
-        async for turn in group_watch.turns(broker.bootstrap_servers, [], 0.001):
+        async for turn in group_watch.looks(broker.bootstrap_servers, [], 0.001):
             if turn.trouble:
                 next(tries)
 
@@ -371,10 +336,7 @@ def test_ctrl_c_ends_it_whatever_it_is_doing(broker: Broker, monkeypatch: pytest
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_both_work_with_apache_kafka() -> None:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka({"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 1}) as kafka:
         ottla = Ottla(f"127.0.0.1:{kafka.port}")
         ottla.run("topics", "create", "orders", "--partitions", "3")

@@ -14,18 +14,16 @@ from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
 from ottla.cli.help import topics
 from ottla.cli.main import COMMANDS, command
+from tests.cli.commands import HERE, Ottla
 from tests.cli.test_greeting import server
+from tests.support import processes
 
+run = HERE.run
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "command-line.md").read_text()
-
-
-def run(*words: str) -> Any:
-    return CliRunner().invoke(command, words, prog_name="ottla")
 
 
 # -- help
@@ -58,9 +56,7 @@ def test_on_a_terminal_it_is_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_help_of_a_command_is_found_too() -> None:
     for words in (["doctor"], ["groups"], ["groups", "wait"]):
-        done = run("help", *words)
-        assert done.exit_code == 0
-        assert done.stdout.strip() == run(*words, "--help").stdout.strip() != ""
+        assert run("help", *words).stdout.strip() == run(*words, "--help").stdout.strip() != ""
 
 
 def test_a_setting_has_its_row() -> None:
@@ -76,15 +72,13 @@ def test_a_cause_has_its_section(cause: str) -> None:
 
 def test_a_command_of_one_command_is_found_by_its_name_alone() -> None:
     assert run("help", "reset-offsets").stdout == run("help", "groups", "reset-offsets").stdout != ""
-    several = run("help", "list")
-    assert several.exit_code == 2
+    several = run("help", "list", expect=2)
     assert "name one of: ottla help topics list, ottla help groups list," in " ".join(several.stderr.split())
 
 
 def test_what_there_is_no_help_on() -> None:
-    done = run("help", "exitcode")
-    assert (done.exit_code, "did you mean 'exit-codes'?" in done.stderr) == (2, True)
-    assert "`ottla help` says what there is." in run("help", "xyzzy").stderr
+    assert "did you mean 'exit-codes'?" in run("help", "exitcode", expect=2).stderr
+    assert "`ottla help` says what there is." in run("help", "xyzzy", expect=2).stderr
 
 
 @pytest.mark.slow
@@ -96,9 +90,8 @@ def test_the_quickstart_runs(ottla: Any) -> None:
     lines[0] = lines[0].replace("create orders", "create orders --if-not-exists")
     shell = "ottla() { " + sys.executable + ' -m ottla.cli "$@"; }; set -e -o pipefail; ' + "\n".join(lines)
     environment = {**os.environ, "OTTLA_BOOTSTRAP_SERVERS": ottla.bootstrap}
-    done = subprocess.run(["bash", "-c", shell], env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "\n1000\n" in done.stdout and "billing" in done.stdout
+    printed = processes.run("bash", "-c", shell, env=environment)
+    assert "\n1000\n" in printed and "billing" in printed
 
 
 # -- completion
@@ -122,7 +115,7 @@ def test_commands_are_completed_without_importing_them() -> None:
         "assert len(ShellComplete(command, {}, 'ottla', '_').get_completions([], '')) > 15\n"
         "assert not [name for name in sys.modules if name.startswith('ottla.cli.') and name != 'ottla.cli.main']"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    processes.run(sys.executable, "-c", script)
 
 
 GROUP = ("groups describe", "groups delete", "groups wait", "groups watch", "groups reset-offsets", "why", "timeline",
@@ -135,7 +128,7 @@ TOPIC = ("topics describe", "topics delete", "topics grow", "consume", "produce"
 
 def test_groups_and_topics_are_completed(ottla: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("billing", "bad one"):
-        ottla.run("groups", "reset-offsets", name, "-t", "orders", "--to-latest", "--execute", "--create")
+        ottla.make_group(name)
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", ottla.bootstrap)
     for words in GROUP:
         assert completed(*words.split(), "b") == ["billing"], words
@@ -160,10 +153,10 @@ def test_a_broker_that_does_not_answer_completes_nothing_and_is_not_waited_for(
     silent: str, unused_tcp_port: int
 ) -> None:
     for address in (silent, f"127.0.0.1:{unused_tcp_port}"):
-        environment = {**os.environ, "OTTLA_BOOTSTRAP_SERVERS": address, "_OTTLA_COMPLETE": "bash_complete",
-                       "COMP_WORDS": "ottla why b", "COMP_CWORD": "2"}  # fmt: skip
-        done = subprocess.run([sys.executable, "-m", "ottla.cli"], env=environment, capture_output=True, timeout=20)
-        assert (done.stdout.strip(), done.stderr) == (b"", b"")
+        asked = {"_OTTLA_COMPLETE": "bash_complete", "COMP_WORDS": "ottla why b", "COMP_CWORD": "2"}
+        with Ottla(address).spawn(env=asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            out, err = process.communicate(timeout=20)
+        assert (out.strip(), err) == (b"", b"")
 
 
 # -- exit codes
@@ -183,7 +176,7 @@ def codes_in(module: ast.Module) -> Iterator[int]:
 
 
 def values(node: ast.expr) -> Iterator[int]:
-    """What an expression may be, as far as it can be known without running the module."""
+    """The values of an expression, as far as they can be known without running the module."""
     if isinstance(node, ast.IfExp):
         yield from values(node.body)
         yield from values(node.orelse)
@@ -203,7 +196,8 @@ def test_codes_are_found() -> None:
 
 
 def test_commands_end_as_the_table_says(ottla: Any) -> None:
-    assert (run("--version").exit_code, run("groups", "--nonsense").exit_code) == (0, 2)
+    run("--version")
+    run("groups", "--nonsense", expect=2)
     ottla.run("topics", "describe", "nope", expect=1)
     ottla.run("groups", "wait", "nope", "--timeout", "0", "--format", "json", expect=1)
-    assert run("serve", "--set", "num.partitions=none").exit_code == 2
+    run("serve", "--set", "num.partitions=none", expect=2)

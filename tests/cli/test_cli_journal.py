@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from ottla.cli.main import command
+from ottla.cli.journal import journal_batches
+from ottla.protocol.stored.journal import JournalView
 from ottla.testing.process import BrokerProcess
+from tests.cli.commands import HERE, Ottla
+from tests.cli.segment_files import flip
 
-
-def ottla(*arguments: object, expect: int = 0) -> Result:
-    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == expect, result.output
-    return result
-
-
-def lines(*arguments: object) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ottla(*arguments, "--format", "json").stdout.splitlines()]
+ottla, lines = HERE.run, HERE.lines
+verdicts = partial(HERE.json, "log", "verify")
 
 
 def values(path: Path, *options: object) -> list[str]:
@@ -31,22 +24,16 @@ def values(path: Path, *options: object) -> list[str]:
     return [record["value"] for row in rows if row["topic"] == "orders" for record in row["records"]]
 
 
-def verdicts(path: Path, expect: int = 0) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(ottla("log", "verify", path, "--format", "json", expect=expect).stdout)
-    return found
-
-
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a broker left that stopped once in order and was killed the next time, with records of both lives."""
-    directory = tmp_path_factory.mktemp("journal")
-    data, given = directory / "data", directory / "lines"
+    data = tmp_path_factory.mktemp("journal") / "data"
     broker = BrokerProcess(data, topics={"orders": 1}, settings={"offsets.topic.num.partitions": 2})
     for life in ("one", "two"):
         broker.start()
-        given.write_text("".join(f"{life} {number}\n" for number in range(50)))
-        ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
-        ottla("consume", "orders", "--group", "g", "--exit", "-b", broker.bootstrap_servers)
+        client = Ottla(broker.bootstrap_servers)
+        client.send("orders", b"".join(b"%s %d\n" % (life.encode(), number) for number in range(50)))
+        client.read("orders", "--group", "g", "--exit")
         if life == "one":
             broker.stop()
         else:
@@ -57,6 +44,12 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def data(killed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(killed, tmp_path / "data"))
+
+
+def last_file(data: Path) -> tuple[Path, list[dict[str, Any]]]:
+    """The last file of the journal that has frames, and those."""
+    paths = sorted((data / "journal").glob("*.wal"), reverse=True)
+    return next((path, rows) for path in paths if (rows := lines("log", "dump", path)))
 
 
 EXPECTED = [f"{life} {number}" for life in ("one", "two") for number in range(50)]
@@ -76,7 +69,7 @@ def test_the_last_commit_counts(data: Path) -> None:
 
 
 def test_frames_of_the_journal(data: Path) -> None:
-    (path,) = [path for path in sorted((data / "journal").glob("*.wal")) if lines("log", "dump", path)][-1:]
+    path, _ = last_file(data)
     rows = lines("log", "dump", path, "--print-data-log")
     assert [row["lsn"] for row in rows] == sorted(row["lsn"] for row in rows)
     batches = [row for row in rows if row["kind"] == "batch"]
@@ -84,6 +77,18 @@ def test_frames_of_the_journal(data: Path) -> None:
     assert any(record.get("value") == "two 49" for row in batches for record in row["records"])
     text = ottla("log", "dump", path, "--print-data-log").stdout
     assert "orders-0" in text and "offset of group g in orders-0: 100" in text
+
+
+def test_options_hold_for_a_file_of_the_journal(data: Path) -> None:
+    path, _ = last_file(data)
+
+    def records(*options: object) -> list[dict[str, Any]]:
+        found = lines("log", "dump", path, "--print-data-log", *options)
+        return [record for row in found for record in row.get("records", ())]
+
+    assert any("decoded" in record for record in records())
+    assert not any("decoded" in record for record in records("--no-decode"))
+    assert records("-c", 1) == records()[:1]
 
 
 def test_a_killed_brokers_directory_is_sound(data: Path) -> None:
@@ -109,31 +114,18 @@ def test_damage_that_the_checkpoint_vouches_for(data: Path) -> None:
 
 
 def test_damage_of_acknowledged_frames_is_found(data: Path) -> None:
-    path, frames = next(
-        (path, rows)
-        for path in sorted((data / "journal").glob("*.wal"), reverse=True)
-        if (rows := lines("log", "dump", path))
-    )
+    path, frames = last_file(data)
     first = next(row for row in frames if row["kind"] == "batch")
-    content = bytearray(path.read_bytes())
-    content[first["position"] + 60] ^= 0xFF
-    path.write_bytes(content)
+    flip(path, first["position"] + 60)
     (journal,) = [row for row in verdicts(data, expect=1) if row["file"].endswith(".wal")]
     assert journal["faults"][0]["position"] == first["position"]
     assert "what was acknowledged reaches to lsn" in journal["faults"][0]["reason"]
 
 
 def test_an_unfinished_last_frame_is_no_damage(data: Path) -> None:
-    path, frames = next(
-        (path, rows)
-        for path in sorted((data / "journal").glob("*.wal"), reverse=True)
-        if (rows := lines("log", "dump", path))
-    )
-    last = frames[-1]
-    content = bytearray(path.read_bytes())
-    if last["kind"] == "batch":
-        content[last["position"] + 45] ^= 0xFF
-    path.write_bytes(content)
+    path, frames = last_file(data)
+    if frames[-1]["kind"] == "batch":
+        flip(path, frames[-1]["position"] + 45)
     assert all(row["ok"] for row in verdicts(data))
 
 
@@ -141,21 +133,19 @@ def test_tail_follows_the_journal(tmp_path: Path) -> None:
     from ottla.cli.log_tail import Follower
     from ottla.cli.stored_logs import stored_logs
 
-    given = tmp_path / "lines"
     broker = BrokerProcess(tmp_path / "data", topics={"orders": 1})
     broker.start()
     try:
-        given.write_text("before\n")
-        ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+        client = Ottla(broker.bootstrap_servers)
+        client.send("orders", b"before\n")
         (log,) = [log for log in stored_logs(tmp_path / "data") if log.partition.topic == "orders"]
         follower = Follower(log.partition, from_beginning=False)
-        assert follower.poll() == []
-        for word in ("one\n", "two\n"):
-            given.write_text(word)
-            ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+        assert not list(follower.poll())
+        for word in (b"one\n", b"two\n"):
+            client.send("orders", word)
             (batch,) = follower.poll()
             assert batch.header.record_count == 1
-        assert follower.poll() == []
+        assert not list(follower.poll())
         assert [row["ok"] for row in verdicts(tmp_path / "data")]
     finally:
         broker.kill()
@@ -163,8 +153,26 @@ def test_tail_follows_the_journal(tmp_path: Path) -> None:
     assert [batch.header.base_offset for batch in everything] == [0, 1, 2]
 
 
-def test_a_directory_that_was_closed_has_nothing_in_the_journal(killed: Path, tmp_path: Path) -> None:
-    data = Path(shutil.copytree(killed, tmp_path / "closed"))
+def test_a_later_look_reads_only_what_is_new(data: Path) -> None:
+    first = JournalView(data)
+    assert first.followed.places
+    later = JournalView(data, first.followed).followed
+    assert (later.frame_count, later.names) == (0, first.followed.names)
+
+
+@pytest.mark.parametrize("byte", [None, 6])
+def test_a_file_of_the_journal_may_be_recycled_while_it_is_read(data: Path, byte: int | None) -> None:
+    """It may be gone, or hold a batch of another log by then."""
+    journal = JournalView(data)
+    place = journal.followed.places["orders-0"][0]
+    if byte is None:
+        place.path.rename(place.path.with_suffix(".spare"))
+    else:
+        flip(place.path, place.position + byte)
+    assert list(journal_batches(journal, "orders-0", 0)) == []
+
+
+def test_a_directory_that_was_closed_has_nothing_in_the_journal(data: Path) -> None:
     broker = BrokerProcess(data)
     broker.start()
     broker.stop()
@@ -176,8 +184,7 @@ def test_a_directory_that_was_closed_has_nothing_in_the_journal(killed: Path, tm
 def test_records_that_no_segment_has_yet_are_counted(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data", topics={"big": 1})
     broker.start()
-    (tmp_path / "lines").write_text("".join(f"{number}\n" for number in range(30)))
-    ottla("produce", "big", tmp_path / "lines", "-b", broker.bootstrap_servers)
+    Ottla(broker.bootstrap_servers).send("big", b"".join(b"%d\n" % number for number in range(30)))
     broker.kill()
     found = [row for row in verdicts(tmp_path / "data") if row["topic"] == "big"]
     assert sum(row["records"] + (row["records_in_journal"] or 0) for row in found) == 30

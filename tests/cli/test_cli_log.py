@@ -7,35 +7,26 @@ import json
 import struct
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.cli.log import Enough, Wish, follow
 from ottla.cli.log_tail import Follower
-from ottla.cli.main import command
 from ottla.cli.segments import find_partitions
-from ottla.protocol.batch_builder import build_batch
 from ottla.protocol.compression import Codec
 from ottla.protocol.control import EndOfTransaction, build_marker
 from ottla.testing.broker import Broker
+from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import NOW_MS, flip, records, write_log
+from tests.support.batches import build_batch
 
-
-def ottla(*arguments: object, expect: int = 0) -> Result:
-    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == expect, result.output
-    return result
-
-
-def rows(*arguments: object, expect: int = 0) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ottla(*arguments, "--format", "json", expect=expect).stdout.splitlines()]
+ottla, rows = HERE.run, HERE.lines
+verdicts = partial(HERE.json, "log", "verify")
 
 
 @pytest.fixture
@@ -158,13 +149,6 @@ def test_places_without_segments_are_refused(tmp_path: Path) -> None:
 # -- verify
 
 
-def verdicts(path: Path, *options: str, expect: int = 0) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
-        ottla("log", "verify", path, *options, "--format", "json", expect=expect).stdout
-    )
-    return found
-
-
 def test_sound_segments(directory: Path) -> None:
     for options in ((), ("--records",)):
         first, second = verdicts(directory, *options)
@@ -195,7 +179,7 @@ def test_every_byte_that_a_crc_covers_is_checked(directory: Path) -> None:
 
 
 def _verdict(path: Path) -> dict[str, Any]:
-    result = CliRunner().invoke(command, ["log", "verify", str(path), "--format", "json"])
+    result = ottla("log", "verify", path, "--format", "json", expect=None)
     (found,) = json.loads(result.stdout)
     assert result.exit_code == (0 if found["ok"] else 1)
     return dict(found)
@@ -310,9 +294,7 @@ def test_a_data_directory_is_all_its_partitions(tmp_path: Path) -> None:
 
 def test_what_a_broker_wrote_is_sound(tmp_path: Path, ottla_broker_factory: Callable[..., Broker]) -> None:
     broker = ottla_broker_factory(data_dir=tmp_path / "data", topics={"orders": 1})
-    given = tmp_path / "lines"
-    given.write_bytes(b"".join(b"line %d\n" % number for number in range(3000)))
-    ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
+    Ottla(broker.bootstrap_servers).send("orders", b"".join(b"line %d\n" % number for number in range(3000)))
     broker.stop()
     found = {row["topic"]: row for row in verdicts(tmp_path / "data", "--records") if row["records"]}
     assert found["orders"]["records"] == 3000
@@ -396,6 +378,13 @@ def test_tail_ends_at_damage(directory: Path) -> None:
     assert "byte 0: the CRC is" in ottla("log", "tail", directory, "--from-beginning", expect=1).stderr
 
 
+def test_tail_prints_what_is_before_damage(directory: Path) -> None:
+    path = directory / f"{0:020d}.log"
+    flip(path, path.stat().st_size - 3)
+    found = ottla("log", "tail", directory, "--from-beginning", "--format", "json", expect=1)
+    assert [json.loads(line)["offset"] for line in found.stdout.splitlines()] == [0, 1, 2]
+
+
 # -- bytes that nobody meant
 
 
@@ -418,8 +407,7 @@ def test_damage_of_any_kind_is_told_and_never_raised(data: st.DataObject) -> Non
         path = Path(directory) / f"{0:020d}.log"
         path.write_bytes(changed)
         sound = _verdict(path)["ok"]
-        result = CliRunner().invoke(command, ["log", "dump", str(path), "--print-data-log", "--decode"])
-        assert result.exception is None or isinstance(result.exception, SystemExit)
+        result = ottla("log", "dump", path, "--print-data-log", "--decode", expect=None)
         if sound:
             assert result.exit_code == 0
 
@@ -432,9 +420,5 @@ def test_index_files_of_any_bytes(content: bytes, suffix: str) -> None:
         found = _verdict(path)
         assert all(fault["file"].endswith(suffix) for fault in found["faults"])
         for offset in ("0", "1", "2"):
-            done = CliRunner().invoke(
-                command, ["log", "dump", str(path), "--offset", offset, "--print-data-log", "--format", "json"]
-            )
-            assert done.exit_code == 0
-            first = json.loads(done.stdout.splitlines()[0])
+            first, *_ = rows("log", "dump", path, "--offset", offset, "--print-data-log")
             assert first["records"][0]["offset"] == int(offset), "whatever the index says"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from ottla.cli.internal_records import OTHER_TYPES, described, in_words
-from ottla.cli.main import command
 from ottla.cli.offsets import Entry, in_force
 from ottla.protocol.batch import Record
-from ottla.protocol.batch_builder import build_batch
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -39,22 +37,13 @@ from ottla.protocol.transaction_log import (
     encode_transaction_value,
     transaction_key,
 )
+from tests.cli.commands import HERE, Ottla
 from tests.cli.segment_files import NOW_MS, flip, write_log
+from tests.support.batches import build_batch
 
+ottla = HERE.run
+rows = partial(HERE.lines, "offsets", "decode")
 OFFSETS = "__consumer_offsets"
-
-
-def ottla(*arguments: object, expect: int = 0) -> Result:
-    result = CliRunner().invoke(command, [str(one) for one in arguments], prog_name="ottla")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    assert result.exit_code == expect, result.output
-    return result
-
-
-def rows(*arguments: object) -> list[dict[str, Any]]:
-    lines = ottla("offsets", "decode", *arguments, "--format", "json").stdout.splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def offset_value(offset: int, **options: Any) -> bytes:
@@ -174,22 +163,33 @@ def entry(offset: int, group: str, committed: int | None, producer_id: int = -1,
     return Entry(0, offset, NOW_MS, record.key, record.value, producer_id, marker)
 
 
-def test_transactions_count_when_they_commit() -> None:
-    entries = [
-        entry(0, "a", 1),
-        entry(1, "a", 2, producer_id=7),
-        entry(2, "b", 3, producer_id=8),
-        entry(3, "c", 4, producer_id=9),
-        Entry(0, 4, NOW_MS, b"", b"", 7, "COMMIT"),
-        Entry(0, 5, NOW_MS, b"", b"", 8, "ABORT"),
-    ]
-    assert {row["group"]: row["offset"] for row in in_force(entries)} == {"a": 2}
-    assert {row["group"]: row["offset"] for row in in_force(entries[:4])} == {"a": 1}
+def marker(partition: int, offset: int, producer_id: int, kind: str) -> Entry:
+    return Entry(partition, offset, NOW_MS, b"", b"", producer_id, kind)
 
 
-def test_transactions_of_another_partition_stay_open() -> None:
-    entries = [entry(0, "a", 1, producer_id=7), Entry(1, 0, NOW_MS, b"", b"", 7, "COMMIT")]
-    assert list(in_force(entries)) == []
+OPEN = entry(0, "a", 1, producer_id=7)
+FOUR = [
+    entry(0, "a", 1),
+    entry(1, "a", 2, producer_id=7),
+    entry(2, "b", 3, producer_id=8),
+    entry(3, "c", 4, producer_id=9),
+]
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        pytest.param(FOUR, {"a": 1}, id="open transactions do not count"),
+        pytest.param(
+            [*FOUR, marker(0, 4, 7, "COMMIT"), marker(0, 5, 8, "ABORT")], {"a": 2}, id="they count when they commit"
+        ),
+        pytest.param([OPEN, marker(1, 0, 7, "COMMIT")], {}, id="those of another partition stay open"),
+        pytest.param([OPEN, entry(1, "a", 2), marker(0, 2, 7, "COMMIT")], {"a": 2}, id="a later commit wins"),
+        pytest.param([OPEN, entry(1, "a", None), marker(0, 2, 7, "COMMIT")], {}, id="a tombstone takes what waits"),
+    ],
+)
+def test_transactions_in_force(entries: list[Entry], expected: dict[str, int]) -> None:
+    assert [(row["group"], row["offset"]) for row in in_force(entries)] == list(expected.items())
 
 
 def test_transactions_in_files(tmp_path: Path) -> None:
@@ -275,30 +275,11 @@ def test_the_transaction_log_is_decoded_by_dump(tmp_path: Path) -> None:
     assert "transactional id" not in raw and 'key "' in raw
 
 
-def test_a_running_broker(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_running_broker(ottla_broker_factory: Callable[..., Any]) -> None:
     broker = ottla_broker_factory(topics={"orders": 1})
-    given = tmp_path / "lines"
-    given.write_bytes(b"a\nb\nc\n")
-    ottla("produce", "orders", given, "-b", broker.bootstrap_servers)
-    ottla("consume", "orders", "--group", "g", "--exit", "-b", broker.bootstrap_servers)
+    client = Ottla(broker.bootstrap_servers)
+    client.send("orders", b"a\nb\nc\n")
+    client.read("orders", "--group", "g", "--exit")
     (row,) = [row for row in rows("-b", broker.bootstrap_servers, "--latest") if row["type"] == "OffsetCommit"]
     assert (row["group"], row["topic"], row["partition"], row["offset"]) == ("g", "orders", 0, 3)
     assert rows("-b", broker.bootstrap_servers, "--group", "nobody") == []
-
-
-def test_a_later_commit_wins_over_a_transaction_that_began_before() -> None:
-    entries = [
-        entry(0, "a", 1, producer_id=7),
-        entry(1, "a", 2),
-        Entry(0, 2, NOW_MS, b"", b"", 7, "COMMIT"),
-    ]
-    assert [row["offset"] for row in in_force(entries)] == [2]
-
-
-def test_a_tombstone_takes_what_waits() -> None:
-    entries = [
-        entry(0, "a", 1, producer_id=7),
-        entry(1, "a", None),
-        Entry(0, 2, NOW_MS, b"", b"", 7, "COMMIT"),
-    ]
-    assert list(in_force(entries)) == []

@@ -7,14 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from msgspec.structs import replace
 
+from ottla.broker.core.events import Event, GenerationStarted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import Event, GenerationStarted
-from ottla.broker.observe.recording import Header, beginning, json_line
-from ottla.cli.main import command
+from ottla.observe.recording import beginning, json_line
+from tests.cli.commands import HERE
 from tests.core.world import World, join
+from tests.observe.makers import HEADER
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=100)
 
@@ -28,26 +29,16 @@ def events() -> list[Event]:
     return world.events
 
 
-def run(path: Path, events: list[Event], *options: str, first_seq: int = 1) -> Result:
-    header = Header(
-        version="1.2",
-        node_id=4,
-        cluster_id="c",
-        run_id="r",
-        started_ms=0,
-        started_at_ms=0,
-        partitions=1,
-        settings=asdict(CONFIG),
-        first_seq=first_seq,
-    )
+def run(path: Path, events: list[Event], *options: str, first_seq: int = 1, expect: int = 0) -> Result:
+    of_broker = {"version": "1.2", "node_id": 4, "started_ms": 0, "started_at_ms": 0, "partitions": 1}
+    header = replace(HEADER, **of_broker, settings=asdict(CONFIG), first_seq=first_seq)
     lines = [json_line(seq, event) for seq, event in enumerate(events, first_seq)]
     path.write_bytes(beginning(header, as_json=True) + b"".join(lines))
-    return CliRunner().invoke(command, ["replay", str(path), *options])
+    return HERE.run("replay", path, *options, expect=expect)
 
 
 def test_the_same(tmp_path: Path, events: list[Event]) -> None:
     result = run(tmp_path / "e.jsonl", events)
-    assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         f"{len(events)} events, of node 4 (Ottla 1.2) since 1970-01-01 00:00:00 UTC",
         f"Same: 8 inputs of 1 group led to the {len(events)} events that were recorded.",
@@ -58,17 +49,15 @@ def test_the_same(tmp_path: Path, events: list[Event]) -> None:
 def test_different(tmp_path: Path, events: list[Event]) -> None:
     at = next(index for index, event in enumerate(events) if isinstance(event, GenerationStarted))
     events[at] = replace(events[at], generation=9)
-    result = run(tmp_path / "e.jsonl", events)
-    assert result.exit_code == 1
+    result = run(tmp_path / "e.jsonl", events, expect=1)
     assert "Different: " in result.stdout
     assert f"  event {at + 1} of group g\n    recorded: GenerationStarted generation=9" in result.stdout
-    told = json.loads(run(tmp_path / "e.jsonl", events, "--format", "json").stdout)
+    told = json.loads(run(tmp_path / "e.jsonl", events, "--format", "json", expect=1).stdout)
     assert (told["same"], told["differences"][0]["seq"]) == (False, at + 1)
 
 
 def test_a_beginning_that_is_missing_is_said(tmp_path: Path, events: list[Event]) -> None:
     result = run(tmp_path / "e.jsonl", events[8:], first_seq=9)
-    assert result.exit_code == 0
     assert "e.jsonl" not in result.stdout
     assert "the events before number 9 are not there any more" in result.stderr
     assert "left out, because their beginning is not recorded: g" in result.stderr
@@ -79,8 +68,7 @@ def test_what_is_missing_in_the_middle_is_said(tmp_path: Path, events: list[Even
     run(path, events)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:9], *lines[11:]]))
-    result = CliRunner().invoke(command, ["replay", str(path)])
-    assert result.exit_code == 0
+    result = HERE.run("replay", path)
     assert "the events 9 to 10 are missing" in result.stderr
     assert "played up to number 8" in result.stderr
 
@@ -88,6 +76,4 @@ def test_what_is_missing_in_the_middle_is_said(tmp_path: Path, events: list[Even
 def test_no_recording(tmp_path: Path) -> None:
     path = tmp_path / "hello"
     path.write_text("hello")
-    result = CliRunner().invoke(command, ["replay", str(path)])
-    assert result.exit_code == 1
-    assert "is no recording of Ottla" in result.stderr
+    assert "is no recording of Ottla" in HERE.run("replay", path, expect=1).stderr

@@ -1,4 +1,4 @@
-"""Whoever mistypes the name of a group or a topic is told which one was meant, whatever the command."""
+"""Every command that is given a mistyped group or topic names the one that was meant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.common import missing, near, word
+from ottla.cli.common import missing, near
 
 GROUPS = (
     "groups describe biling",
@@ -32,7 +32,7 @@ TOPICS = (
 
 
 def test_the_right_name_is_told(ottla: Any) -> None:
-    ottla.run("groups", "reset-offsets", "billing", "-t", "orders", "--to-latest", "--execute", "--create")
+    ottla.make_group("billing")
     for typed in GROUPS:
         said = ottla.run(*typed.split(), expect=1).stderr
         assert "There is no group 'biling'" in said and "Did you mean 'billing'?" in said, typed
@@ -43,19 +43,10 @@ def test_the_right_name_is_told(ottla: Any) -> None:
 
 
 def test_a_name_that_is_shown_with_escapes_is_spelled_for_the_shell(ottla: Any) -> None:
-    reset = ("-t", "orders", "--to-latest", "--execute", "--create")
-    ottla.run("groups", "reset-offsets", "red\x1b[31m", *reset)
+    ottla.make_group("red\x1b[31m")
     assert "To name it in bash or zsh, write $'red\\u001b[31m'" in ottla.run("groups", "list").stderr
     said = ottla.run("groups", "describe", "red\\x1b[31m", expect=1).stderr
     assert said.endswith("In bash and zsh it is written $'red\\u001b[31m'\n")
-
-
-@pytest.mark.parametrize(
-    ("name", "spelled"),
-    [("a", "a"), ("a b", "'a b'"), ("a\n'\\", r"$'a\u000a\'\\'"), ("\x85\U000e0001", r"$'\u0085\U000e0001'")],
-)
-def test_words_for_a_shell(name: str, spelled: str) -> None:
-    assert word(name) == spelled
 
 
 @pytest.mark.parametrize(

@@ -6,20 +6,15 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
-from ottla.broker.observe.timeline.model import Timeline
+from ottla.observe.timeline.model import Timeline
 from ottla.testing.broker import Broker
-from tests.cli.conftest import Ottla, membership
-
-Join = Callable[..., ExitStack]
+from tests.cli.conftest import Join, Ottla, membership
 
 
 def test_lanes(ottla: Ottla, join: Join) -> None:
@@ -64,9 +59,8 @@ def test_a_terminal(ottla: Ottla, join: Join) -> None:
     """Coloured blocks, as wide as it is."""
     join("billing", "alpha")
     main, other = pty.openpty()
-    environment = {**os.environ, "OTTLA_BOOTSTRAP_SERVERS": ottla.bootstrap, "COLUMNS": "90", "TERM": "xterm-256color"}
-    command = [sys.executable, "-m", "ottla.cli", "timeline", "billing"]
-    with subprocess.Popen(command, stdout=other, stderr=other, env=environment) as process:
+    environment = {"COLUMNS": "90", "TERM": "xterm-256color"}
+    with ottla.spawn("timeline", "billing", stdout=other, stderr=other, env=environment) as process:
         os.close(other)
         shown = b""
         try:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ from ottla.broker import dispatch
 from ottla.broker.handlers import HANDLERS
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
-from tests.cli.conftest import Ottla, membership
-
-Join = Callable[..., ExitStack]
+from tests.cli.conftest import Join, Ottla, membership
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -32,10 +29,7 @@ def two(ottla: Any, join: Join) -> Any:
 
 def until_settled(ottla: Any) -> None:
     """Wait until the rebalance that runs is over."""
-    deadline = time.monotonic() + 20
-    while "outcome" not in (last := ottla.json("why", "billing")["episodes"][-1]):
-        assert time.monotonic() < deadline, last
-        time.sleep(0.1)
+    wait_for(lambda: "outcome" in ottla.json("why", "billing")["episodes"][-1], "the rebalance to end", pause_s=0.1)
 
 
 def test_the_latest_rebalance_in_words(two: Any) -> None:

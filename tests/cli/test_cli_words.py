@@ -1,21 +1,24 @@
-"""The pure parts of the commands: formats, subjects, tables, starts."""
+"""The pure parts of the commands: formats, subjects, tables, starts, and where a group is moved to."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import click
 import pytest
 
-from ottla.cli.common import _sentence, names, topic_partitions
+from ottla.cli.common import _sentence, names, topic_partitions, word
+from ottla.cli.configs import parse_pairs
 from ottla.cli.consume import as_json
 from ottla.cli.escapes import compile_format, unescape
 from ottla.cli.group_words import partitions_in_words
 from ottla.cli.output import Refused, Styled, duration, plain
 from ottla.cli.produce import Outcome, Shape, lines
+from ottla.cli.resets import CannotReset, Move, Place, Target, To, move, parse_datetime_ms, parse_start
 from ottla.cli.silence import Silence
-from ottla.cli.starts import Start, parse_start
 from ottla.clients import ConsumerRecord
 from ottla.protocol.records import TimestampType
 
@@ -24,41 +27,91 @@ def record(key: bytes | None = b"k", value: bytes | None = b"val", headers: tupl
     return ConsumerRecord("orders", 2, 41, 1_700_000_000_123, TimestampType.CREATE_TIME, key, value, headers)
 
 
+def formatted(text: str) -> bytes:
+    return compile_format(text)(record(headers=(("a", b"1"), ("b", None))))
+
+
+READ: dict[Callable[[str], Any], dict[str, Any]] = {
+    formatted: {
+        r"%t/%p/%o\n": b"orders/2/41\n",
+        r"%k\t%s": b"k\tval",
+        "%K %S %T": b"1 3 1700000000123",
+        "100%% %h": b"100% a=1,b=NULL",
+        r"\x1f\\%s\0": b"\x1f\\val\x00",
+        "": b"",
+        "ä": "ä".encode(),
+    },
+    unescape: {r"%s\t%": b"%s\t%"},
+    topic_partitions: {"orders": ("orders", None), "orders:0,2": ("orders", [0, 2]), "a:2-4,3,0": ("a", [0, 2, 3, 4])},
+    parse_start: {
+        "earliest": Target(To.EARLIEST),
+        "beginning": Target(To.EARLIEST),
+        "end": Target(To.LATEST),
+        "0": Target(To.OFFSET, 0),
+        "-10": Target(To.LAST, 10),
+        "@1970-01-01T00:00:01": Target(To.TIME, 1000),
+        "s@1234": Target(To.TIME, 1234),
+    },
+    parse_pairs: {
+        "a=1": {"a": "1"},
+        "a=1, b=2": {"a": "1", "b": "2"},
+        "a=[1,2],b=": {"a": "1,2", "b": ""},
+        "a=x=y": {"a": "x=y"},
+        "a=[1,2": {"a": "[1,2"},
+        "a=1,": {"a": "1"},
+    },
+    # UTC unless they say otherwise.
+    parse_datetime_ms: {
+        "1970-01-01T00:00:01.500": 1_500,
+        "1970-01-02": 86_400_000,
+        "1970-01-01T02:00+02:00": 0,
+        "2026-05-04T13:30:00.000Z": 1_777_901_400_000,
+    },
+    word: {"a": "a", "a b": "'a b'", "a\n'\\": r"$'a\u000a\'\\'", "\x85\U000e0001": r"$'\u0085\U000e0001'"},
+    # Failures become sentences, and names stay as they are.
+    _sentence: {
+        "create topic 'a': no": "Create topic 'a': no.",
+        "nf-0: the batch is corrupt": "Topic 'nf', partition 0: the batch is corrupt.",
+        "my.topic-1-12: no: more!": "Topic 'my.topic-1', partition 12: no: more!",
+        "broker 1-x: no": "Broker 1-x: no.",
+    },
+}
+
+
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (r"%t/%p/%o\n", b"orders/2/41\n"),
-        (r"%k\t%s", b"k\tval"),
-        ("%K %S %T", b"1 3 1700000000123"),
-        ("100%% %h", b"100% a=1,b=NULL"),
-        (r"\x1f\\%s\0", b"\x1f\\val\x00"),
-        ("", b""),
-        ("ä", "ä".encode()),
-    ],
+    ("read", "text", "expected"), [(read, text, expected) for read in READ for text, expected in READ[read].items()]
 )
-def test_formats_are_kcats(text: str, expected: bytes) -> None:
-    assert compile_format(text)(record(headers=(("a", b"1"), ("b", None)))) == expected
+def test_texts_are_read(read: Callable[[str], Any], text: str, expected: Any) -> None:
+    assert read(text) == expected
 
 
-def test_null_is_printed_as_nothing_with_the_length_minus_one() -> None:
-    assert compile_format("[%k|%s] %K %S")(record(None, None)) == b"[|] -1 -1"
+REFUSED: list[tuple[Callable[[str], Any], type[Exception], str, list[str]]] = [
+    (compile_format, ValueError, "%x in '%x' means nothing", ["%x"]),
+    (compile_format, ValueError, "single %", ["50%"]),
+    (compile_format, ValueError, "is no escape", [r"\q"]),
+    (parse_datetime_ms, ValueError, "'yesterday' is no date", ["yesterday"]),
+    (parse_start, click.UsageError, "--offset", ["", "x", "1.5", "@", "@soon", "--1"]),
+    (parse_pairs, click.UsageError, "KEY=VALUE", ["a", "=1", "a=1,b"]),
+    (
+        topic_partitions,
+        click.UsageError,
+        "TOPIC:PARTITION",
+        ["", ":1", "orders:", "orders:x", "orders:-1", "orders:1,,2", "orders:٣"],
+    ),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"), [("%x", "%x in '%x' means nothing"), ("50%", "single %"), (r"\q", "is no escape")]
+    ("read", "error", "complaint", "text"), [(*row, text) for *row, texts in REFUSED for text in texts]
 )
-def test_a_format_that_means_nothing_is_refused(text: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        compile_format(text)
-
-
-def test_percent_signs_in_separators_are_themselves() -> None:
-    assert unescape(r"%s\t%") == b"%s\t%"
+def test_texts_that_mean_nothing_are_refused(
+    read: Callable[[str], Any], error: type[Exception], complaint: str, text: str
+) -> None:
+    with pytest.raises(error, match=complaint):
+        read(text)
 
 
 def test_a_record_as_json_keeps_bytes_that_are_no_text() -> None:
-    import json
-
     row = json.loads(as_json(record(b"\xff", None, (("h", b"x"),))))
     assert row == {
         "topic": "orders", "partition": 2, "offset": 41, "timestamp": 1_700_000_000_123,
@@ -67,46 +120,10 @@ def test_a_record_as_json_keeps_bytes_that_are_no_text() -> None:
     assert as_json(record(value="zwölf\n".encode())).count(b"\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("orders", ("orders", None)), ("orders:0,2", ("orders", [0, 2])), ("a:2-4,3,0", ("a", [0, 2, 3, 4]))],
-)
-def test_topics_with_partitions(text: str, expected: tuple[str, list[int] | None]) -> None:
-    assert topic_partitions(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", ":1", "orders:", "orders:x", "orders:-1", "orders:1,,2", "orders:٣"])
-def test_partitions_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(click.UsageError, match="TOPIC:PARTITION"):
-        topic_partitions(text)
-
-
 def test_subjects_come_from_arguments_and_options_each_once() -> None:
     assert names(("a", "b"), ("b", "c"), "topic") == ["a", "b", "c"]
     with pytest.raises(click.UsageError, match="--topic"):
         names((), (), "topic")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("earliest", Start("earliest")),
-        ("beginning", Start("earliest")),
-        ("end", Start("latest")),
-        ("0", Start("at", 0)),
-        ("-10", Start("last", 10)),
-        ("@1970-01-01T00:00:01", Start("time", 1000)),
-        ("s@1234", Start("time", 1234)),
-    ],
-)
-def test_starts(text: str, expected: Start) -> None:
-    assert parse_start(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "x", "1.5", "@", "@soon", "--1"])
-def test_starts_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(click.UsageError, match="--offset"):
-        parse_start(text)
 
 
 def test_partitions_are_told_in_runs() -> None:
@@ -125,19 +142,6 @@ def test_plain_tables_are_aligned_and_not_cut() -> None:
 
 def test_a_table_without_headings_has_no_heading_line() -> None:
     assert plain(("", ""), [("a", 1)], [False, True]) == "a  1"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("create topic 'a': no", "Create topic 'a': no."),
-        ("nf-0: the batch is corrupt", "Topic 'nf', partition 0: the batch is corrupt."),
-        ("my.topic-1-12: no: more!", "Topic 'my.topic-1', partition 12: no: more!"),
-        ("broker 1-x: no", "Broker 1-x: no."),
-    ],
-)
-def test_failures_are_sentences_that_leave_names_as_they_are(text: str, expected: str) -> None:
-    assert _sentence(text) == expected
 
 
 def test_an_outage_is_told_once_and_so_is_its_end() -> None:
@@ -205,3 +209,38 @@ def test_streams_are_cut_at_the_delimiter_wherever_the_chunks_end(
     outcome = Outcome()
     assert asyncio.run(collect(outcome)) == expected
     assert outcome.bytes_read == sum(map(len, chunks))
+
+
+# -- where reset-offsets moves a group to
+
+LOG = {"log_start_offset": 10, "log_end_offset": 100}
+
+
+@pytest.mark.parametrize(
+    ("target", "committed", "expected"),
+    [
+        (Target(To.EARLIEST), 50, Move(10)),
+        (Target(To.LATEST), None, Move(100)),
+        (Target(To.OFFSET, 70), None, Move(70)),
+        (Target(To.OFFSET, 100), 50, Move(100)),
+        (Target(To.OFFSET, 101), 50, Move(100, "101 is beyond the log's end")),
+        (Target(To.OFFSET, 9), 50, Move(10, "9 is before the log's start")),
+        (Target(To.SHIFT, -5), 50, Move(45)),
+        (Target(To.SHIFT, -41), 50, Move(10, "9 is before the log's start")),
+        (Target(To.SHIFT, 51), 50, Move(100, "101 is beyond the log's end")),
+        (Target(To.CURRENT), 50, Move(50)),
+        (Target(To.CURRENT), None, Move(100, "nothing is committed: the log's end")),
+        (Target(To.TIME, 1), 50, Move(100, "no record at or after that time: the log's end")),
+    ],
+)
+def test_the_new_offset_stays_within_the_log(target: Target, committed: int | None, expected: Move) -> None:
+    assert move(target, Place(**LOG, committed=committed)) == expected
+
+
+def test_a_time_moves_to_the_first_record_from_then_on() -> None:
+    assert move(Target(To.TIME, 1), Place(**LOG, at_time=33)) == Move(33)
+
+
+def test_a_shift_needs_something_to_shift() -> None:
+    with pytest.raises(CannotReset, match="--to-earliest"):
+        move(Target(To.SHIFT, 1), Place(**LOG))

@@ -1,4 +1,4 @@
-"""Who has a port, and that no command goes to another's broker unless that one was named."""
+"""Servers and processes are recognised, and no command goes to another's broker unless that one was named."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import socket
+import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,39 +14,31 @@ from functools import partial
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from ottla.broker import app, dispatch
 from ottla.broker.handlers import HANDLERS, Handler, handler
 from ottla.cli import common, silence
 from ottla.cli.greeting import Who, free_port, greet, holder
-from ottla.cli.main import command
 from ottla.cli.output import Refused
+from ottla.cli.topics import command as topics
 from ottla.clients import Admin
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
-from tests.cli.conftest import Ottla
+from tests.cli.commands import HERE, Ottla
 
 
 @contextmanager
 def server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
     """Serves each connection with a function; gives the port."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
 
-        def accept() -> None:
-            while True:
-                try:
-                    connection, _ = listening.accept()
-                except OSError:
-                    return
-                with connection:
-                    serve(connection)
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            serve(self.request)
 
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        yield listening.getsockname()[1]
-        listening.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as listening:
+        threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True).start()
+        yield listening.server_address[1]
+        listening.shutdown()
 
 
 @pytest.fixture
@@ -106,22 +99,13 @@ def test_the_default_address_is_for_an_ottla(kafka: Broker, monkeypatch: pytest.
     default = f"localhost:{kafka.port}"
     monkeypatch.setattr(common, "DEFAULT_BOOTSTRAP", default)
     # What the options have as their default was read when they were made.
-    create = next(one for one in _commands() if one.name == "create")
-    option = next(one for one in create.params if one.name == "bootstrap")
+    option = next(one for one in topics.commands["create"].params if one.name == "bootstrap")
     monkeypatch.setattr(option, "default", default)
-    run = CliRunner(env={"OTTLA_BOOTSTRAP_SERVERS": None})
-    refused = run.invoke(command, ["topics", "create", "payments"])
-    assert refused.exit_code == 1
+    refused = HERE.run("topics", "create", "payments", expect=1)
     assert f"The broker at {default} is none of Ottla's: Apache Kafka, or another" in refused.stderr
     assert f"-b {default}" in refused.stderr and "export OTTLA_BOOTSTRAP_SERVERS=" in refused.stderr
     assert Ottla(kafka.bootstrap_servers).rows("topics", "list", "--exclude-internal")[1:] == [["orders", "1", "1"]]
-    assert run.invoke(command, ["topics", "create", "payments", "-b", default]).exit_code == 0
-
-
-def _commands() -> list[Any]:
-    from ottla.cli.topics import command as topics
-
-    return list(topics.commands.values())
+    HERE.run("topics", "create", "payments", "-b", default)
 
 
 def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: Callable[..., Broker]) -> None:

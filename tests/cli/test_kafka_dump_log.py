@@ -5,21 +5,19 @@ jars (or Maven, to fetch them).
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ottla.cli.main import command
 from ottla.cli.segments import read_batches
 from ottla.clients import Admin, Consumer, NewTopic, Producer
 from ottla.testing.broker import Broker
-from tests.differential.real_kafka import NoJava, jars
-from tests.e2e.waiting import wait_for
+from tests.cli.commands import HERE
+from tests.differential.real_kafka import jars, skip_without_kafka
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -36,12 +34,8 @@ FIRST_OFFSET = re.compile(r"Non-consecutive offsets in \S+\n(  -1 is followed by
 
 @pytest.fixture(scope="module")
 def classpath() -> str:
-    try:
-        return f"{jars()}/*"
-    except NoJava as missing:
-        pytest.skip(f"Kafka's dump tool cannot be started: {missing}")
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"Kafka's jars could not be fetched: {error}")
+    skip_without_kafka()
+    return f"{jars()}/*"
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +129,10 @@ def test_ottla_prints_the_same_batches(classpath: str, data: Path) -> None:
         r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* position: (\d+) .* crc: (\d+)",
         dump(classpath, files=segments),
     )
-    printed = CliRunner().invoke(command, ["log", "dump", *map(str, segments), "--format", "json"])
-    ours = [json.loads(line) for line in printed.stdout.splitlines()]
+    ours = HERE.lines("log", "dump", *segments)
     fields = ("base_offset", "last_offset", "record_count", "position", "crc")
     assert [tuple(str(row[name]) for name in fields) for row in ours] == theirs
-    verified = CliRunner().invoke(command, ["log", "verify", "--records", str(data)])
-    assert verified.exit_code == 0, verified.output
+    HERE.run("log", "verify", "--records", data)
 
 
 def test_indexes_are_sound(classpath: str, data: Path) -> None:

@@ -1,7 +1,5 @@
 """Groups for the assignors: made up by hypothesis, and in the shape that other clients' assignors take."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -33,7 +31,7 @@ def counts_and_members(draw: st.DrawFn, *, static: bool, same_topics: bool = Fal
 
 
 class Cluster:
-    """What other clients' assignors ask for partitions."""
+    """The cluster that other clients' assignors ask for partitions."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = counts

@@ -1,7 +1,5 @@
 """One broker for the live tests of a worker; tests take names of their own for topics and groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

@@ -1,10 +1,9 @@
 """A client without connections: requests are caught, and answered when the test says."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
+from ottla.clients.client import Client
 from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.options import ClientOptions
 from ottla.clients.structs import BrokerInfo, PartitionInfo, TopicInfo
@@ -36,7 +35,7 @@ async def turn() -> None:
 
 
 class FakeClient:
-    """What the fetcher and the positions use of `Client`. Brokers 1 and 2 exist; time stands still unless moved."""
+    """The part of `Client` that fetcher and positions use. Brokers 1 and 2 exist; time stands still unless moved."""
 
     def __init__(self, options: ClientOptions) -> None:
         self.options = options
@@ -50,6 +49,8 @@ class FakeClient:
 
     def now_ms(self) -> float:
         return self.now
+
+    tries = Client.tries
 
     def request_refresh(self) -> None:
         self.refreshes += 1

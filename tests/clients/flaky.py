@@ -1,11 +1,8 @@
 """A broker behind a proxy that cuts connections, at a byte chosen by a seeded random generator."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random
-from types import TracebackType
 from typing import Self
 
 from ottla.broker import app
@@ -48,9 +45,7 @@ class FlakyProxy:
         self.broker_port = await self.start_broker()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._server.close()
         self.cut_all()
         await self.stop_broker()

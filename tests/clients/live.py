@@ -1,22 +1,34 @@
-"""What the live tests share: quick options, filling topics, waiting for what must come, a listener that notes."""
-
-from __future__ import annotations
+"""Shared by the live tests: quick options, filled topics, waiting for conditions, a listener that notes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from ottla.clients import Admin, Consumer, ConsumerRebalanceListener, ConsumerRecord, Producer, TopicPartition
+from ottla.clients import (
+    Admin,
+    Consumer,
+    ConsumerRebalanceListener,
+    ConsumerRecord,
+    NewTopic,
+    Producer,
+    TopicPartition,
+)
 from ottla.testing import Broker
 
 PATIENCE_S = 20.0
 """Long enough for a slow machine; nothing here waits so long unless it fails."""
+QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 20}
+"""Options of a client that tries again soon."""
+
+
+def bootstrap_of(broker: Broker | str) -> str:
+    return broker if isinstance(broker, str) else broker.bootstrap_servers
 
 
 def group_options(broker: Broker | str, group: str, **options: Any) -> dict[str, Any]:
     """Options of a group member that notices things soon."""
     return {
-        "bootstrap_servers": broker if isinstance(broker, str) else broker.bootstrap_servers,
+        "bootstrap_servers": bootstrap_of(broker),
         "group_id": group,
         "auto_offset_reset": "earliest",
         "heartbeat_interval_ms": 50,
@@ -27,10 +39,8 @@ def group_options(broker: Broker | str, group: str, **options: Any) -> dict[str,
     }
 
 
-async def create(broker: Broker, topic: str, partitions: int = 1, **configs: str) -> list[TopicPartition]:
-    from ottla.clients import NewTopic
-
-    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+async def create(broker: Broker | str, topic: str, partitions: int = 1, **configs: str) -> list[TopicPartition]:
+    async with Admin(bootstrap_servers=bootstrap_of(broker)) as admin:
         await admin.create_topics([NewTopic(topic, partitions, topic_configs=configs)])
     return [TopicPartition(topic, p) for p in range(partitions)]
 
@@ -44,6 +54,19 @@ async def fill(broker: Broker, topic: str, count: int, *, first: int = 0, **opti
             for n in range(first, first + count)
         ]
         await asyncio.gather(*sent)
+
+
+async def filled(broker: Broker, topic: str, count: int, partitions: int = 1) -> list[TopicPartition]:
+    """Create a topic with ``count`` records."""
+    places = await create(broker, topic, partitions)
+    await fill(broker, topic, count)
+    return places
+
+
+async def commits(broker: Broker | str, group: str) -> dict[TopicPartition, int]:
+    """The offsets that a group has committed."""
+    async with Admin(bootstrap_servers=bootstrap_of(broker)) as admin:
+        return {tp: one.offset for tp, one in (await admin.list_group_offsets(group)).items()}
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
@@ -69,6 +92,12 @@ async def read(consumer: Consumer, count: int) -> list[ConsumerRecord[Any, Any]]
             for batch in (await consumer.getmany(timeout_ms=200, max_records=count - len(records))).values():
                 records += batch
     return records
+
+
+async def collect(consumer: Consumer, seen: list[int]) -> None:
+    """Read numbers until the consumer is stopped."""
+    async for record in consumer:
+        seen.append(int(record.value))
 
 
 def numbers(records: Iterable[ConsumerRecord[Any, Any]]) -> list[int]:

@@ -6,18 +6,20 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from ottla.clients.assignors import make_assignors
+from ottla.clients.assignors.sticky import grouped
 from ottla.clients.backoff import Backoff
 from ottla.clients.errors import KafkaConnectionError, KafkaError
-from ottla.clients.group_effects import Complete, Effect, FindCoordinator, MemberConfig, Prepare, Send
+from ottla.clients.group_effects import Complete, CoordinatorLost, Effect, FindCoordinator, Prepare, Send
 from ottla.clients.group_member import GroupMember
+from ottla.clients.options import ConsumerOptions
 from ottla.protocol.consumer_protocol import (
     Assignment,
-    ConsumerTopicPartitions,
     Subscription,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -31,17 +33,17 @@ T1 = TopicPartition("t", 1)
 class Script:
     """Drives a `GroupMember`; ``now`` is the time in ms. Backoffs are 100 ms, doubling to 400, without jitter."""
 
-    def __init__(self, strategy: Any = "range", **config: Any) -> None:
+    def __init__(self, strategy: Any = "range", **given: Any) -> None:
         defaults = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 3_000, "max_poll_interval_ms": 60_000}
-        self.config = MemberConfig(group_id="g", **{"rebalance_timeout_ms": 60_000, **defaults, **config})
-        self.member = GroupMember(self.config, make_assignors(strategy), Backoff(100, 400, lambda: 0.5))
+        options = ConsumerOptions(group_id="g", **{"rebalance_timeout_ms": 60_000, **defaults, **given})
+        self.member = GroupMember(options, make_assignors(strategy), Backoff(100, 400, lambda: 0.5))
         self.now = 1_000.0
         self.log: list[Effect] = []
 
     # effects
 
     def effects(self) -> list[Effect]:
-        """What the member asked for since last time."""
+        """The effects since last time."""
         found = self.member.take_effects()
         self.log += found
         return found
@@ -83,6 +85,16 @@ class Script:
 
     def wait(self, ms: float) -> None:
         self.at(self.now + ms)
+
+    def quiet(self, ms: float) -> None:
+        """So much time passes, and nothing happens."""
+        self.wait(ms)
+        self.nothing()
+
+    def after(self, ms: float, kind: type[Any]) -> Any:
+        """So much time passes, and then a request of this kind is sent."""
+        self.wait(ms)
+        return self.sent(kind)
 
     # answers
 
@@ -133,41 +145,81 @@ class Script:
 
     # longer ways
 
-    def stable(self, *partitions: TopicPartition, generation: int = 1) -> Script:
-        """A follower in a generation, owning these partitions."""
-        self.subscribe()
+    def join(self, owned: Iterable[TopicPartition] = ()) -> JoinGroupRequest:
+        """Everything is given up that must be, and JoinGroup is sent."""
+        self.prepared(owned)
+        request: JoinGroupRequest = self.sent(JoinGroupRequest)
+        return request
+
+    def joining(self, *topics: str) -> Script:
+        """A new member that has sent JoinGroup."""
+        self.subscribe(*topics)
         self.found()
-        self.prepared()
-        self.sent(JoinGroupRequest)
+        self.join()
+        return self
+
+    def syncing(self, generation: int = 1, **more: Any) -> SyncGroupRequest:
+        """JoinGroup is answered, and SyncGroup is sent."""
+        self.joined(generation, **more)
+        request: SyncGroupRequest = self.sent(SyncGroupRequest)
+        return request
+
+    def enter(self, generation: int = 1, *partitions: TopicPartition) -> Script:
+        """From JoinGroup on into a generation, as a follower."""
         self.joined(generation)
         self.synced(*partitions)
         self.completed()
+        return self
+
+    def lead(self, counts: dict[str, int | None], *partitions: TopicPartition) -> Script:
+        """From JoinGroup on into generation 1, as the leader, who divided so many partitions."""
+        self.joined(1, leader=True)
+        self.effects()
+        self.member.led({"m1": list(partitions)}, counts, self.now)
+        self.synced(*partitions)
+        self.completed()
+        return self
+
+    def stable(self, *partitions: TopicPartition) -> Script:
+        """A follower in generation 1, owning these partitions."""
+        self.joining().enter(1, *partitions)
         self.nothing()
         return self
 
-    def rejoin(self, *partitions: TopicPartition, generation: int, owned: Iterable[TopicPartition] = ()) -> None:
-        """From the preparation on into the next generation."""
-        self.prepared(owned)
-        self.sent(JoinGroupRequest)
-        self.joined(generation)
-        self.synced(*partitions)
-        self.completed()
+    def rejoins(self, reason: str = "x") -> JoinGroupRequest:
+        """Something makes the member join again."""
+        self.member.request_rejoin(reason, self.now)
+        return self.join()
+
+    def refused(self, at_sync: bool, code: ErrorCode) -> None:
+        """JoinGroup, or SyncGroup after it, is refused."""
+        if at_sync:
+            self.syncing(2)
+            self.answer(SyncGroupResponse(error_code=code))
+        else:
+            self.answer(JoinGroupResponse(error_code=code))
+
+    def looked_for(self) -> CoordinatorLost:
+        """The coordinator is given up, and looked up anew."""
+        lost, find = self.effects()
+        assert isinstance(lost, CoordinatorLost)
+        assert isinstance(find, FindCoordinator)
+        return lost
+
+    def beats(self) -> HeartbeatRequest:
+        """The heartbeat that is due is sent."""
+        request: HeartbeatRequest = self.after(3_000, HeartbeatRequest)
+        return request
 
     def heartbeat(self, error_code: int = 0) -> HeartbeatRequest:
-        """The heartbeat that is due is sent and answered."""
-        self.wait(3_000)
-        request: HeartbeatRequest = self.sent(HeartbeatRequest)
+        """The same, and it is answered."""
+        request = self.beats()
         self.answer(HeartbeatResponse(error_code=error_code))
         return request
 
 
 def assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for tp in partitions:
-        by_topic.setdefault(tp.topic, []).append(tp.partition)
-    return encode_assignment(
-        Assignment(assigned_partitions=[ConsumerTopicPartitions(topic=t, partitions=p) for t, p in by_topic.items()])
-    )
+    return encode_assignment(Assignment(assigned_partitions=grouped(partitions)))
 
 
 def subscription(*topics: str) -> bytes:

@@ -1,14 +1,12 @@
 """The accumulator: batching, order, sequence numbers, retries, gaps, time limits, memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from ottla.clients.accumulator import MAX_EPOCH, Accumulator, Batch, PartitionQueue
 from ottla.clients.backoff import Backoff
-from ottla.protocol.compression import Codec
+from ottla.clients.options import ProducerOptions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, decode_batch, parse_header
 
@@ -18,14 +16,8 @@ T1 = TopicPartition("t", 1)
 
 def make(*, begun: bool = True, **options: Any) -> Accumulator:
     """``begun``: partitions have acknowledged batches, and their numbers have just gone round to 0 again."""
-    defaults = {
-        "batch_size": 300,
-        "linger_ms": 10,
-        "delivery_timeout_ms": 1000,
-        "idempotent": True,
-        "new_backoff": lambda: Backoff(100, 400, lambda: 0.5),
-    }
-    accumulator = Accumulator(**{**defaults, **options})
+    defaults = {"max_batch_size": 300, "linger_ms": 10, "delivery_timeout_ms": 1000, "request_timeout_ms": 1}
+    accumulator = Accumulator(ProducerOptions(**{**defaults, **options}), lambda: Backoff(100, 400, lambda: 0.5))
     if accumulator.idempotent:
         accumulator.set_producer_id(77, 0)
     for tp in (T0, T1) if begun and accumulator.idempotent else ():
@@ -109,7 +101,7 @@ def test_a_request_takes_one_batch_of_each_partition_as_far_as_they_fit() -> Non
 
 
 def test_compression_lets_a_batch_hold_more() -> None:
-    plain, packed = make(codec=Codec.NONE), make(codec=Codec.GZIP)
+    plain, packed = make(), make(compression_type="gzip")
     for accumulator in (plain, packed):
         for round_ in range(2):
             for record in range(40):
@@ -127,7 +119,7 @@ def test_compression_lets_a_batch_hold_more() -> None:
 
 
 def test_batches_are_numbered_by_their_records() -> None:
-    accumulator = make(batch_size=60)
+    accumulator = make(max_batch_size=60)
     add(accumulator, "a")
     add(accumulator, "b")
     add(accumulator, "c", tp=T1)
@@ -137,7 +129,7 @@ def test_batches_are_numbered_by_their_records() -> None:
 
 
 def test_without_idempotence_there_are_no_numbers() -> None:
-    accumulator = make(idempotent=False)
+    accumulator = make(enable_idempotence=False)
     add(accumulator, "a")
     assert numbers(one(accumulator, 10)) == (-1, -1, -1)
 
@@ -178,7 +170,7 @@ def test_nothing_goes_out_before_the_producer_id() -> None:
 
 
 def three_in_flight(**options: Any) -> tuple[Accumulator, Batch, Batch, Batch]:
-    accumulator = make(batch_size=60, linger_ms=0, **options)
+    accumulator = make(max_batch_size=60, linger_ms=0, **options)
     for name in "abcd":
         add(accumulator, name, size=50)
     return accumulator, one(accumulator, 0), one(accumulator, 0), one(accumulator, 0)
@@ -316,7 +308,7 @@ def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
 
 
 def test_without_idempotence_a_failure_leaves_no_gap() -> None:
-    accumulator = make(idempotent=False, linger_ms=0)
+    accumulator = make(enable_idempotence=False, linger_ms=0)
     add(accumulator, "a")
     assert not accumulator.failed(one(accumulator, 0), ErrorCode.UNKNOWN_PRODUCER_ID, 0)
     add(accumulator, "b")
@@ -327,7 +319,7 @@ def test_without_idempotence_a_failure_leaves_no_gap() -> None:
 
 
 def test_a_batch_too_large_is_split() -> None:
-    accumulator = make(batch_size=1000, linger_ms=0)
+    accumulator = make(max_batch_size=1000, linger_ms=0)
     for name in "abc":
         add(accumulator, name, size=20)
     used = accumulator.used_bytes

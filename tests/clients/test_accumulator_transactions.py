@@ -1,36 +1,27 @@
 """The accumulator of a transactional producer: its epoch is the coordinator's, and a gap ends the transaction."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.accumulator import CONCURRENT_PAUSE_MS, Accumulator, Batch
-from ottla.clients.backoff import Backoff
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition, parse_header
+from tests.clients import test_accumulator as plain
+from tests.clients.test_accumulator import T0, T1, take
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
-
-def make() -> Accumulator:
-    accumulator = Accumulator(
-        batch_size=60,
-        linger_ms=0,
-        delivery_timeout_ms=1000,
-        transactional=True,
-        new_backoff=lambda: Backoff(100, 400, lambda: 0.5),
-    )
+@pytest.fixture
+def accumulator() -> Accumulator:
+    accumulator = plain.make(begun=False, max_batch_size=60, linger_ms=0, transactional_id="x")
     accumulator.set_producer_id(77, 3)
     return accumulator
 
 
 def add(accumulator: Accumulator, waiter: str, tp: TopicPartition = T0, size: int = 50) -> None:
-    accumulator.append(tp, None, b"x" * size, 1000, (), waiter, 0)
+    plain.add(accumulator, waiter, tp=tp, size=size)
 
 
 def one(accumulator: Accumulator, now: float = 0, tp: TopicPartition = T0) -> Batch:
-    [batch] = accumulator.take([tp], 1 << 20, now)
-    return batch
+    return plain.one(accumulator, now, tp)
 
 
 def begin(accumulator: Accumulator) -> None:
@@ -40,24 +31,21 @@ def begin(accumulator: Accumulator) -> None:
 
 
 def numbers(batch: Batch) -> tuple[int, int, int]:
-    header = parse_header(batch.encode())
-    assert header.is_transactional
-    return header.producer_id, header.producer_epoch, header.base_sequence
+    assert parse_header(batch.encode()).is_transactional
+    return plain.numbers(batch)
 
 
-def test_nothing_goes_out_where_it_may_not() -> None:
-    accumulator = make()
+def test_nothing_goes_out_where_it_may_not(accumulator: Accumulator) -> None:
     allowed: set[TopicPartition] = set()
     accumulator.may_send = allowed.__contains__
     add(accumulator, "a")
     assert accumulator.ready_at_ms(T0) is None
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     allowed.add(T0)
     assert numbers(one(accumulator)) == (77, 3, 0)
 
 
-def test_a_new_epoch_is_taken_over_by_all_partitions() -> None:
-    accumulator = make()
+def test_a_new_epoch_is_taken_over_by_all_partitions(accumulator: Accumulator) -> None:
     for tp in (T0, T1):
         add(accumulator, "a", tp)
         accumulator.succeeded(one(accumulator, tp=tp))
@@ -72,28 +60,26 @@ def test_a_new_epoch_is_taken_over_by_all_partitions() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
-def test_a_gap_is_not_closed_by_the_producer_itself(code: ErrorCode) -> None:
-    accumulator = make()
+def test_a_gap_is_not_closed_by_the_producer_itself(accumulator: Accumulator, code: ErrorCode) -> None:
     add(accumulator, "a")
     accumulator.succeeded(one(accumulator))
     add(accumulator, "b")
     assert not accumulator.failed(one(accumulator), code, 0), "for good: the transaction must be aborted"
     assert accumulator.lost_numbers
     add(accumulator, "c")
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     accumulator.set_producer_id(77, 4)
     assert not accumulator.lost_numbers
     assert numbers(one(accumulator)) == (77, 4, 0)
 
 
-def test_the_first_batch_of_an_epoch_goes_alone() -> None:
-    accumulator = make()
+def test_the_first_batch_of_an_epoch_goes_alone(accumulator: Accumulator) -> None:
     for name in "abcd":
         add(accumulator, name)
     first = one(accumulator)
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     assert accumulator.failed(first, ErrorCode.CONCURRENT_TRANSACTIONS, 0)
-    assert accumulator.take([T0], 1 << 20, 0) == []
+    assert take(accumulator, 0) == []
     accumulator.succeeded(one(accumulator, 20))
     assert [numbers(one(accumulator, 20)) for _ in "bcd"] == [(77, 3, 1), (77, 3, 2), (77, 3, 3)], "then several"
     for batch in list(accumulator._partitions[T0].in_flight):
@@ -102,11 +88,10 @@ def test_the_first_batch_of_an_epoch_goes_alone() -> None:
     add(accumulator, "e")
     add(accumulator, "f")
     assert numbers(one(accumulator, 20)) == (77, 4, 0)
-    assert accumulator.take([T0], 1 << 20, 20) == []
+    assert take(accumulator, 20) == []
 
 
-def test_what_comes_too_early_is_tried_again() -> None:
-    accumulator = make()
+def test_what_comes_too_early_is_tried_again(accumulator: Accumulator) -> None:
     begin(accumulator)
     add(accumulator, "a")
     add(accumulator, "b")
@@ -117,8 +102,7 @@ def test_what_comes_too_early_is_tried_again() -> None:
     assert not accumulator.lost_numbers
 
 
-def test_dropping_what_waits() -> None:
-    accumulator = make()
+def test_dropping_what_waits(accumulator: Accumulator) -> None:
     begin(accumulator)
     add(accumulator, "a")
     add(accumulator, "b")
@@ -131,15 +115,13 @@ def test_dropping_what_waits() -> None:
     assert accumulator.lost_numbers, "whether the broker has it is not known"
 
 
-def test_the_transaction_before_is_waited_for_shortly() -> None:
-    accumulator = make()
+def test_the_transaction_before_is_waited_for_shortly(accumulator: Accumulator) -> None:
     add(accumulator, "a")
     assert accumulator.failed(one(accumulator), ErrorCode.CONCURRENT_TRANSACTIONS, 0)
     assert accumulator.ready_at_ms(T0) == CONCURRENT_PAUSE_MS
 
 
-def test_the_halves_of_a_batch_keep_its_numbers() -> None:
-    accumulator = make()
+def test_the_halves_of_a_batch_keep_its_numbers(accumulator: Accumulator) -> None:
     begin(accumulator)
     accumulator.batch_size = 1000
     for name in "abc":

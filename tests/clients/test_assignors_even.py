@@ -1,7 +1,5 @@
 """The range and roundrobin assignors, against kafka-python's and aiokafka's on the same input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The sticky assignors: even, sticky, never two owners; and beside kafka-python's on the same input."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options: a bad one names the key, the value and what is allowed."""
 
-from __future__ import annotations
-
 import ssl
 from typing import Any
 
@@ -23,6 +21,7 @@ from ottla.clients.options import AdminOptions, ClientOptions, ConsumerOptions, 
         (ClientOptions, {"security_protocol": "SASL_SSL"}, "security_protocol", "'PLAINTEXT', 'SSL'"),
         (ClientOptions, {"security_protocol": "SSL"}, "ssl_context", "an ssl.SSLContext"),
         (ClientOptions, {"client_id": ""}, "client_id", "not empty"),
+        (ClientOptions, {"client_id": "\ud800"}, "client_id", "a text"),
         (ProducerOptions, {"acks": 2}, "acks", "0, 1, -1, 'all'"),
         (ProducerOptions, {"acks": True}, "acks", "0, 1, -1, 'all'"),
         (ProducerOptions, {"acks": 1, "enable_idempotence": True}, "acks", "'all'"),
@@ -39,6 +38,8 @@ from ottla.clients.options import AdminOptions, ClientOptions, ConsumerOptions, 
         (ConsumerOptions, {"auto_offset_reset": "beginning"}, "auto_offset_reset", "'earliest', 'latest', 'none'"),
         (ConsumerOptions, {"isolation_level": "serializable"}, "isolation_level", "'read_committed'"),
         (ConsumerOptions, {"group_id": ""}, "group_id", "not empty"),
+        (ConsumerOptions, {"group_id": "x" * 0x8000}, "group_id", "a text"),
+        (ConsumerOptions, {"client_rack": "\ud800"}, "client_rack", "a text"),
         (ConsumerOptions, {"group_instance_id": "i"}, "group_instance_id", "no group_id"),
         (
             ConsumerOptions,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, UnsupportedByBroker
-from ottla.clients.wire import Conversation, choose_version
+from ottla.clients.wire import NEVER_THROTTLED, Conversation, choose_version
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, FrameTooLarge, MalformedFrame
 from ottla.protocol.framing import FrameReader
@@ -33,14 +34,26 @@ class Peer:
         self.reader = FrameReader()
         self.ready = 0
 
-    def hello(self) -> None:
+        self.got: list[Any] = []
+
+    def hello(self) -> Peer:
         self.conversation.hello(0, 1000, self._on_ready)
+        return self
+
+    def send(self, request: Message | None = None) -> None:
+        """Send a request, a heartbeat unless told, whose outcome comes to ``got``."""
+        self.conversation.send(request or HeartbeatRequest(), 0, 1000, self.got.append)
+
+    def asked(self) -> tuple[int, int]:
+        """The version and the correlation id of the one request that was written."""
+        [(_, version, correlation_id, _)] = self.read()
+        return version, correlation_id
 
     def _on_ready(self) -> None:
         self.ready += 1
 
     def read(self) -> list[tuple[int, int, int, Any]]:
-        """What was written: API key, version, correlation id, request."""
+        """The requests that were written: API key, version, correlation id, request."""
         self.reader.feed(self.conversation.take_output())
         requests = []
         while (frame := self.reader.next()) is not None:
@@ -63,8 +76,7 @@ class Peer:
 
     def served(self, **ranges: tuple[int, int]) -> Peer:
         """Greet with these ranges, by API name."""
-        self.hello()
-        [(_, version, correlation_id, _)] = self.read()
+        version, correlation_id = self.hello().asked()
         keys = [
             ApiVersion(api_key=ApiKey[name.upper()], min_version=low, max_version=high)
             for name, (low, high) in ranges.items()
@@ -81,8 +93,7 @@ def greeting(**ranges: tuple[int, int]) -> Peer:
 
 
 def test_the_newest_version_is_tried_first() -> None:
-    peer = Peer()
-    peer.hello()
+    peer = Peer().hello()
     [(key, version, correlation_id, request)] = peer.read()
     assert (key, version) == (ApiKey.API_VERSIONS, 4)
     assert request == ApiVersionsRequest(client_software_name="name", client_software_version="1")
@@ -97,9 +108,8 @@ def test_the_newest_version_is_tried_first() -> None:
     ids=["3", "2", "0", "none", "not lower", "nonsense"],
 )
 def test_an_older_broker(range_told: tuple[int, int] | None, next_version: int) -> None:
-    peer = Peer()
-    peer.hello()
-    [(_, _, correlation_id, _)] = peer.read()
+    peer = Peer().hello()
+    _, correlation_id = peer.asked()
     keys = [] if range_told is None else [ApiVersion(api_key=18, min_version=range_told[0], max_version=range_told[1])]
     peer.answer(correlation_id, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys), 0)
     assert peer.ready == 0
@@ -112,19 +122,16 @@ def test_an_older_broker(range_told: tuple[int, int] | None, next_version: int) 
 
 def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
     """As librdkafka's mock cluster writes it."""
-    peer = Peer()
-    peer.hello()
-    [(_, _, correlation_id, _)] = peer.read()
+    peer = Peer().hello()
+    _, correlation_id = peer.asked()
     peer.raw(correlation_id.to_bytes(4, "big") + bytes.fromhex("0023 01 0012 0000 0002 00000000"))
-    [(_, version, _, _)] = peer.read()
-    assert version == 0
+    assert peer.asked()[0] == 0
 
 
 def test_a_broker_that_refuses_version_0_too() -> None:
-    peer = Peer()
-    peer.hello()
+    peer = Peer().hello()
     for _ in range(2):
-        [(_, _, correlation_id, _)] = peer.read()
+        _, correlation_id = peer.asked()
         refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         if peer.conversation._hello_version:
             peer.answer(correlation_id, refusal, 0)
@@ -134,9 +141,8 @@ def test_a_broker_that_refuses_version_0_too() -> None:
 
 
 def test_another_error_ends_it() -> None:
-    peer = Peer()
-    peer.hello()
-    [(_, version, correlation_id, _)] = peer.read()
+    peer = Peer().hello()
+    version, correlation_id = peer.asked()
     with pytest.raises(KafkaError, match="invalid request"):
         peer.answer(correlation_id, ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST), version)
 
@@ -169,7 +175,7 @@ def test_none_in_common(served: tuple[int, int] | None, low: int, high: int, mes
 def test_a_call_without_a_version_writes_nothing() -> None:
     peer = greeting(metadata=(0, 1))
     with pytest.raises(UnsupportedByBroker):
-        peer.conversation.send(HeartbeatRequest(), 0, 1000, [].append)
+        peer.send()
     assert peer.read() == []
 
 
@@ -178,53 +184,49 @@ def test_a_call_without_a_version_writes_nothing() -> None:
 
 def test_answers_go_to_the_requests_in_order() -> None:
     peer = greeting(heartbeat=(0, 4), metadata=(0, 1))
-    got: list[Any] = []
     for group in ("a", "b"):
-        peer.conversation.send(HeartbeatRequest(group_id=group), 0, 1000, got.append)
-    peer.conversation.send(MetadataRequest(topics=None), 0, 1000, got.append)
+        peer.send(HeartbeatRequest(group_id=group))
+    peer.send(MetadataRequest(topics=None))
     sent = peer.read()
     assert [(key, version) for key, version, _, _ in sent] == [(12, 4), (12, 4), (3, 1)]
     assert [request.group_id for _, _, _, request in sent[:2]] == ["a", "b"]
     peer.answer(sent[0][2], HeartbeatResponse(error_code=27), 4, tags=True)
     peer.answer(sent[1][2], HeartbeatResponse(), 4, tags=True)
-    assert [answer.error_code for answer in got] == [27, 0]
+    assert [answer.error_code for answer in peer.got] == [27, 0]
     peer.answer(sent[2][2], MetadataResponse(controller_id=7), 1)
-    assert got[2].controller_id == 7
+    assert peer.got[2].controller_id == 7
     assert peer.conversation.open_requests == 0
 
 
 def test_bytes_may_come_one_by_one() -> None:
     peer = greeting(heartbeat=(0, 0))
-    got: list[Any] = []
-    peer.conversation.send(HeartbeatRequest(), 0, 1000, got.append)
-    [(_, _, correlation_id, _)] = peer.read()
+    peer.send()
+    _, correlation_id = peer.asked()
     body = correlation_id.to_bytes(4, "big") + HeartbeatResponse.layout(0).encode(HeartbeatResponse(error_code=22))
     for byte in len(body).to_bytes(4, "big") + body:
-        assert got == []
+        assert peer.got == []
         peer.conversation.receive(bytes([byte]), 0)
-    assert [answer.error_code for answer in got] == [22]
+    assert [answer.error_code for answer in peer.got] == [22]
 
 
 def test_an_answer_out_of_order_is_the_end() -> None:
     peer = greeting(heartbeat=(0, 0))
-    got: list[Any] = []
     for _ in range(2):
-        peer.conversation.send(HeartbeatRequest(), 0, 1000, got.append)
+        peer.send()
     first, second = peer.read()
     with pytest.raises(MalformedFrame, match=f"correlation id {second[2]}, expected {first[2]}"):
         peer.answer(second[2], HeartbeatResponse(), 0)
     peer.conversation.lost(KafkaConnectionError("gone"))
-    assert [type(outcome) for outcome in got] == [KafkaError, KafkaConnectionError]
+    assert [type(outcome) for outcome in peer.got] == [KafkaError, KafkaConnectionError]
 
 
 @pytest.mark.parametrize("body", [b"\x00", b"\x00\x00\x00\x02\x00"], ids=["no header", "cut off"])
 def test_an_unreadable_answer_is_the_end(body: bytes) -> None:
     peer = greeting(heartbeat=(0, 0))
-    got: list[Any] = []
-    peer.conversation.send(HeartbeatRequest(), 0, 1000, got.append)
+    peer.send()
     with pytest.raises(MalformedFrame):
         peer.raw(body)
-    assert "unreadable answer" in str(got[0])
+    assert "unreadable answer" in str(peer.got[0])
 
 
 def test_an_answer_to_nothing_is_the_end() -> None:
@@ -240,53 +242,55 @@ def test_an_answer_that_announces_too_much_is_the_end() -> None:
 
 def test_a_request_that_is_not_answered_waits_for_nothing() -> None:
     peer = greeting(produce=(3, 9), heartbeat=(0, 0))
-    got: list[Any] = []
-    peer.conversation.send(ProduceRequest(acks=0), 0, 1000, got.append, answered=False)
-    assert (got, peer.conversation.open_requests) == ([None], 0)
-    peer.conversation.send(HeartbeatRequest(), 0, 1000, got.append)
+    peer.conversation.send(ProduceRequest(acks=0), 0, 1000, peer.got.append, answered=False)
+    assert (peer.got, peer.conversation.open_requests) == ([None], 0)
+    peer.send()
     produce, heartbeat = peer.read()
     assert produce[0] == ApiKey.PRODUCE
     peer.answer(heartbeat[2], HeartbeatResponse(error_code=25), 0)
-    assert got[1].error_code == 25
+    assert peer.got[1].error_code == 25
 
 
 def test_timeouts() -> None:
     peer = greeting(heartbeat=(0, 0))
-    got: list[Any] = []
     assert peer.conversation.next_deadline_ms() is None
-    peer.conversation.send(HeartbeatRequest(), 100, 1000, got.append)
-    peer.conversation.send(HeartbeatRequest(), 200, 300, got.append)
+    peer.conversation.send(HeartbeatRequest(), 100, 1000, peer.got.append)
+    peer.conversation.send(HeartbeatRequest(), 200, 300, peer.got.append)
     assert peer.conversation.next_deadline_ms() == 500
     peer.conversation.advance(499)
     with pytest.raises(KafkaTimeout, match="HEARTBEAT"):
         peer.conversation.advance(500)
     error = KafkaTimeout("late")
     peer.conversation.lost(error)
-    assert got == [error, error]
+    assert peer.got == [error, error]
     assert peer.conversation.next_deadline_ms() is None
 
 
 def test_a_throttled_client_knows_until_when() -> None:
     peer = greeting(heartbeat=(1, 1))
-    peer.conversation.send(HeartbeatRequest(), 0, 1000, [].append)
-    [(_, _, correlation_id, _)] = peer.read()
+    peer.send()
+    _, correlation_id = peer.asked()
     peer.answer(correlation_id, HeartbeatResponse(throttle_time_ms=70), 1, now=30)
     assert peer.conversation.throttled_until_ms == 100
+
+
+def test_which_answers_throttle_is_known() -> None:
+    without = {key for key in ApiKey if "throttle_time_ms" not in {one.name for one in fields(api(key).response)}}
+    assert without == NEVER_THROTTLED
 
 
 def test_correlation_ids_stay_positive() -> None:
     peer = greeting(heartbeat=(0, 0))
     peer.conversation._correlation_id = 0x7FFFFFFF
-    peer.conversation.send(HeartbeatRequest(), 0, 1000, [].append)
+    peer.send()
     assert peer.read()[0][2] == 0
 
 
 def test_what_only_ottla_knows_is_not_asked_of_an_apache_kafka() -> None:
     """It would log an error with a stack trace. Whoever finalizes metadata.version is one (KIP-584)."""
     assert greeting().conversation.version(DescribeGroupHistoryRequest) == 0
-    peer = Peer()
-    peer.hello()
-    [(_, version, correlation_id, _)] = peer.read()
+    peer = Peer().hello()
+    version, correlation_id = peer.asked()
     feature = FinalizedFeatureKey(name="metadata.version", max_version_level=30, min_version_level=1)
     peer.answer(correlation_id, ApiVersionsResponse(finalized_features_epoch=1, finalized_features=[feature]), version)
     with pytest.raises(UnsupportedByBroker, match="only Ottla knows DESCRIBE_GROUP_HISTORY"):

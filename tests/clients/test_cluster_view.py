@@ -1,43 +1,41 @@
 """The client's view of the cluster."""
 
-from __future__ import annotations
-
+from typing import Any
 from uuid import UUID
 
 from ottla.clients.cluster import ClusterMetadata
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from ottla.protocol.records import TopicPartition
+from tests.support.requests import response
 
 T0 = TopicPartition("t", 0)
 
 
-def answer(*topics: MetadataResponseTopic, brokers: tuple[int, ...] = (1, 2)) -> MetadataResponse:
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9000 + n) for n in brokers],
-        cluster_id="c",
-        controller_id=1,
-        topics=list(topics),
-    )
+def answer(*topics: dict[str, Any], brokers: tuple[int, ...] = (1, 2)) -> Any:
+    nodes = [{"node_id": n, "host": f"h{n}", "port": 9000 + n} for n in brokers]
+    return response(ApiKey.METADATA, {"brokers": nodes, "cluster_id": "c", "controller_id": 1, "topics": topics})
 
 
-def topic(name: str, *leaders: tuple[int, int], topic_id: int = 1, error: int = 0) -> MetadataResponseTopic:
+def topic(name: str, *leaders: tuple[int, int], topic_id: int = 1, error: int = 0) -> dict[str, Any]:
     """A topic whose partitions have these leaders and epochs."""
     partitions = [
-        MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=epoch)
+        {"partition_index": index, "leader_id": leader, "leader_epoch": epoch}
         for index, (leader, epoch) in enumerate(leaders)
     ]
-    return MetadataResponseTopic(name=name, topic_id=UUID(int=topic_id), partitions=partitions, error_code=error)
+    return {"name": name, "topic_id": UUID(int=topic_id), "partitions": partitions, "error_code": error}
+
+
+def seen(*topics: dict[str, Any]) -> ClusterMetadata:
+    """A view made of one answer after another, each of one topic."""
+    cluster = ClusterMetadata()
+    for one in topics:
+        cluster.update(answer(one), [one["name"]])
+    return cluster
 
 
 def test_brokers_topics_and_leaders() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (1, 0), (2, 0))), ["t"])
+    cluster = seen(topic("t", (1, 0), (2, 0)))
     assert (cluster.cluster_id, cluster.controller_id, cluster.brokers[2].host) == ("c", 1, "h2")
     assert cluster.partition_count("t") == 2
     assert [cluster.leader(TopicPartition("t", p)) for p in range(3)] == [1, 2, None]
@@ -47,32 +45,25 @@ def test_brokers_topics_and_leaders() -> None:
 
 
 def test_a_leader_that_is_gone_is_none() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (-1, 3), (7, 3), (1, 3))), ["t"])
+    cluster = seen(topic("t", (-1, 3), (7, 3), (1, 3)))
     assert [cluster.leader(TopicPartition("t", p)) for p in range(3)] == [None, None, 1]
     assert cluster.available_partitions("t") == [2]
 
 
 def test_an_older_epoch_is_an_old_view() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (2, 5))), ["t"])
-    cluster.update(answer(topic("t", (1, 4))), ["t"])
+    cluster = seen(topic("t", (2, 5)), topic("t", (1, 4)))
     assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (2, 5)
     cluster.update(answer(topic("t", (1, 6))), ["t"])
     assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (1, 6)
 
 
 def test_a_topic_made_anew_begins_at_its_own_epoch() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (2, 5), topic_id=1)), ["t"])
-    cluster.update(answer(topic("t", (1, 0), topic_id=2)), ["t"])
+    cluster = seen(topic("t", (2, 5), topic_id=1), topic("t", (1, 0), topic_id=2))
     assert (cluster.leader(T0), cluster.leader_epoch(T0)) == (1, 0)
 
 
 def test_brokers_that_know_no_epochs_are_believed() -> None:
-    cluster = ClusterMetadata()
-    cluster.update(answer(topic("t", (2, 5))), ["t"])
-    cluster.update(answer(topic("t", (1, -1))), ["t"])
+    cluster = seen(topic("t", (2, 5)), topic("t", (1, -1)))
     assert cluster.leader(T0) == 1
 
 

@@ -1,7 +1,5 @@
 """The consumer's parts without I/O: where it stands, what a fetch brought, whether the user is at work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +10,12 @@ from ottla.clients.consumer import Consumer
 from ottla.clients.errors import CommitFailed, KafkaError, OptionError, RecordCorrupt, RecordNotReadable
 from ottla.clients.fetched import FetchedPartition
 from ottla.clients.gate import UserGate
-from ottla.clients.structs import ConsumerGroupMetadata
-from ottla.clients.subscription import EARLIEST, PartitionState, SubscriptionState
+from ottla.clients.structs import EARLIEST, ConsumerGroupMetadata
+from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, TimestampType, TopicPartition, batch_crc, build_batch, with_log_append_time
+from ottla.protocol.records import Record, TimestampType, TopicPartition, batch_crc, with_log_append_time
+from tests.support.batches import build_batch, damaged
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
@@ -141,11 +140,6 @@ def test_aborted_transactions_are_not_for_those_who_read_committed() -> None:
     assert read(state_at(0), data)[0] == [0, 1, 3, 6, 7], "read_uncommitted sees everything but the markers"
     idempotent = batch(9, b"not in a transaction", producer_id=2, producer_epoch=0, base_sequence=9)
     assert read(state_at(7), transactional(7, 2, b"aborted") + idempotent, aborted=[(2, 7)]) == ([9], True, 10)
-
-
-def damaged(data: bytes) -> bytes:
-    """A bit of the records flipped."""
-    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]
 
 
 def undecompressable(data: bytes) -> bytes:
@@ -305,7 +299,6 @@ def test_what_is_paused_or_on_its_way_out_is_not_read() -> None:
 # the gate
 
 
-@pytest.mark.asyncio
 async def test_the_gate_is_closed_while_the_user_has_records() -> None:
     holding = False
     gate = UserGate(lambda: holding)
@@ -330,7 +323,6 @@ async def test_the_gate_is_closed_while_the_user_has_records() -> None:
     await waiting
 
 
-@pytest.mark.asyncio
 async def test_the_gate_can_be_forced() -> None:
     gate = UserGate(lambda: True)
     waiting = asyncio.ensure_future(gate.wait())

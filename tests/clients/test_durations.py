@@ -1,7 +1,5 @@
 """Durations as people write them."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.durations import parse_duration_ms

@@ -1,8 +1,6 @@
 """The fetcher and the lookup of positions, with scripted answers."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -12,28 +10,26 @@ from ottla.clients.errors import KafkaConnectionError, KafkaError, OffsetOutOfRa
 from ottla.clients.fetcher import Fetcher
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.positions import Positions
-from ottla.clients.structs import OffsetAndMetadata
-from ottla.clients.subscription import EARLIEST, SubscriptionState
+from ottla.clients.structs import EARLIEST, OffsetAndMetadata
+from ottla.clients.subscription import PartitionState, SubscriptionState
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from ottla.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
-)
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsRequest
+from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from ottla.protocol.records import Record, TopicPartition
 from tests.clients.fake_client import FakeClient, turn
-
-pytestmark = pytest.mark.asyncio
+from tests.support.batches import build_batch, damaged
+from tests.support.requests import response
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Committed(dict[TopicPartition, OffsetAndMetadata]):
+    """A group's offsets, by heart."""
+
+    async def committed(self, partitions: list[TopicPartition], timeout_ms: float) -> Any:
+        return {tp: self.get(tp) for tp in partitions}
 
 
 class World:
@@ -46,12 +42,9 @@ class World:
         self.news = 0
         self.errors: list[KafkaError] = []
 
-        async def look_up(partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-            return {tp: (committed or {}).get(tp) for tp in partitions}
-
-        self.fetcher = Fetcher(self.client, self.subscription, self.options, self.on_news, self.on_reset)
+        self.fetcher = Fetcher(self.client, self.subscription, self.on_news, self.on_reset)
         self.positions = Positions(
-            self.client, self.subscription, self.options, look_up, self.fetcher.poke, self.errors.append
+            self.client, self.subscription, Committed(committed or {}), self.fetcher.poke, self.errors.append
         )
 
     def on_news(self) -> None:
@@ -66,6 +59,19 @@ class World:
             self.subscription.state(tp).seek(at, epoch)
         self.fetcher.poke()
 
+    def wait(self, ms: float = 200) -> None:
+        """Time passes; by default a pause."""
+        self.client.now += ms
+        self.fetcher.poke()
+
+    async def answer(self, answer: Any) -> None:
+        """Answer the one request that is under way."""
+        await (await self.client.one()).answer(answer)
+
+    def values(self, limit: int = 5) -> list[bytes | None]:
+        """The values taken of the first partition, if any."""
+        return [record.value for record in self.fetcher.take(limit).get(T0, ())]
+
     async def close(self) -> None:
         self.fetcher.close()
         await self.client.tasks.close()
@@ -79,10 +85,10 @@ async def world() -> AsyncIterator[World]:
     await made.close()
 
 
-def fetched(tp: TopicPartition, *values: bytes, at: int = 0, **more: Any) -> FetchResponse:
+def fetched(tp: TopicPartition, *values: bytes, at: int = 0, **more: Any) -> Any:
     records = build_batch([Record(value=v) for v in values], base_offset=at, leader_epoch=5) if values else b""
-    data = PartitionData(partition_index=tp.partition, high_watermark=9, records=records, **more)
-    return FetchResponse(responses=[FetchableTopicResponse(topic=tp.topic, partitions=[data])])
+    data = {"partition_index": tp.partition, "high_watermark": 9, "records": records} | more
+    return response(ApiKey.FETCH, {"responses": [{"topic": tp.topic, "partitions": [data]}]})
 
 
 def asked(request: FetchRequest) -> dict[TopicPartition, tuple[int, int]]:
@@ -108,12 +114,12 @@ async def test_one_request_for_each_broker(world: World) -> None:
 
 async def test_what_is_buffered_is_not_fetched_again_until_it_is_taken(world: World) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, b"a", b"b"))
+    await world.answer(fetched(T0, b"a", b"b"))
     assert world.news == 1
     await world.client.none()
-    assert [r.value for r in world.fetcher.take(1)[T0]] == [b"a"]
+    assert world.values(1) == [b"a"]
     await world.client.none()
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"b"]
+    assert world.values() == [b"b"]
     assert asked((await world.client.one()).request) == {T0: (2, 5)}
     assert world.fetcher.take(5) == {}
 
@@ -131,7 +137,7 @@ async def test_an_answer_for_where_the_user_no_longer_is_is_dropped(world: World
 
 async def test_what_was_buffered_before_a_jump_is_dropped(world: World) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, b"a"))
+    await world.answer(fetched(T0, b"a"))
     world.subscription.state(T0).seek(0)
     assert world.fetcher.take(5) == {}
     assert asked((await world.client.one()).request) == {T0: (0, 5)}
@@ -149,16 +155,12 @@ async def test_an_answer_for_a_partition_given_up_is_dropped(world: World) -> No
 
 async def test_paused_partitions_keep_what_was_fetched(world: World) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, b"a"))
+    await world.answer(fetched(T0, b"a"))
     world.subscription.state(T0).paused = True
     assert world.fetcher.take(5) == {}
     await world.client.none()
     world.subscription.state(T0).paused = False
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"a"]
-
-
-def damaged(data: bytes) -> bytes:
-    return data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]
+    assert world.values() == [b"a"]
 
 
 async def test_a_damaged_batch_is_told_at_every_call_until_the_user_seeks_past_it(world: World) -> None:
@@ -166,9 +168,9 @@ async def test_a_damaged_batch_is_told_at_every_call_until_the_user_seeks_past_i
     answer = fetched(T0)
     answer.responses[0].partitions[0].records = first + damaged(second) + third
     world.read(T0)
-    await (await world.client.one()).answer(answer)
+    await world.answer(answer)
     state = world.subscription.state(T0)
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"0"]
+    assert world.values() == [b"0"]
     for _ in range(3):
         world.subscription.finish()
         with pytest.raises(RecordCorrupt, match="t-0: the batch at offset 1") as caught:
@@ -181,7 +183,7 @@ async def test_a_damaged_batch_is_told_at_every_call_until_the_user_seeks_past_i
     again = await world.client.one()
     assert asked(again.request) == {T0: (2, 5)}
     await again.answer(fetched(T0, b"2", at=2))
-    assert [r.value for r in world.fetcher.take(5)[T0]] == [b"2"]
+    assert world.values() == [b"2"]
 
 
 async def test_what_is_not_for_the_user_before_a_damaged_batch_changes_nothing(world: World) -> None:
@@ -189,7 +191,7 @@ async def test_what_is_not_for_the_user_before_a_damaged_batch_changes_nothing(w
     answer = fetched(T0)
     answer.responses[0].partitions[0].records = marker + damaged(build_batch([Record(value=b"1")], base_offset=1))
     world.read(T0)
-    await (await world.client.one()).answer(answer)
+    await world.answer(answer)
     for _ in range(3):
         with pytest.raises(RecordCorrupt, match="offset 1"):
             world.fetcher.take(5)
@@ -209,12 +211,11 @@ async def test_what_is_not_for_the_user_before_a_damaged_batch_changes_nothing(w
 )
 async def test_a_partition_that_moved_is_looked_up_and_fetched_again_after_a_pause(world: World, code: int) -> None:
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, error_code=code))
+    await world.answer(fetched(T0, error_code=code))
     assert world.client.refreshes == 1
     await world.client.none()
     world.client.lead("t", (2, 6))
-    world.client.now += 200
-    world.fetcher.poke()
+    world.wait()
     again = await world.client.one()
     assert (again.node_id, asked(again.request)) == (2, {T0: (0, 6)})
 
@@ -224,8 +225,7 @@ async def test_a_broken_connection_is_tried_again_after_a_pause(world: World) ->
     await (await world.client.one()).fail(KafkaConnectionError("broke"))
     assert world.client.refreshes == 1
     await world.client.none()
-    world.client.now += 200
-    world.fetcher.poke()
+    world.wait()
     await world.client.one()
 
 
@@ -239,7 +239,7 @@ async def test_a_partition_without_a_leader_asks_for_metadata(world: World) -> N
 async def test_what_is_denied_is_told_once_for_each_try(world: World) -> None:
     world.read(T0)
     for _ in range(2):
-        await (await world.client.one()).answer(fetched(T0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        await world.answer(fetched(T0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         await world.client.none()
         with pytest.raises(KafkaError) as caught:
             world.fetcher.take(5)
@@ -250,7 +250,7 @@ async def test_what_is_denied_is_told_once_for_each_try(world: World) -> None:
 async def test_out_of_range_without_a_policy_is_told(world: World) -> None:
     world.fetcher._options = ConsumerOptions(auto_offset_reset="none")
     world.read(T0, at=7)
-    await (await world.client.one()).answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    await world.answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     with pytest.raises(OffsetOutOfRange) as caught:
         world.fetcher.take(5)
     assert caught.value.positions == {T0: 7}
@@ -258,7 +258,7 @@ async def test_out_of_range_without_a_policy_is_told(world: World) -> None:
 
 async def test_out_of_range_is_looked_up_by_the_policy(world: World) -> None:
     world.read(T0, at=7)
-    await (await world.client.one()).answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    await world.answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     lookup = await world.client.one()
     assert isinstance(lookup.request, ListOffsetsRequest)
     [partition] = lookup.request.topics[0].partitions
@@ -267,17 +267,15 @@ async def test_out_of_range_is_looked_up_by_the_policy(world: World) -> None:
     assert asked((await world.client.one()).request) == {T0: (4, 5)}
 
 
-def ends(tp: TopicPartition, offset: int, error: int = 0) -> ListOffsetsResponse:
-    partition = ListOffsetsPartitionResponse(
-        partition_index=tp.partition, offset=offset, leader_epoch=5, error_code=error
-    )
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=tp.topic, partitions=[partition])])
+def ends(tp: TopicPartition, offset: int, error: int = 0) -> Any:
+    place = {"partition_index": tp.partition, "offset": offset, "leader_epoch": 5, "error_code": error}
+    return response(ApiKey.LIST_OFFSETS, {"topics": [{"name": tp.topic, "partitions": [place]}]})
 
 
 async def test_a_nearer_replica_is_read_until_it_fails(world: World) -> None:
     """KIP-392."""
     world.read(T0)
-    await (await world.client.one()).answer(fetched(T0, preferred_read_replica=2))
+    await world.answer(fetched(T0, preferred_read_replica=2))
     nearer = await world.client.one()
     assert nearer.node_id == 2
     await nearer.answer(fetched(T0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
@@ -285,12 +283,11 @@ async def test_a_nearer_replica_is_read_until_it_fails(world: World) -> None:
     assert (leader.node_id, asked(leader.request)) == (1, {T0: (0, 5)}), "what a follower lacks is no reason to reset"
     await leader.answer(fetched(T0, preferred_read_replica=2))
     await (await world.client.one()).fail(KafkaConnectionError("broke"))
-    world.client.now += 200
-    world.fetcher.poke()
+    world.wait()
     leader = await world.client.one()
     assert leader.node_id == 1
     await leader.answer(fetched(T0, preferred_read_replica=2))
-    await (await world.client.one()).answer(fetched(T0))
+    await world.answer(fetched(T0))
     world.client.open.clear()
     world.client.now += world.options.metadata_max_age_ms
     world.fetcher._busy.clear()
@@ -347,10 +344,26 @@ async def test_a_position_of_an_older_epoch_is_checked_before_it_is_read(world: 
     assert asked((await world.client.one()).request) == {T0: (44, 5)}
 
 
-async def test_a_position_that_is_still_in_the_log_is_kept(world: World) -> None:
+@pytest.mark.parametrize(
+    ("meanwhile", "end", "stands"),
+    [
+        (lambda state: None, 60, 50),
+        (lambda state: None, 50, 50),
+        (lambda state: None, 45, 45),
+        (lambda state: state.moved(174, 5), 50, 174),
+        (lambda state: state.seek(100, 5), 50, 100),
+    ],
+    ids=["within its epoch", "at its end", "behind its end", "moved into the new epoch", "jumped"],
+)
+async def test_where_a_position_stands_after_its_check(
+    world: World, meanwhile: Callable[[PartitionState], None], end: int, stands: int
+) -> None:
+    """It is asked for once. Records of the new epoch that come during the check are not taken back."""
     world.read(T0, at=50, epoch=3)
-    await (await world.client.one()).answer(epoch_end(T0, 3, 60))
-    assert asked((await world.client.one()).request) == {T0: (50, 5)}
+    check = await world.client.one()
+    meanwhile(world.subscription.state(T0))
+    await check.answer(epoch_end(T0, 3, end))
+    assert asked((await world.client.one()).request) == {T0: (stands, 5)}
 
 
 async def test_a_position_of_the_current_epoch_needs_no_check(world: World) -> None:
@@ -362,20 +375,20 @@ async def test_a_cut_without_a_policy_is_told() -> None:
     world = World(auto_offset_reset="none")
     world.client.lead("t", (1, 5))
     world.read(T0, at=50, epoch=3)
-    await (await world.client.one()).answer(epoch_end(T0, 3, 44))
+    await world.answer(epoch_end(T0, 3, 44))
     with pytest.raises(KafkaError, match="t-0"):
         world.positions.raise_if_without()
     await world.client.none()
     await world.close()
 
 
-def epoch_end(tp: TopicPartition, epoch: int, offset: int) -> OffsetForLeaderEpochResponse:
-    end = EpochEndOffset(partition=tp.partition, leader_epoch=epoch, end_offset=offset)
-    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=tp.topic, partitions=[end])])
+def epoch_end(tp: TopicPartition, epoch: int, offset: int) -> Any:
+    end = {"partition": tp.partition, "leader_epoch": epoch, "end_offset": offset}
+    return response(ApiKey.OFFSET_FOR_LEADER_EPOCH, {"topics": [{"topic": tp.topic, "partitions": [end]}]})
 
 
 async def test_a_lookup_that_is_denied_is_told(world: World) -> None:
     world.subscription.assign([T0])
     world.positions.poke()
-    await (await world.client.one()).answer(ends(T0, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    await world.answer(ends(T0, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert [error.code for error in world.errors] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]

@@ -2,16 +2,14 @@
 (or Maven, to fetch them).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
 
 from tests.clients.transaction_scenarios import SCENARIOS, Scenario
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
@@ -22,10 +20,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["v1", "v2"])
 def kafka(request: pytest.FixtureRequest) -> Iterator[str]:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka(SETTINGS, features={"transaction.version": request.param}) as running:
         yield f"127.0.0.1:{running.port}"
 

@@ -1,7 +1,5 @@
 """The admin client against a broker."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -20,9 +18,9 @@ from ottla.clients import (
     TopicPartition,
 )
 from ottla.testing import Broker
-from tests.clients.live import create, eventually, fill, group_options, read
+from tests.clients.live import create, eventually, filled, group_options, read
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
 def admin_of(broker: Broker) -> Admin:
@@ -156,8 +154,7 @@ async def test_offsets_and_records(broker: Broker, name: str) -> None:
 
 
 async def test_groups_from_beginning_to_end(broker: Broker, name: str) -> None:
-    a, b = await create(broker, name, 2)
-    await fill(broker, name, 10)
+    a, b = await filled(broker, name, 10, 2)
     async with admin_of(broker) as admin:
         await admin.alter_group_offsets(name, {a: 2, b: OffsetAndMetadata(3, "note")})
         assert await admin.list_group_offsets(name) == {

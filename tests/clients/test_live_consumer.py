@@ -1,7 +1,5 @@
 """The consumer against a broker, alone: reading, positions, waiting, being cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -21,27 +19,23 @@ from ottla.clients import (
     TopicPartition,
 )
 from ottla.testing import Broker
-from tests.clients.live import create, fill, group_options, numbers, read
+from tests.clients.live import create, fill, filled, group_options, numbers, read
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
-def reader(broker: Broker, **options: Any) -> Consumer:
-    return Consumer(
-        **{
-            "bootstrap_servers": broker.bootstrap_servers,
-            "auto_offset_reset": "earliest",
-            "fetch_max_wait_ms": 50,
-            **options,
-        }
-    )
+def reader(broker: Broker, *places: TopicPartition, **options: Any) -> Consumer:
+    """A consumer of these partitions."""
+    given = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50, **options}
+    consumer = Consumer(bootstrap_servers=broker.bootstrap_servers, **given)
+    if places:
+        consumer.assign(places)
+    return consumer
 
 
 async def test_reading_without_a_group(broker: Broker, name: str) -> None:
-    places = await create(broker, name, 2)
-    await fill(broker, name, 100)
-    async with reader(broker) as consumer:
-        consumer.assign(places)
+    places = await filled(broker, name, 100, 2)
+    async with reader(broker, *places) as consumer:
         assert (consumer.assignment(), consumer.subscription(), consumer.member_state) == (
             set(places),
             frozenset(),
@@ -57,21 +51,17 @@ async def test_reading_without_a_group(broker: Broker, name: str) -> None:
 
 
 async def test_a_late_beginning(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 10)
-    async with reader(broker, auto_offset_reset="latest") as consumer:
-        consumer.assign([tp])
+    [tp] = await filled(broker, name, 10)
+    async with reader(broker, tp, auto_offset_reset="latest") as consumer:
         assert await consumer.position(tp) == 10
         await fill(broker, name, 5, first=10)
         assert numbers(await read(consumer, 5)) == [10, 11, 12, 13, 14]
 
 
 async def test_seeking_about(broker: Broker, name: str) -> None:
-    places = await create(broker, name, 2)
-    await fill(broker, name, 20)
+    places = await filled(broker, name, 20, 2)
     a, b = places
-    async with reader(broker) as consumer:
-        consumer.assign(places)
+    async with reader(broker, *places) as consumer:
         await read(consumer, 20)
         consumer.seek(a, 7)
         assert [r.offset for r in await read(consumer, 3)] == [7, 8, 9]
@@ -89,10 +79,8 @@ async def test_seeking_about(broker: Broker, name: str) -> None:
 
 
 async def test_pausing(broker: Broker, name: str) -> None:
-    a, b = await create(broker, name, 2)
-    await fill(broker, name, 20)
-    async with reader(broker) as consumer:
-        consumer.assign([a, b])
+    a, b = await filled(broker, name, 20, 2)
+    async with reader(broker, a, b) as consumer:
         consumer.pause(a)
         assert consumer.paused() == {a}
         assert {r.partition for r in await read(consumer, 10)} == {1}
@@ -103,10 +91,8 @@ async def test_pausing(broker: Broker, name: str) -> None:
 
 
 async def test_limits_and_chosen_partitions(broker: Broker, name: str) -> None:
-    a, b = await create(broker, name, 2)
-    await fill(broker, name, 100)
-    async with reader(broker, max_poll_records=30) as consumer:
-        consumer.assign([a, b])
+    a, b = await filled(broker, name, 100, 2)
+    async with reader(broker, a, b, max_poll_records=30) as consumer:
         assert len(await read(consumer, 7)) == 7
         records = await consumer.getmany(b, timeout_ms=5_000, max_records=5)
         assert set(records) == {b}
@@ -118,10 +104,8 @@ async def test_limits_and_chosen_partitions(broker: Broker, name: str) -> None:
 
 async def test_small_fetches_bring_everything(broker: Broker, name: str) -> None:
     """Limits below a batch's size: the broker sends at least one batch, from inside which reading goes on."""
-    places = await create(broker, name, 3)
-    await fill(broker, name, 300)
-    async with reader(broker, max_partition_fetch_bytes=1, fetch_max_bytes=1) as consumer:
-        consumer.assign(places)
+    places = await filled(broker, name, 300, 3)
+    async with reader(broker, *places, max_partition_fetch_bytes=1, fetch_max_bytes=1) as consumer:
         assert sorted(numbers(await read(consumer, 300))) == list(range(300))
 
 
@@ -147,8 +131,7 @@ async def test_a_wait_that_is_cancelled_loses_nothing(broker: Broker, name: str)
     """Calls are cancelled all the time while records come in; every record is seen once, in order."""
     [tp] = await create(broker, name)
     seen: list[int] = []
-    async with reader(broker) as consumer:
-        consumer.assign([tp])
+    async with reader(broker, tp) as consumer:
         filling = asyncio.ensure_future(fill(broker, name, 400))
         for round_ in range(100_000):
             wait = asyncio.ensure_future(consumer.getmany(timeout_ms=1_000, max_records=3))
@@ -167,8 +150,7 @@ async def test_a_wait_that_is_cancelled_loses_nothing(broker: Broker, name: str)
 
 async def test_timeouts_of_ones_own(broker: Broker, name: str) -> None:
     [tp] = await create(broker, name)
-    async with reader(broker) as consumer:
-        consumer.assign([tp])
+    async with reader(broker, tp) as consumer:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(consumer.getone(), 0.05)
         await fill(broker, name, 1)
@@ -176,8 +158,7 @@ async def test_timeouts_of_ones_own(broker: Broker, name: str) -> None:
 
 
 async def test_async_for_ends_with_the_consumer(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 5)
+    [tp] = await filled(broker, name, 5)
     consumer = reader(broker)
     await consumer.start()
     consumer.assign([tp])
@@ -197,8 +178,7 @@ async def test_deserializers_and_a_record_they_refuse(broker: Broker, name: str)
     async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         for value in (b"1", b"two", b"3"):
             await producer.send_and_wait(name, value)
-    async with reader(broker, value_deserializer=int) as consumer:
-        consumer.assign([tp])
+    async with reader(broker, tp, value_deserializer=int) as consumer:
         assert (await consumer.getone()).value == 1
         for _ in range(2):
             with pytest.raises(RecordNotReadable) as caught:
@@ -209,8 +189,7 @@ async def test_deserializers_and_a_record_they_refuse(broker: Broker, name: str)
 
 
 async def test_interceptors(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 3)
+    [tp] = await filled(broker, name, 3)
     committed: list[Any] = []
 
     class OnlyOdd:
@@ -235,10 +214,8 @@ async def test_interceptors(broker: Broker, name: str) -> None:
 
 
 async def test_no_policy_means_an_error_until_a_seek(broker: Broker, name: str) -> None:
-    a, b = await create(broker, name, 2)
-    await fill(broker, name, 2)
-    async with reader(broker, auto_offset_reset="none") as consumer:
-        consumer.assign([a, b])
+    a, b = await filled(broker, name, 2, 2)
+    async with reader(broker, a, b, auto_offset_reset="none") as consumer:
         consumer.seek(b, 0)
         for _ in range(2):
             with pytest.raises(NoOffsetForPartition, match="seek") as caught:
@@ -253,25 +230,21 @@ async def test_no_policy_means_an_error_until_a_seek(broker: Broker, name: str) 
 
 
 async def test_a_position_outside_the_log(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 5)
-    async with reader(broker, auto_offset_reset="none") as consumer:
-        consumer.assign([tp])
+    [tp] = await filled(broker, name, 5)
+    async with reader(broker, tp, auto_offset_reset="none") as consumer:
         consumer.seek(tp, 99)
         with pytest.raises(OffsetOutOfRange, match="99") as caught:
             await consumer.getmany(timeout_ms=5_000)
         assert caught.value.positions == {tp: 99}
         consumer.seek(tp, 4)
         assert numbers(await read(consumer, 1)) == [4]
-    async with reader(broker) as consumer:
-        consumer.assign([tp])
+    async with reader(broker, tp) as consumer:
         consumer.seek(tp, 99)
         assert numbers(await read(consumer, 5)) == [0, 1, 2, 3, 4]
 
 
 async def test_committing_without_being_a_member(broker: Broker, name: str) -> None:
-    a, b = await create(broker, name, 2)
-    await fill(broker, name, 20)
+    a, b = await filled(broker, name, 20, 2)
     options = group_options(broker, name, enable_auto_commit=False)
     async with Consumer(**options) as consumer:
         consumer.assign([a, b])
@@ -305,8 +278,7 @@ async def test_committing_without_being_a_member(broker: Broker, name: str) -> N
 
 async def test_what_needs_a_group_says_so(broker: Broker, name: str) -> None:
     [tp] = await create(broker, name)
-    async with reader(broker) as consumer:
-        consumer.assign([tp])
+    async with reader(broker, tp) as consumer:
         for call in (consumer.commit(), consumer.committed(tp)):
             with pytest.raises(OptionError, match="needs a group"):
                 await call
@@ -321,10 +293,8 @@ async def test_what_needs_a_group_says_so(broker: Broker, name: str) -> None:
 async def test_a_topic_that_is_deleted_and_made_anew(broker: Broker, name: str) -> None:
     from ottla.clients import Admin
 
-    [tp] = await create(broker, name)
-    await fill(broker, name, 5)
-    async with reader(broker, allow_auto_create_topics=False, retry_backoff_ms=20) as consumer:
-        consumer.assign([tp])
+    [tp] = await filled(broker, name, 5)
+    async with reader(broker, tp, allow_auto_create_topics=False, retry_backoff_ms=20) as consumer:
         assert len(await read(consumer, 5)) == 5
         async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
             await admin.delete_topics([name])

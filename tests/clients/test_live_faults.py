@@ -1,24 +1,36 @@
 """The clients against a broker whose connections break, and one that is restarted."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket
-from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
-from ottla.clients import Admin, Consumer, KafkaConnectionError, KafkaError, MemberState, Producer, TopicPartition
+from ottla.clients import (
+    Admin,
+    ClientClosed,
+    Consumer,
+    KafkaConnectionError,
+    KafkaError,
+    MemberState,
+    Producer,
+    TopicPartition,
+)
+from ottla.clients.client import Client
+from ottla.clients.options import ClientOptions
+from ottla.clients.transaction_calls import TransactionCalls
+from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.testing import Broker, BrokerProcess
 from tests.clients.flaky import FlakyBroker
-from tests.clients.live import fill, group_options, numbers, read, until
+from tests.clients.live import QUICK, collect, commits, fill, group_options, numbers, read, until
+from tests.clients.transaction_scenarios import seen
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
-QUICK = {"retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 20}
+TRANSACTIONS = 40
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -50,6 +62,12 @@ async def test_an_idempotent_producer_over_breaking_connections(seed: int) -> No
             assert numbers(r for r in records if r.partition == partition) == list(range(partition, 3_000, 3))
 
 
+async def test_a_server_that_names_no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Client, "_ask_metadata", AsyncMock(return_value=MetadataResponse()))
+    with pytest.raises(KafkaConnectionError, match=r"^no broker answers: broker\.test:9092 names no brokers$"):
+        await Client(ClientOptions(bootstrap_servers="broker.test")).ask(None)
+
+
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 async def test_a_group_over_breaking_connections(strategy: str) -> None:
     """Whatever breaks, everything is read, and what is committed at the end is everything."""
@@ -68,27 +86,59 @@ async def test_a_group_over_breaking_connections(strategy: str) -> None:
             "max_partition_fetch_bytes": 2_000,
             **QUICK,
         }
-        seen: Counter[int] = Counter()
-
-        async def work(consumer: Consumer) -> None:
-            async for record in consumer:
-                seen[int(record.value)] += 1
-
+        seen: list[int] = []
         flaky.cut_after = 6_000
         consumers = [Consumer("t", **options) for _ in range(2)]
         jobs = []
         for consumer in consumers:
             await consumer.start()
-            jobs.append(asyncio.ensure_future(work(consumer)))
-        await until(lambda: len(seen) == 2_000, "all read")
+            jobs.append(asyncio.ensure_future(collect(consumer, seen)))
+        await until(lambda: len(set(seen)) == 2_000, "all read")
         assert flaky.cuts > 5
         flaky.cut_after = 0
         for consumer in consumers:
             await consumer.stop()
         await asyncio.gather(*jobs)
-        async with Admin(bootstrap_servers=flaky.bootstrap_servers) as admin:
-            committed = await admin.list_group_offsets("g")
-        assert {tp.partition: offset.offset for tp, offset in committed.items()} == dict.fromkeys(range(4), 500)
+        committed = await commits(flaky.bootstrap_servers, "g")
+        assert committed == {TopicPartition("t", partition): 500 for partition in range(4)}
+
+
+@pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
+@pytest.mark.parametrize("seed", range(2))
+async def test_transactions_over_breaking_connections(seed: int, v2: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Committed records are there once and in order, aborted ones are not, and the group's offset is the last one."""
+
+    async def speaks_v2(calls: TransactionCalls) -> bool:
+        return v2
+
+    monkeypatch.setattr(TransactionCalls, "_speaks_v2", speaks_v2)
+    async with FlakyBroker({"t": 3, "input": 1}, seed=seed) as flaky:
+        bootstrap = flaky.bootstrap_servers
+        expected: list[list[str]] = [[], [], []]
+        committed = 0
+        async with Producer(bootstrap_servers=bootstrap, transactional_id="x", linger_ms=1, **QUICK) as producer:
+            await producer.partitions_for("t")
+            flaky.cut_after = 3_000
+            flaky.cut_all()
+            async with asyncio.timeout(60):
+                for number in range(TRANSACTIONS):
+                    await producer.begin_transaction()
+                    for part in range(9):
+                        await producer.send("t", f"{number} {part}".encode(), partition=part % 3)
+                    await producer.send_offsets_to_transaction({TopicPartition("input", 0): number + 1}, "g")
+                    if number % 4 == 3:
+                        await producer.abort_transaction()
+                        continue
+                    await producer.commit_transaction()
+                    committed = number + 1
+                    for part in range(9):
+                        expected[part % 3].append(f"{number} {part}")
+            assert flaky.cuts > 5
+            flaky.cut_after = 0
+            assert await seen(bootstrap, [TopicPartition("t", partition) for partition in range(3)]) == [
+                value for values in expected for value in values
+            ]
+            assert await commits(bootstrap, "g") == {TopicPartition("input", 0): committed}
 
 
 async def test_a_restart_of_the_broker(tmp_path: Path) -> None:
@@ -100,12 +150,7 @@ async def test_a_restart_of_the_broker(tmp_path: Path) -> None:
         Consumer("t", **{**group_options(broker.bootstrap_servers, "g"), **QUICK}) as consumer,
         Admin(bootstrap_servers=broker.bootstrap_servers, **QUICK) as admin,
     ):
-
-        async def work() -> None:
-            async for record in consumer:
-                seen.append(int(record.value))
-
-        job = asyncio.ensure_future(work())
+        job = asyncio.ensure_future(collect(consumer, seen))
         for n in range(10):
             await producer.send_and_wait("t", b"%d" % n)
         await until(lambda: len(seen) == 10, "before")
@@ -171,7 +216,7 @@ async def test_without_a_broker_an_admin_call_ends_in_time() -> None:
 
 
 async def test_without_a_broker_a_consumer_stops_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has read cannot be committed: it does not keep its process up for a whole request_timeout_ms."""
+    """Its records cannot be committed: it does not hold its process up for a whole request_timeout_ms."""
     monkeypatch.setattr("ottla.clients.coordinator.CLOSE_PATIENCE_MS", 100)
     with Broker(topics={"t": 1}) as broker:
         await fill(broker, "t", 1)
@@ -224,6 +269,31 @@ async def test_a_connection_that_does_not_come_about_is_given_up_soon() -> None:
         async with asyncio.timeout(10):
             with pytest.raises(KafkaConnectionError, match=f"no connection to {server} in 50 ms"):
                 await Admin(bootstrap_servers=server, socket_connection_setup_timeout_ms=50).start()
+
+
+@pytest.mark.parametrize("kind", [Admin, Consumer, Producer])
+async def test_stop_ends_a_start_under_way(kind: type[Admin | Consumer | Producer]) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        client = kind(bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}", bootstrap_timeout_ms=60_000)
+        async with asyncio.timeout(10):
+            starting = asyncio.ensure_future(client.start())
+            await asyncio.sleep(0.05)
+            await client.stop()
+            with pytest.raises(ClientClosed, match=r"was stopped while start\(\) was running"):
+                await starting
+        with pytest.raises(ClientClosed, match="that is stopped: make a new one"):
+            await client.start()
+
+
+async def test_a_start_that_failed_may_be_tried_again() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        consumer = Consumer(bootstrap_servers=f"127.0.0.1:{closed.getsockname()[1]}", **QUICK)
+        for _ in range(2):
+            with pytest.raises(KafkaConnectionError):
+                await consumer.start()
 
 
 async def test_the_http_port_of_a_broker_is_recognised() -> None:

@@ -4,8 +4,6 @@ Its ApiVersions refuses newer versions in a form of its own, and its JoinGroup t
 tested elsewhere.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 
@@ -15,7 +13,7 @@ from confluent_kafka import Producer as MockCluster
 from ottla.clients import Admin, Consumer, Producer, TopicPartition, UnsupportedByBroker
 from tests.clients.live import numbers, read
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")

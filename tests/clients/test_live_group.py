@@ -1,14 +1,14 @@
 """Consumers in groups against a broker: sharing, handing over, leaving, coming back."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
 from ottla.clients import (
     Admin,
+    ClientClosed,
     CommitFailed,
     Consumer,
     FencedInstance,
@@ -17,16 +17,23 @@ from ottla.clients import (
     TopicPartition,
 )
 from ottla.testing import Broker
-from tests.clients.live import Notes, create, fill, group_options, numbers, read, until
+from tests.clients.live import (
+    PATIENCE_S,
+    Notes,
+    collect,
+    commits,
+    create,
+    fill,
+    filled,
+    group_options,
+    numbers,
+    read,
+    until,
+)
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
-
-
-async def commits(broker: Broker, group: str) -> dict[TopicPartition, int]:
-    async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        return {tp: one.offset for tp, one in (await admin.list_group_offsets(group)).items()}
 
 
 def sizes(*consumers: Consumer) -> list[int]:
@@ -50,16 +57,11 @@ async def test_members_come_and_go(broker: Broker, name: str, strategy: str) -> 
     await create(broker, name, 6)
     options = group_options(broker, name, partition_assignment_strategy=strategy)
     seen: list[int] = []
-
-    async def work(consumer: Consumer) -> None:
-        async for record in consumer:
-            seen.append(int(record.value))
-
     consumers = [Consumer(name, **options) for _ in range(3)]
     jobs = []
     for number, consumer in enumerate(consumers, 1):
         await consumer.start()
-        jobs.append(asyncio.ensure_future(work(consumer)))
+        jobs.append(asyncio.ensure_future(collect(consumer, seen)))
         await until(lambda number=number: shared(6, *consumers[:number]), "shared")  # type: ignore[misc]
         await fill(broker, name, 60, first=60 * (number - 1))
     await consumers[0].stop()
@@ -74,7 +76,7 @@ async def test_members_come_and_go(broker: Broker, name: str, strategy: str) -> 
 
 
 async def test_a_cooperative_rebalance_is_no_full_stop(broker: Broker, name: str) -> None:
-    """What stays with a member is neither revoked nor stopped, and what moves is given up before it is given away."""
+    """Partitions that stay are neither revoked nor stopped, and those that move are given up before given away."""
     places = await create(broker, name, 4)
     options = group_options(broker, name, partition_assignment_strategy="cooperative-sticky")
     first, second = Notes(), Notes()
@@ -104,8 +106,7 @@ async def test_an_eager_rebalance_gives_everything_up(broker: Broker, name: str)
 
 async def test_a_rebalance_waits_for_work_in_progress(broker: Broker, name: str) -> None:
     """Records that the user has are finished and committed before their partition goes to another member."""
-    await create(broker, name, 2)
-    await fill(broker, name, 20)
+    await filled(broker, name, 20, 2)
     notes = Notes()
     options = group_options(broker, name, partition_assignment_strategy="range")
     async with Consumer(**options) as a, AsyncExitStack() as stack:
@@ -129,8 +130,7 @@ async def test_a_rebalance_waits_for_work_in_progress(broker: Broker, name: str)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 async def test_a_member_with_much_to_do_hands_over_between_two_calls(broker: Broker, name: str, strategy: str) -> None:
     """Its buffer is never empty, so no call ever waits; a rebalance gets its turn all the same."""
-    await create(broker, name, 2)
-    await fill(broker, name, 5_000)
+    await filled(broker, name, 5_000, 2)
     options = group_options(broker, name, partition_assignment_strategy=strategy)
     async with Consumer(name, **options) as a:
         seen = 0
@@ -151,8 +151,7 @@ async def test_a_member_with_much_to_do_hands_over_between_two_calls(broker: Bro
 
 
 async def test_committing_everything_says_that_it_is_finished(broker: Broker, name: str) -> None:
-    await create(broker, name, 2)
-    await fill(broker, name, 2)
+    await filled(broker, name, 2, 2)
     options = group_options(broker, name, partition_assignment_strategy="range", enable_auto_commit=False)
     async with Consumer(name, **options) as a:
         await read(a, 2)
@@ -162,8 +161,7 @@ async def test_committing_everything_says_that_it_is_finished(broker: Broker, na
 
 
 async def test_a_failure_leaves_its_records_uncommitted(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 10)
+    [tp] = await filled(broker, name, 10)
     options = group_options(broker, name)
     with pytest.raises(RuntimeError):
         async with Consumer(name, **options) as consumer:
@@ -176,8 +174,7 @@ async def test_a_failure_leaves_its_records_uncommitted(broker: Broker, name: st
 
 
 async def test_auto_commit_now_and_then(broker: Broker, name: str) -> None:
-    [tp] = await create(broker, name)
-    await fill(broker, name, 10)
+    [tp] = await filled(broker, name, 10)
     async with Consumer(name, **group_options(broker, name, auto_commit_interval_ms=20)) as consumer:
         await read(consumer, 6)
         await asyncio.sleep(0.1)
@@ -190,8 +187,7 @@ async def test_auto_commit_now_and_then(broker: Broker, name: str) -> None:
 
 async def test_listeners_may_use_the_consumer(broker: Broker, name: str) -> None:
     """Seeking when partitions come, committing when they go: the two things that listeners are for."""
-    [tp] = await create(broker, name)
-    await fill(broker, name, 10)
+    [tp] = await filled(broker, name, 10)
     notes = Notes()
     consumer = Consumer(**group_options(broker, name, enable_auto_commit=False))
 
@@ -209,9 +205,32 @@ async def test_listeners_may_use_the_consumer(broker: Broker, name: str) -> None
     assert await commits(broker, name) == {tp: 8}
 
 
+async def stop_twice(consumer: Consumer) -> None:
+    await asyncio.gather(consumer.stop(), consumer.stop())
+
+
+@pytest.mark.parametrize("way", [Consumer.stop, Consumer.unsubscribe, stop_twice])
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_a_listener_commits_what_is_given_up(broker: Broker, name: str, way: Any, by_hand: bool) -> None:
+    [tp] = await filled(broker, name, 10)
+    notes = Notes()
+    consumer = Consumer(**group_options(broker, name, enable_auto_commit=False))
+
+    async def commit(revoked: set[TopicPartition]) -> None:
+        assert (revoked, await consumer.position(tp), await consumer.committed(tp)) == ({tp}, 4, None)
+        await consumer.commit({tp: 3} if by_hand else None)
+
+    notes.on_revoked = commit
+    consumer.subscribe([name], listener=notes)
+    async with consumer:
+        await read(consumer, 4)
+        await way(consumer)
+    assert notes.calls == [("assigned", [0]), ("revoked", [0])]
+    assert await commits(broker, name) == {tp: 3 if by_hand else 4}
+
+
 async def test_a_listener_that_fails_is_told_and_the_rebalance_goes_on(broker: Broker, name: str) -> None:
-    await create(broker, name)
-    await fill(broker, name, 1)
+    await filled(broker, name, 1)
     notes = Notes()
 
     def fail(assigned: set[TopicPartition]) -> None:
@@ -279,8 +298,7 @@ async def test_partitions_that_are_added_are_shared(broker: Broker, name: str) -
 async def test_a_topic_that_appears_is_read(broker: Broker, name: str) -> None:
     async with Consumer(name, **group_options(broker, name, allow_auto_create_topics=False)) as consumer:
         assert consumer.assignment() == set()
-        await create(broker, name)
-        await fill(broker, name, 3)
+        await filled(broker, name, 3)
         assert numbers(await read(consumer, 3)) == [0, 1, 2]
 
 
@@ -313,8 +331,7 @@ async def test_a_static_member_is_fenced_by_its_double(broker: Broker, name: str
 
 
 async def test_whoever_does_not_poll_leaves_and_may_come_back(broker: Broker, name: str) -> None:
-    places = await create(broker, name, 2)
-    await fill(broker, name, 10)
+    places = await filled(broker, name, 10, 2)
     notes = Notes()
     options = group_options(broker, name, partition_assignment_strategy="range", enable_auto_commit=False)
     async with Consumer(**options, max_poll_interval_ms=200) as a, Consumer(**options) as b:
@@ -333,8 +350,7 @@ async def test_whoever_does_not_poll_leaves_and_may_come_back(broker: Broker, na
 
 
 async def test_a_commit_waits_for_a_rebalance_but_not_for_what_it_took_away(broker: Broker, name: str) -> None:
-    await create(broker, name, 2)
-    await fill(broker, name, 10)
+    await filled(broker, name, 10, 2)
     options = group_options(broker, name, partition_assignment_strategy="cooperative-sticky", enable_auto_commit=False)
     async with Consumer(name, **options) as a:
         assert a._group is not None
@@ -362,27 +378,25 @@ async def test_no_assignor_in_common(broker: Broker, name: str) -> None:
     await create(broker, name)
     async with Consumer(name, **group_options(broker, name, partition_assignment_strategy="range")):
         with pytest.raises(KafkaError, match="partition_assignment_strategy"):
-            async with Consumer(name, **group_options(broker, name, partition_assignment_strategy="sticky")):
-                raise AssertionError("not reached")
+            await Consumer(name, **group_options(broker, name, partition_assignment_strategy="sticky")).start()
 
 
 async def test_a_group_that_is_full(name: str) -> None:
     with Broker({"group.max.size": 1}, topics={name: 1}) as broker:
         async with Consumer(name, **group_options(broker, name)):
             with pytest.raises(KafkaError, match=r"group\.max\.size"):
-                async with Consumer(name, **group_options(broker, name)):
-                    raise AssertionError("not reached")
+                await Consumer(name, **group_options(broker, name)).start()
 
 
 async def test_a_session_timeout_that_the_broker_refuses(broker: Broker, name: str) -> None:
     await create(broker, name)
     options = group_options(broker, name, session_timeout_ms=60, heartbeat_interval_ms=20)
     with pytest.raises(KafkaError, match=r"group\.min\.session\.timeout\.ms"):
-        async with Consumer(name, **options):
-            raise AssertionError("not reached")
+        await Consumer(name, **options).start()
 
 
-async def test_stopping_while_a_join_is_held_back_leaves_at_once(name: str) -> None:
+@pytest.mark.parametrize("how", ["cancelled", "stopped"])
+async def test_stopping_while_a_join_is_held_back_leaves_at_once(name: str, how: str) -> None:
     with Broker({"group.initial.rebalance.delay.ms": 0}, topics={name: 2}) as broker:
         options = group_options(broker, name, partition_assignment_strategy="range")
         async with Consumer(name, **options) as holder:
@@ -392,8 +406,13 @@ async def test_stopping_while_a_join_is_held_back_leaves_at_once(name: str) -> N
             starting = asyncio.ensure_future(joining.start())
             await until(lambda: joining.member_state is MemberState.PREPARING_REBALANCE, "joining")
             await until(lambda: joining.member_id, "the id that it must bring")
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
+            if how == "cancelled":
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
+            else:
+                await joining.stop()
+                with pytest.raises(ClientClosed, match="stopped while start"):
+                    await asyncio.wait_for(starting, PATIENCE_S)
             async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
                 [member] = (await admin.describe_groups([name]))[name].members
                 assert member.member_id == holder.member_id

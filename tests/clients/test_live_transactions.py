@@ -1,13 +1,11 @@
 """The transactional producer against a broker, by the same scenarios as against Apache Kafka."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.testing import Broker
 from tests.clients.transaction_scenarios import SCENARIOS, Scenario
 
-pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)

@@ -2,8 +2,6 @@
 connections that break. Needs Java, and Kafka's jars (or Maven, to fetch them).
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Iterator
@@ -18,13 +16,12 @@ from tests.clients import (
     test_live_faults,
     test_live_group,
     test_live_producer,
-    test_live_transaction_faults,
 )
 from tests.clients.flaky import FlakyProxy
 from tests.clients.live import PATIENCE_S
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.asyncio]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MODULES: tuple[ModuleType, ...] = (test_live_admin, test_live_consumer, test_live_group, test_live_producer)
 SETTINGS = {
@@ -33,15 +30,12 @@ SETTINGS = {
     "offsets.topic.num.partitions": 5,
     "transaction.state.log.num.partitions": 3,
 }
-"""What the broker of the live tests has that differs from Kafka's defaults, and what lets Kafka start sooner."""
+"""The settings of the live tests' broker that differ from Kafka's defaults, and some that let Kafka start sooner."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def java() -> None:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +71,7 @@ class FlakyKafka(FlakyProxy):
 @pytest.fixture
 def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests of breaking connections get Kafka."""
-    for module in (test_live_faults, test_live_transaction_faults):
-        monkeypatch.setattr(module, "FlakyBroker", FlakyKafka)
+    monkeypatch.setattr(test_live_faults, "FlakyBroker", FlakyKafka)
 
 
 @pytest.mark.usefixtures("breaking")
@@ -95,7 +88,7 @@ async def test_a_group_over_breaking_connections(strategy: str) -> None:
 @pytest.mark.usefixtures("breaking")
 @pytest.mark.parametrize("v2", [False, True], ids=["v1", "v2"])
 async def test_transactions_over_breaking_connections(v2: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    await test_live_transaction_faults.test_transactions_over_breaking_connections(1, v2, monkeypatch)
+    await test_live_faults.test_transactions_over_breaking_connections(1, v2, monkeypatch)
 
 
 def needs_a_broker_only(candidate: object) -> bool:

@@ -1,7 +1,5 @@
 """Partitioning: murmur2 as Kafka's, and keyless records that stick to a partition for a batch's worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

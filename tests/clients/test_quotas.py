@@ -1,7 +1,5 @@
 """The admin client sets quotas; the example of docs/quotas.md is run as it stands there."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from pathlib import Path
@@ -13,7 +11,7 @@ from ottla.clients import Admin
 from ottla.clients.errors import KafkaError
 from ottla.testing import Broker
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.e2e]
+pytestmark = pytest.mark.e2e
 
 PAGE = Path(__file__).parents[2] / "docs" / "quotas.md"
 

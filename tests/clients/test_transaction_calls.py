@@ -1,4 +1,4 @@
-"""What a transactional producer asks its coordinators, with a script in their place."""
+"""A transactional producer's requests to its coordinators, with a script in their place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.clients.accumulator import Accumulator
-from ottla.clients.backoff import Backoff
+from ottla.clients.client import Client
 from ottla.clients.consumer import Consumer
 from ottla.clients.errors import KafkaConnectionError, KafkaTimeout, ProducerFenced, TransactionFailed
 from ottla.clients.options import ProducerOptions
@@ -20,26 +20,15 @@ from ottla.clients.transaction_calls import TransactionCalls
 from ottla.clients.transactions import Transaction, TransactionState
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopicResult,
-)
-from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.protocol.records import TopicPartition
 from tests.clients.fake_client import FakeClient, turn
-
-pytestmark = pytest.mark.asyncio
+from tests.support.requests import response
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OFFSETS = {T0: OffsetAndMetadata(5)}
@@ -64,7 +53,9 @@ class Coordinators(FakeClient):
     def some_nodes(self) -> list[int]:
         return [1, 2]
 
-    def learn_broker(self, broker: BrokerInfo) -> None:
+    find_coordinator = Client.find_coordinator
+
+    def _learn_broker(self, broker: BrokerInfo) -> None:
         self.cluster.brokers[broker.node_id] = broker
 
     async def send(self, node_id: int, request: Any, answer: Any, **options: Any) -> Any:
@@ -76,33 +67,28 @@ class Coordinators(FakeClient):
         code = int(outcome)
         match request:
             case FindCoordinatorRequest():
-                found = Coordinator(key=request.key, node_id=request.key_type + 1, host="h", port=1, error_code=code)
-                return FindCoordinatorResponse(coordinators=[found])
+                found = {"key": request.key, "node_id": request.key_type + 1, "host": "h", "port": 1}
+                return response(ApiKey.FIND_COORDINATOR, {"coordinators": [found | {"error_code": code}]})
             case InitProducerIdRequest():
                 self.epoch += 0 if code or request.producer_id < 0 else 1
-                return InitProducerIdResponse(error_code=code, producer_id=7, producer_epoch=self.epoch)
+                fields = {"error_code": code, "producer_id": 7, "producer_epoch": self.epoch}
+                return response(ApiKey.INIT_PRODUCER_ID, fields)
             case AddPartitionsToTxnRequest():
-                results = [
-                    AddPartitionsToTxnTopicResult(
-                        name=topic.name,
-                        results_by_partition=[
-                            AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code)
-                            for p in topic.partitions
-                        ],
-                    )
-                    for topic in request.v3_and_below_topics
-                ]
-                return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+                results = []
+                for topic in request.v3_and_below_topics:
+                    places = [{"partition_index": p, "partition_error_code": code} for p in topic.partitions]
+                    results.append({"name": topic.name, "results_by_partition": places})
+                return response(ApiKey.ADD_PARTITIONS_TO_TXN, {"results_by_topic_v3_and_below": results})
             case AddOffsetsToTxnRequest():
-                return AddOffsetsToTxnResponse(error_code=code)
+                return response(ApiKey.ADD_OFFSETS_TO_TXN, {"error_code": code})
             case TxnOffsetCommitRequest():
-                place = TxnOffsetCommitResponsePartition(partition_index=0, error_code=code)
-                return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic(name="t", partitions=[place])])
+                rows = [{"name": "t", "partitions": [{"partition_index": 0, "error_code": code}]}]
+                return response(ApiKey.TXN_OFFSET_COMMIT, {"topics": rows})
             case EndTxnRequest():
                 if options["low"] >= 5 and not code:
                     self.epoch += 1
-                    return EndTxnResponse(producer_id=7, producer_epoch=self.epoch)
-                return EndTxnResponse(error_code=code)
+                    return response(ApiKey.END_TXN, {"producer_id": 7, "producer_epoch": self.epoch})
+                return response(ApiKey.END_TXN, {"error_code": code})
         raise AssertionError(request)
 
 
@@ -111,20 +97,14 @@ class World:
         given = {"transactional_id": "id", "retry_backoff_ms": 0, "retry_backoff_max_ms": 0, **options}
         self.options = ProducerOptions(**given)
         self.client: Any = Coordinators(self.options, v2=v2)
-        self.accumulator = Accumulator(
-            batch_size=1000,
-            linger_ms=0,
-            delivery_timeout_ms=1000,
-            transactional=True,
-            new_backoff=lambda: Backoff(0, 0),
-        )
+        self.accumulator = Accumulator(self.options)
         self.state = Transaction("id")
-        self.sender = Sender(self.client, self.accumulator, self.options, self.state)
-        self.calls = TransactionCalls(self.client, self.accumulator, self.sender, self.options, self.state)
+        self.sender = Sender(self.client, self.accumulator, self.state)
+        self.calls = TransactionCalls(self.client, self.accumulator, self.sender, self.state)
 
     async def begun(self, *, partition: TopicPartition | None = None) -> World:
         await self.calls.init()
-        await self.calls.begin()
+        self.calls.transaction.begin()
         if partition is not None:
             self.calls.record(partition)
             await turn()
@@ -263,7 +243,7 @@ async def test_after_an_error_the_first_protocol_moves_the_epoch() -> None:
     end, init = world.take()
     assert (end.committed, init.producer_id, init.producer_epoch) == (False, 7, 0)
     assert world.identity() == (7, 1)
-    await world.calls.begin()
+    world.calls.transaction.begin()
 
 
 async def test_a_transaction_that_was_refused_is_not_ended() -> None:
@@ -285,7 +265,7 @@ async def test_a_fenced_producer() -> None:
         await world.calls.end(True)
     world.take()
     with pytest.raises(ProducerFenced):
-        await world.calls.begin()
+        world.calls.transaction.begin()
     assert world.take() == []
 
 

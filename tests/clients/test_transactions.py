@@ -1,7 +1,5 @@
 """A transactional producer's state: what may follow what, and what each error code means at each step."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.errors import (
@@ -20,9 +18,10 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 COORDINATOR_STEPS = [step for step in Step if step is not Step.PRODUCE]
 
 
-def opened(*, v2: bool = False) -> Transaction:
+@pytest.fixture
+def transaction() -> Transaction:
+    """One that is open, by the first protocol."""
     transaction = Transaction("id")
-    transaction.v2 = v2
     transaction.ready()
     transaction.begin()
     return transaction
@@ -82,8 +81,7 @@ def test_what_differs_by_step(step: Step, code: ErrorCode, expected: Verdict) ->
 # what may follow what
 
 
-def test_the_way_of_a_transaction() -> None:
-    transaction = opened()
+def test_the_way_of_a_transaction(transaction: Transaction) -> None:
     assert transaction.want(T0), "the coordinator must be told first"
     assert not transaction.may_send(T0)
     assert transaction.to_add() == [T0]
@@ -97,14 +95,13 @@ def test_the_way_of_a_transaction() -> None:
     transaction.begin()
 
 
-def test_with_the_second_protocol_nobody_is_told() -> None:
-    transaction = opened(v2=True)
+def test_with_the_second_protocol_nobody_is_told(transaction: Transaction) -> None:
+    transaction.v2 = True
     assert not transaction.want(T0)
     assert (transaction.may_send(T0), transaction.to_add(), transaction.known) == (True, [], True)
 
 
-def test_nothing_goes_out_once_it_is_aborted() -> None:
-    transaction = opened()
+def test_nothing_goes_out_once_it_is_aborted(transaction: Transaction) -> None:
     transaction.want(T0)
     transaction.want(T1)
     transaction.partitions_added([T0])
@@ -131,8 +128,7 @@ def test_calls_out_of_order() -> None:
         transaction.check_open("send()")
 
 
-def test_a_failed_transaction_can_only_be_aborted() -> None:
-    transaction = opened()
+def test_a_failed_transaction_can_only_be_aborted(transaction: Transaction) -> None:
     raised = transaction.failed(error_of(ErrorCode.MESSAGE_TOO_LARGE, "produce"), Verdict.ABORT)
     assert isinstance(raised, TransactionFailed)
     assert raised.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -148,14 +144,12 @@ def test_a_failed_transaction_can_only_be_aborted() -> None:
     assert transaction.error is None
 
 
-def test_the_first_error_is_the_one_that_is_told() -> None:
-    transaction = opened()
+def test_the_first_error_is_the_one_that_is_told(transaction: Transaction) -> None:
     transaction.failed(KafkaError("first"), Verdict.ABORT)
     assert "first" in str(transaction.failed(KafkaError("second"), Verdict.ABORT))
 
 
-def test_a_commit_that_fails_leaves_it_to_be_aborted() -> None:
-    transaction = opened()
+def test_a_commit_that_fails_leaves_it_to_be_aborted(transaction: Transaction) -> None:
     transaction.begin_end(True)
     transaction.failed(KafkaConnectionError("gone"), Verdict.ABORT)
     with pytest.raises(TransactionFailed):
@@ -163,18 +157,16 @@ def test_a_commit_that_fails_leaves_it_to_be_aborted() -> None:
     transaction.begin_end(False)
 
 
-def test_what_fails_while_it_is_aborted_is_no_news() -> None:
-    transaction = opened()
+def test_what_fails_while_it_is_aborted_is_no_news(transaction: Transaction) -> None:
     transaction.begin_end(False)
-    assert not transaction.may_fail
+    assert not transaction.may_commit
     error = KafkaError("late")
     assert transaction.failed(error, Verdict.ABORT) is error
     assert transaction.state is TransactionState.ENDING
 
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_a_fenced_producer_is_of_no_use(code: ErrorCode) -> None:
-    transaction = opened()
+def test_a_fenced_producer_is_of_no_use(transaction: Transaction, code: ErrorCode) -> None:
     raised = transaction.failed(error_of(code, "end"), Verdict.FATAL)
     assert isinstance(raised, ProducerFenced)
     assert transaction.failed(KafkaError("more"), Verdict.ABORT) is raised

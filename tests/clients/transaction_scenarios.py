@@ -1,6 +1,4 @@
-"""What a transactional producer promises, as scenarios that run against Ottla and against Apache Kafka alike."""
-
-from __future__ import annotations
+"""The promises of a transactional producer, as scenarios for Ottla and for Apache Kafka alike."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,19 +19,13 @@ from ottla.clients import (
     TopicPartition,
     TransactionFailed,
 )
-from tests.clients.live import PATIENCE_S, eventually, group_options
+from tests.clients.live import PATIENCE_S, commits, create, eventually, group_options
 
 Scenario = Callable[[str, str], Awaitable[None]]
 
 
 def producer(bootstrap: str, name: str, **options: Any) -> Producer:
     return Producer(bootstrap_servers=bootstrap, transactional_id=name, **{"retry_backoff_ms": 20, **options})
-
-
-async def create(bootstrap: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
-    async with Admin(bootstrap_servers=bootstrap) as admin:
-        await admin.create_topics({topic: partitions})
-    return [TopicPartition(topic, number) for number in range(partitions)]
 
 
 async def settle(bootstrap: str, places: Iterable[TopicPartition]) -> None:
@@ -69,16 +61,11 @@ async def seen(
     return [value for tp in values for value in values[tp]]
 
 
-async def offsets_of(bootstrap: str, group: str) -> dict[TopicPartition, int]:
-    async with Admin(bootstrap_servers=bootstrap) as admin:
-        return {tp: one.offset for tp, one in (await admin.list_group_offsets(group)).items()}
-
-
 async def come_to(bootstrap: str, group: str, wanted: dict[TopicPartition, int]) -> None:
     """Wait until a group has these offsets: Kafka tells the end of a transaction before its markers are written."""
 
     async def there() -> bool:
-        return await offsets_of(bootstrap, group) == wanted
+        return await commits(bootstrap, group) == wanted
 
     await eventually(there)
 
@@ -138,7 +125,7 @@ async def offsets_count_only_when_committed(bootstrap: str, name: str) -> None:
         await one.begin_transaction()
         await one.send_offsets_to_transaction({place: 9}, name)
         await one.abort_transaction()
-        assert await offsets_of(bootstrap, name) == {place: 3}
+        assert await commits(bootstrap, name) == {place: 3}
         async with one.transaction():
             await one.send_offsets_to_transaction({place: 4}, name)
         await come_to(bootstrap, name, {place: 4})
@@ -308,7 +295,7 @@ async def what_the_admin_client_shows(bootstrap: str, name: str) -> None:
 
 
 async def a_marker_by_hand(bootstrap: str, name: str) -> None:
-    """What an operator does about a transaction that hangs: see who it is, and write the marker."""
+    """An operator ends a transaction that hangs: finds its producer, and writes the marker."""
     [place] = await create(bootstrap, name)
     async with producer(bootstrap, name) as one, Admin(bootstrap_servers=bootstrap) as admin:
         await one.begin_transaction()
@@ -369,8 +356,7 @@ async def calls_that_do_not_fit(bootstrap: str, name: str) -> None:
             await one.begin_transaction()
         await one.commit_transaction()
     with pytest.raises(KafkaError, match=r"transaction\.max\.timeout\.ms"):
-        async with producer(bootstrap, f"{name}-long", transaction_timeout_ms=2_000_000_000):
-            raise AssertionError("not reached")
+        await producer(bootstrap, f"{name}-long", transaction_timeout_ms=2_000_000_000).start()
 
 
 SCENARIOS: list[Scenario] = [

@@ -1,16 +1,17 @@
-"""What must hold of a coordinator after every step."""
+"""The invariants of a coordinator, checked after every step."""
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.groups.classic.group import Group, group_bytes
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.group import Group, group_bytes
-from ottla.broker.core.groups.machine import Machine, Timer, TimerKey
-from ottla.broker.core.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+from ottla.broker.core.groups.machine import Machine, Timer
 
 
 def check(coordinator: GroupCoordinator, now_ms: int) -> None:
     """Fail if a group contradicts itself, or a member could stay for ever."""
-    m = coordinator._m
+    m = coordinator
     assert m.held_bytes == sum(group.held_bytes for group in m.groups.values())
     assert sum(len(group.pending_members) for group in m.groups.values()) == len(m.issued)
     assert (m.issued_bytes > 0) == bool(m.issued)

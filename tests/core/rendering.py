@@ -7,13 +7,7 @@ from typing import Any
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.consumer_protocol import subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
-from ottla.protocol.offsets_topic import (
-    CoordinatorRecord,
-    GroupKey,
-    decode_group_value,
-    decode_key,
-    decode_offset_value,
-)
+from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, GroupValue, OffsetValue, decode_key, decode_value
 
 
 def quoted(text: str | None) -> str:
@@ -164,7 +158,7 @@ def render_record(record: CoordinatorRecord) -> str:
     if isinstance(key, GroupKey):
         if record.value is None:
             return f"group {quoted(key.group_id)} tombstone"
-        value = decode_group_value(record.value)
+        value = decode_value(GroupValue, record.value)
         members = [
             f"{item.member_id}{'/' + item.group_instance_id if item.group_instance_id else ''}"
             f"({metadata_text(item.subscription)}={quoted(item.assignment.decode())})"
@@ -178,15 +172,15 @@ def render_record(record: CoordinatorRecord) -> str:
     name = f"offset {quoted(key.group_id)} {key.topic}-{key.partition}"
     if record.value is None:
         return f"{name} tombstone"
-    offset = decode_offset_value(record.value)
+    offset = decode_value(OffsetValue, record.value)
     what = f"{offset.offset}@{offset.leader_epoch} ({offset.metadata})"
     shown = f"{name} v{record.value[1]} {what} at {offset.commit_timestamp}"
     return shown if offset.expire_timestamp == -1 else f"{shown} until {offset.expire_timestamp}"
 
 
 def render_group(coordinator: GroupCoordinator, group_id: str) -> list[str]:
-    """What memory has of a group."""
-    group = coordinator._m.groups.get(group_id)
+    """A group as it is in memory."""
+    group = coordinator.groups.get(group_id)
     if group is None:
         return [f"{group_id}: unknown"]
     members = [

@@ -1,16 +1,23 @@
-"""Scenario files: their scenarios, durations, and the clients that the steps speak of."""
+"""Scenario files: their scenarios, and durations.
+
+A line ``each NAME=VALUE|VALUE …`` makes a scenario several, one for each combination of values, which stand for
+``$NAME`` in its steps. An outcome that not all of them have begins with those that do: ``[end=commit 'v=0|1']``.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 from pathlib import Path
-
-from ottla.protocol.consumer_protocol import Subscription, encode_subscription
-from ottla.protocol.messages.join_group import JoinGroupRequestProtocol
 
 INDENT = "    "
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+Variant = dict[str, str]
 
 
 @dataclass
@@ -29,6 +36,66 @@ class Scenario:
                     found.extend(name.rstrip(".") for name in names.split(", "))
         return found
 
+    def variants(self) -> list[Variant]:
+        axes: dict[str, list[str]] = {}
+        for line in self.lines:
+            if line.startswith("each "):
+                axes |= {
+                    name: values.split("|") for name, values in (word.split("=", 1) for word in shlex.split(line)[1:])
+                }
+        return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+    def of(self, variant: Variant) -> list[str]:
+        """The lines that a variant comes out with."""
+        found = []
+        for line in self.lines:
+            label, text = re.fullmatch(rf"(?:{INDENT}\[(.+?=.*?)\] )?(.*)", line).groups()  # type: ignore[union-attr]
+            if label is None:
+                found.append(text)
+            elif all(
+                variant[name] in values.split("|") for name, values in (w.split("=", 1) for w in shlex.split(label))
+            ):
+                found.append(INDENT + text)
+        return found
+
+    def recorded(self, run: Callable[[Scenario, Variant], list[str]]) -> list[str]:
+        """The lines as all variants come out now."""
+        variants = self.variants()
+        runs = [list(_blocks(run(self, variant))) for variant in variants]
+        lines = []
+        for blocks in zip(*runs, strict=True):
+            having: dict[tuple[str, ...], list[Variant]] = {}
+            for (_, *outcomes), variant in zip(blocks, variants, strict=True):
+                having.setdefault(tuple(outcomes), []).append(variant)
+            lines.append(blocks[0][0])
+            for outcomes, some in having.items():
+                for label in _labels(some, variants):
+                    lines += [label + line.removeprefix(INDENT) for line in outcomes]
+        return lines
+
+
+def _blocks(lines: list[str]) -> Iterator[list[str]]:
+    """Each step, or comment, with its outcome."""
+    block: list[str] = []
+    for line in lines:
+        if block and not line.startswith(INDENT):
+            yield block
+            block = []
+        block.append(line)
+    yield block
+
+
+def _labels(some: list[Variant], variants: list[Variant]) -> list[str]:
+    """Labels that tell some variants from the others: one if they are a rectangle, otherwise one each."""
+    if len(some) == len(variants):
+        return [INDENT]
+    axes = {name: list(dict.fromkeys(variant[name] for variant in some)) for name in some[0]}
+    if prod(map(len, axes.values())) != len(some):
+        return [label for variant in some for label in _labels([variant], variants)]
+    every = {name: {variant[name] for variant in variants} for name in axes}
+    names = [f"{name}={'|'.join(values)}" for name, values in axes.items() if len(values) < len(every[name])]
+    return [f"{INDENT}[{shlex.join(names)}] "]
+
 
 def read_scenarios(path: Path) -> list[Scenario]:
     """The scenarios of a file; each begins with a line ``== title``."""
@@ -46,35 +113,17 @@ def written(scenarios: list[Scenario]) -> str:
     return "\n\n".join("\n".join([f"== {item.title}", *item.lines]) for item in scenarios) + "\n"
 
 
+def compare(path: Path, index: int, outcome: list[str], *, record: bool) -> None:
+    """Hold the outcome of a scenario of a file against the text, or write it there."""
+    scenarios = read_scenarios(path)
+    if record:
+        scenarios[index].lines = outcome
+        path.write_text(written(scenarios), encoding="utf-8")
+    assert scenarios[index].lines == outcome
+
+
 def duration(text: str) -> int:
     """``3s``, ``250ms`` or a plain number, in milliseconds."""
     match = re.fullmatch(r"(-?\d+)(ms|s|m|h|d)?", text)
     assert match is not None, f"not a duration: {text}"
     return int(match[1]) * UNITS[match[2] or "ms"]
-
-
-@dataclass
-class Client:
-    """What a client knows and last used."""
-
-    name: str
-    group: str = "g"
-    member_id: str = ""
-    generation: int = -1
-    instance: str | None = None
-    session_ms: int = 10_000
-    rebalance_ms: int = 60_000
-    protocol_type: str = "consumer"
-    protocols: list[str] = field(default_factory=lambda: ["range"])
-    metadata: str = "t"
-    chosen: str | None = None
-    version: int = 9
-    """Of JoinGroup."""
-
-    def encoded_protocols(self) -> list[JoinGroupRequestProtocol]:
-        if self.metadata.startswith("raw:"):
-            data = self.metadata[4:].encode()
-        else:
-            topics = [topic for topic in self.metadata.split("+") if topic]
-            data = encode_subscription(Subscription(topics=topics), 0)
-        return [JoinGroupRequestProtocol(name=name, metadata=data) for name in self.protocols]

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.broker.core.groups.committed import CommittedOffset
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import GroupFacts, differences
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     GroupMemberValue,
@@ -23,7 +22,9 @@ from ottla.protocol.offsets_topic import (
     group_key,
     offset_key,
 )
+from tests.core.durable import GroupFacts, differences, durable_state
 from tests.core.world import World, join
+from tests.support.requests import sync_fields
 
 GOOD = CoordinatorRecord(offset_key("g", "t", 0), encode_offset_value(OffsetValue(offset=1, metadata="")))
 UNREADABLE = CoordinatorRecord(group_key("g"), b"\0\3\xff")
@@ -45,24 +46,19 @@ def stable_world(members: int = 1) -> World:
         join(world, member_id)
     world.advance_to(1)
     for member_id in member_ids:
-        sync = SyncGroupRequest(
-            group_id="g",
-            generation_id=1,
-            member_id=member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-        )
-        assert world.ask("c", "sync", sync, 5).answer.error_code == ErrorCode.NONE
+        sync = sync_fields("g", 1, member_id)
+        assert world.send("c", ApiKey.SYNC_GROUP, 5, sync).answer.error_code == ErrorCode.NONE
     return world
 
 
 def test_a_record_that_cannot_be_read_fails_the_load(one_shard: GroupCoordinator) -> None:
     assert one_shard.load_started(0, 0)
     assert one_shard.replay(0, GOOD, 0)
-    assert not one_shard.replay(0, UNREADABLE, 1)
+    with pytest.raises(MalformedFrame):
+        one_shard.replay(0, UNREADABLE, 1)
     assert not one_shard.replay(0, GOOD, 2)
     assert not one_shard.loaded(0, 0, 0)
-    assert one_shard.durable_state() == {}
+    assert durable_state(one_shard) == {}
     assert one_shard.heartbeat(HeartbeatRequest(group_id="g"), 0) == ErrorCode.NOT_COORDINATOR
     assert one_shard.load_started(0, 0)
     assert one_shard.loaded(0, 0, 0)
@@ -72,7 +68,7 @@ def test_records_of_other_kinds_are_skipped(one_shard: GroupCoordinator) -> None
     one_shard.load_started(0, 0)
     assert one_shard.replay(0, CoordinatorRecord(b"\0\x03\0\x01g", b"whatever"), 0)
     assert one_shard.loaded(0, 0, 0)
-    assert one_shard.durable_state() == {}
+    assert durable_state(one_shard) == {}
 
 
 def test_only_a_newer_epoch_loads_or_unloads(one_shard: GroupCoordinator) -> None:
@@ -104,7 +100,7 @@ def test_a_partition_that_is_given_up_while_it_loads_is_not_served(one_shard: Gr
 
 def test_a_good_heartbeat_touches_nothing_but_the_member() -> None:
     world = stable_world()
-    m = world.coordinator._m
+    m = world.coordinator
     before = (m.cause, m.deadlines._sequence, len(m.effects), len(world.events))
     heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="c-1")
     for now_ms in range(10, 5_000, 10):
@@ -115,7 +111,7 @@ def test_a_good_heartbeat_touches_nothing_but_the_member() -> None:
 
 def test_members_that_heartbeat_are_looked_at_once_a_session() -> None:
     world = stable_world(members=50)
-    m = world.coordinator._m
+    m = world.coordinator
     looked = 0
     for now_ms in range(1_000, 61_000, 1_000):
         for member in m.groups["g"].members.values():
@@ -148,7 +144,7 @@ def test_one_turn_does_not_look_after_everybody() -> None:
         world.log.append((0, CoordinatorRecord(group_key(f"g{group}"), encode_group_value(value))))
     world.load()
     coordinator = world.coordinator
-    for group in coordinator._m.groups.values():
+    for group in coordinator.groups.values():
         for member in group.members.values():
             member.session_deadline_ms = 15_000
     turns = 0
@@ -157,7 +153,7 @@ def test_one_turn_does_not_look_after_everybody() -> None:
         turns += 1
     assert turns == 3
     assert coordinator.next_deadline_ms() == 15_000
-    assert [len(group.members) for group in coordinator._m.groups.values()] == [400, 400, 400]
+    assert [len(group.members) for group in coordinator.groups.values()] == [400, 400, 400]
 
 
 def test_an_append_that_comes_back_twice_is_heard_once() -> None:

@@ -6,11 +6,9 @@ import itertools
 
 import pytest
 
-from ottla.broker.core.groups.committed import CommittedOffsets
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.shard import Shard
-from ottla.broker.core.groups.state import (
+from ottla.broker.core.coordination.shard import Shard
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -23,18 +21,12 @@ from ottla.broker.core.groups.state import (
     can_move,
     can_rebalance,
 )
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.offsets.committed import CommittedOffsets
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
-from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.core.world import World, join
+from tests.support.requests import commit_fields, heartbeat_fields, leave_fields, request, sync_fields
 
 LEGAL = {
     (EMPTY, PREPARING_REBALANCE),
@@ -83,7 +75,7 @@ def dead() -> World:
     world = World(GroupConfig())
     world.load()
     join(world, "")
-    world.coordinator._m.groups["g"].move(DEAD, 0)
+    world.coordinator.groups["g"].move(DEAD, 0)
     return world
 
 
@@ -92,17 +84,13 @@ def test_a_dead_group_is_not_available(dead: World) -> None:
     for member_id in ("", "m"):
         answer = join(dead, member_id).answer
         assert (answer.error_code, answer.member_id) == (unavailable, member_id)
-    sync = SyncGroupRequest(group_id="g", member_id="m", protocol_type="consumer", protocol_name="range")
-    assert dead.ask("c", "sync", sync, 5).answer.error_code == unavailable
-    heartbeat = HeartbeatRequest(group_id="g", member_id="m")
+    assert dead.send("c", ApiKey.SYNC_GROUP, 5, sync_fields("g", -1, "m")).answer.error_code == unavailable
+    heartbeat = request(ApiKey.HEARTBEAT, heartbeat_fields("g", -1, "m"))
     assert dead.coordinator.heartbeat(heartbeat, 0) == unavailable
-    leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")])
-    assert dead.ask("c", "leave", leave, 5).answer.error_code == unavailable
-    topic = OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition()])
-    commit = OffsetCommitRequest(group_id="g", topics=[topic])
-    answer = dead.ask("c", "commit_offsets", commit, 8).answer
+    assert dead.send("c", ApiKey.LEAVE_GROUP, 5, leave_fields("g", ("m", None))).answer.error_code == unavailable
+    answer = dead.send("c", ApiKey.OFFSET_COMMIT, 8, commit_fields("g", [("t", 0, 0)])).answer
     assert answer.topics[0].partitions[0].error_code == unavailable
-    delete = OffsetDeleteRequest(group_id="g")
-    assert dead.ask("c", "delete_offsets", delete, 0).answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    described = dead.ask("c", "describe_groups", DescribeGroupsRequest(groups=["g"]), 5, timed=False).answer
+    answer = dead.send("c", ApiKey.OFFSET_DELETE, 0, {"group_id": "g"}).answer
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    described = dead.send("c", ApiKey.DESCRIBE_GROUPS, 5, {"groups": ["g"]}).answer
     assert (described.groups[0].error_code, described.groups[0].group_state) == (0, "Dead")

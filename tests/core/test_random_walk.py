@@ -7,36 +7,30 @@ names its seed.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
 import pytest
 
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core import invariants
-from tests.core.world import Ctx, World
+from tests.core.durable import durable_state
+from tests.core.world import ENTRIES, Ctx, World
+from tests.support.group_member import GroupMember
+from tests.support.requests import (
+    commit_fields,
+    delete_offsets_fields,
+    heartbeat_fields,
+    leave_fields,
+    offset_fetch_fields,
+    request,
+    subscribed,
+)
 
 SEEDS = range(400 if os.environ.get("OTTLA_TESTS") == "long" else 40)
 STEPS = 250
-SUBSCRIPTION = bytes.fromhex("000000000001000174ffffffff")
 FAILURES = [
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.KAFKA_STORAGE_ERROR,
@@ -45,18 +39,19 @@ FAILURES = [
 ]
 
 
-@dataclass
-class Person:
+class Person(GroupMember):
     """Somebody with an opinion about who it is."""
 
-    name: str
-    instance: str | None
-    version: int
-    group: str = "g"
-    member_id: str = ""
-    generation: int = -1
-    protocol: str | None = None
-    open: list[Ctx] = field(default_factory=list)
+    def __init__(self, walk: Walk, name: str, instance: str | None, version: int) -> None:
+        super().__init__(self._hand_over, "g", instance=instance if version >= 5 else None)
+        self.walk = walk
+        self.name = name
+        self.version = version
+        """Of JoinGroup; the members of the oldest know no instances."""
+        self.open: list[Ctx] = []
+
+    def _hand_over(self, key: ApiKey, version: int, request: Any) -> None:
+        self.open.append(self.walk.world.ask(self.name, ENTRIES[key], request, version))
 
 
 class Walk:
@@ -78,10 +73,9 @@ class Walk:
         self.world.load()
         versions = [0, 3, 4, 5, 8, 9]
         self.people = [
-            Person(f"p{number}", f"i{number % 3}" if number % 2 else None, self.random.choice(versions))
+            Person(self, f"p{number}", f"i{number % 3}" if number % 2 else None, self.random.choice(versions))
             for number in range(6)
         ]
-        self.everything: list[Ctx] = []
 
     def step(self) -> None:
         person = self.random.choice(self.people)
@@ -90,7 +84,6 @@ class Walk:
         self.random.choice(verbs)(person)
         if self.random.random() < 0.004:
             self.world.restart()
-            self.everything.clear()
         for one in self.people:
             self.learn(one)
         invariants.check(self.world.coordinator, self.world.now_ms)
@@ -99,90 +92,42 @@ class Walk:
     def learn(self, person: Person) -> None:
         for ctx in [ctx for ctx in person.open if ctx.answer is not None]:
             person.open.remove(ctx)
-            answer = ctx.answer
-            if type(answer).__name__ != "JoinGroupResponse":
+            if type(ctx.answer).__name__ != "JoinGroupResponse" or person.learn(ctx.answer):
                 continue
-            if answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
-                person.member_id = answer.member_id
-            elif self.random.random() < 0.7:
+            if ctx.answer.error_code != ErrorCode.MEMBER_ID_REQUIRED and self.random.random() < 0.7:
                 person.member_id = ""
-            if not answer.error_code:
-                person.generation = answer.generation_id
-                person.protocol = answer.protocol_name
-
-    def ask(self, person: Person, api: str, request: Any, version: int, *, timed: bool = True) -> None:
-        ctx = self.world.ask(person.name, api, request, version, timed=timed)
-        person.open.append(ctx)
-        self.everything.append(ctx)
 
     def join(self, person: Person) -> None:
         names = self.random.sample(["range", "sticky", "roundrobin"], self.random.choice([1, 2, 3]))
         if "range" not in names and self.random.random() < 0.8:
             names.append("range")
-        request = JoinGroupRequest(
-            group_id=person.group,
-            session_timeout_ms=self.random.choice([6_000, 10_000, 30_000]),
-            rebalance_timeout_ms=self.random.choice([0, 5_000, 60_000]),
-            member_id="" if self.random.random() < 0.1 else person.member_id,
-            group_instance_id=person.instance if person.version >= 5 else None,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=SUBSCRIPTION) for name in names],
-        )
-        self.ask(person, "join", request, person.version)
+        person.protocols = dict.fromkeys(names, subscribed("t"))
+        person.session_ms = self.random.choice([6_000, 10_000, 30_000])
+        person.rebalance_ms = self.random.choice([0, 5_000, 60_000])
+        forgotten = {"member_id": ""} if self.random.random() < 0.1 else {}
+        person.join(person.version, **forgotten)
 
     def sync(self, person: Person) -> None:
-        everybody = [
-            SyncGroupRequestAssignment(member_id=other.member_id, assignment=other.name.encode())
-            for other in self.people
-        ]
-        request = SyncGroupRequest(
-            group_id=person.group,
-            generation_id=person.generation,
-            member_id=person.member_id,
-            group_instance_id=person.instance if person.version >= 5 else None,
-            protocol_type="consumer",
-            protocol_name=person.protocol or "range",
-            assignments=everybody,
-        )
-        self.ask(person, "sync", request, 5)
+        person.sync([(other.member_id, other.name.encode()) for other in self.people])
 
     def heartbeat(self, person: Person) -> None:
-        request = HeartbeatRequest(
-            group_id=person.group,
-            generation_id=person.generation,
-            member_id=person.member_id,
-            group_instance_id=person.instance if self.random.random() < 0.9 else "i9",
-        )
-        self.world.coordinator.heartbeat(request, self.world.now_ms)
+        instance = person.instance if self.random.random() < 0.9 else "i9"
+        fields = heartbeat_fields(person.group, person.generation, person.member_id, instance)
+        self.world.coordinator.heartbeat(request(ApiKey.HEARTBEAT, fields), self.world.now_ms)
 
     def commit(self, person: Person) -> None:
         outside = self.random.random() < 0.3
-        request = OffsetCommitRequest(
-            group_id=person.group if self.random.random() < 0.8 else "simple",
-            generation_id_or_member_epoch=-1 if outside else person.generation,
-            member_id="" if outside else person.member_id,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=self.random.choice(["t", "u"]),
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=self.random.randrange(3), committed_offset=self.random.randrange(99)
-                        )
-                    ],
-                )
-            ],
-        )
-        self.ask(person, "commit_offsets", request, 8)
+        group = "g" if self.random.random() < 0.8 else "simple"
+        place = self.random.choice(["t", "u"]), self.random.randrange(3), self.random.randrange(99)
+        who = {} if outside else {"generation": person.generation, "member_id": person.member_id}
+        person.ask(ApiKey.OFFSET_COMMIT, 8, commit_fields(group, [place], **who))
 
     def leave(self, person: Person) -> None:
         if self.random.random() < 0.6:
             return
         by_instance = person.instance is not None and self.random.random() < 0.5
-        entry = MemberIdentity(
-            member_id="" if by_instance else person.member_id,
-            group_instance_id=person.instance if by_instance else None,
-        )
-        self.ask(person, "leave", LeaveGroupRequest(group_id=person.group, members=[entry]), 5)
+        entry = ("", person.instance) if by_instance else (person.member_id, None)
+        person.ask(ApiKey.LEAVE_GROUP, 5, leave_fields(person.group, entry))
 
     def advance(self, person: Person) -> None:
         self.world.advance_to(self.world.now_ms + self.random.choice([1, 500, 2_000, 7_000, 40_000]))
@@ -202,15 +147,12 @@ class Walk:
         group = self.random.choice(["g", "simple"])
         match self.random.randrange(4):
             case 0:
-                self.ask(person, "delete_groups", DeleteGroupsRequest(groups_names=[group]), 2)
+                person.ask(ApiKey.DELETE_GROUPS, 2, {"groups_names": [group]})
             case 1:
-                partition = OffsetDeleteRequestPartition(partition_index=self.random.randrange(3))
-                topic = OffsetDeleteRequestTopic(name="u", partitions=[partition])
-                self.ask(person, "delete_offsets", OffsetDeleteRequest(group_id=group, topics=[topic]), 0)
+                fields = delete_offsets_fields(group, [("u", self.random.randrange(3))])
+                person.ask(ApiKey.OFFSET_DELETE, 0, fields)
             case 2:
-                wanted = OffsetFetchRequestGroup(group_id=group, topics=None)
-                request = OffsetFetchRequest(groups=[wanted], require_stable=True)
-                self.ask(person, "fetch_offsets", request, 8, timed=False)
+                person.ask(ApiKey.OFFSET_FETCH, 8, offset_fetch_fields(group, stable=True))
             case _:
                 self.world.coordinator.topic_deleted("t", self.world.now_ms, self.world.wall_ms)
                 self.world.settle()
@@ -223,9 +165,9 @@ class Walk:
         world.advance_to(world.now_ms + 2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
         invariants.check(world.coordinator, world.now_ms)
         world.check_log()
-        assert world.coordinator.durable_state() == {}
-        assert not world.coordinator._m.groups
-        assert {key.timer for key in world.coordinator._m.deadlines._due} == {"retention"}
+        assert durable_state(world.coordinator) == {}
+        assert not world.coordinator.groups
+        assert {key.timer for key in world.coordinator.deadlines._due} == {"retention"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

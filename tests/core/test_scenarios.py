@@ -1,4 +1,4 @@
-"""Every scenario comes out as recorded, and every rule of the coordinator has one."""
+"""Every scenario comes out as recorded, and every rule of the group coordinator has one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.core.scenario import Play
-from tests.core.scenario_text import Scenario, read_scenarios, written
+from tests.core.scenario_text import Scenario, Variant, read_scenarios, written
+from tests.core.steps import Steps
+from tests.core.transactions.txn_scenario import TransactionPlay
 
 FOLDER = Path(__file__).parent / "scenarios"
 FILES = sorted(FOLDER.glob("*.scenario"))
+TRANSACTION_FILES = sorted(FOLDER.glob("transactions/*.scenario"))
 RULES = FOLDER / "RULES.txt"
 
 
@@ -20,18 +23,29 @@ def named(path: Path) -> list[tuple[Path, int, str]]:
 
 
 CASES = [case for path in FILES for case in named(path)]
+"""File, number in it and title of each scenario of the group coordinator."""
+
+VARIANTS = [
+    pytest.param(path, index, variant, id=" ".join((f"{path.stem}: {title}", *variant.values())))
+    for path, index, title in [*CASES, *(case for path in TRANSACTION_FILES for case in named(path))]
+    for variant in read_scenarios(path)[index].variants()
+]
 
 
-@pytest.mark.parametrize(("path", "index", "title"), CASES, ids=[f"{path.stem}: {title}" for path, _, title in CASES])
-def test_scenario(path: Path, index: int, title: str, request: pytest.FixtureRequest) -> None:
+def play(path: Path) -> Steps:
+    return Play() if path in FILES else TransactionPlay()
+
+
+@pytest.mark.parametrize(("path", "index", "variant"), VARIANTS)
+def test_scenario(path: Path, index: int, variant: Variant, request: pytest.FixtureRequest) -> None:
     scenario = read_scenarios(path)[index]
-    outcome = Play().run(scenario)
     if request.config.getoption("--record-scenarios", default=False):
         scenarios = read_scenarios(path)
-        scenarios[index] = Scenario(title, outcome)
+        outcome = scenario.recorded(lambda of, variant: play(path).run(of, variant))
+        scenarios[index] = Scenario(scenario.title, outcome)
         path.write_text(written(scenarios), encoding="utf-8")
     else:
-        assert outcome == scenario.lines
+        assert play(path).run(scenario, variant) == scenario.of(variant)
 
 
 def rules() -> list[str]:
@@ -53,7 +67,7 @@ def test_the_index_names_every_rule_once() -> None:
 
 
 def test_scenarios_are_formatted_as_they_are_recorded() -> None:
-    for path in FILES:
+    for path in [*FILES, *TRANSACTION_FILES]:
         assert written(read_scenarios(path)) == path.read_text(encoding="utf-8"), path.name
 
 

@@ -1,76 +1,66 @@
-"""What a committed offset knows of the topic it was committed for: its id, where the record has one (KIP-848)."""
+"""A committed offset keeps the id of its topic where the record has one (KIP-848)."""
 
 from __future__ import annotations
 
 import uuid
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ottla.broker.core.effects import Append
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     OffsetValue,
     decode_key,
-    decode_offset_value,
+    decode_value,
     encode_offset_value,
     offset_key,
 )
 from ottla.protocol.primitives import ZERO_UUID
+from tests.core.durable import durable_state
+from tests.core.world import Ctx, World
+from tests.support.requests import commit_fields, offset_fetch_fields, request
 
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 
 
-def loaded(topic_id: uuid.UUID, version: int = 4) -> GroupCoordinator:
-    """A coordinator whose log has one offset of topic t."""
-    coordinator = GroupCoordinator(GroupConfig(), lambda: "id", partition_count=1)
-    coordinator.start()
-    coordinator.load_started(0, 0)
+def loaded(topic_id: uuid.UUID, version: int = 4) -> World:
+    """A world whose log has one offset of topic t."""
+    world = World(GroupConfig(), 1)
     value = OffsetValue(offset=5, metadata="m", topic_id=topic_id)
-    coordinator.replay(0, CoordinatorRecord(offset_key("g", "t", 0), encode_offset_value(value, version)), 0)
-    coordinator.loaded(0, 0, 0)
-    coordinator.take_effects()
-    return coordinator
+    world.log.append((0, CoordinatorRecord(offset_key("g", "t", 0), encode_offset_value(value, version))))
+    world.load()
+    return world
 
 
-def fetched(coordinator: GroupCoordinator, topic_id: uuid.UUID, version: int = 10) -> list[tuple[uuid.UUID, int]]:
-    topics = [OffsetFetchRequestTopics(name="t", topic_id=topic_id, partition_indexes=[0])]
-    groups = [OffsetFetchRequestGroup(group_id="g", topics=topics)]
-    ctx = SimpleNamespace(api_version=version, client_id="c", client_host="/h")
-    answer = coordinator.fetch_offsets(OffsetFetchRequest(groups=groups), ctx, 0, lambda name: NEW)
-    assert answer is not None
+def both(topic_id: uuid.UUID) -> dict[str, Any]:
+    """Name and id, as handlers have them."""
+    return {"name": "t", "topic_id": topic_id}
+
+
+def fetched(world: World, topic_id: uuid.UUID, version: int = 10) -> list[tuple[uuid.UUID, int]]:
+    fields = offset_fetch_fields("g", {topic_id: [0]}, name=both)
+    asked = Ctx("c", version, request(ApiKey.OFFSET_FETCH, fields))
+    answer = world.enter(asked, "fetch_offsets", lambda name: NEW).answer
     return [(topic.topic_id, p.committed_offset) for topic in answer.groups[0].topics for p in topic.partitions]
 
 
 def fetched_all(
-    coordinator: GroupCoordinator, present: uuid.UUID, version: int = 10, *, stable: bool = False
+    world: World, present: uuid.UUID, version: int = 10, *, stable: bool = False
 ) -> list[tuple[uuid.UUID, dict[int, int]]]:
-    """What is told of a group whose topics are not named: for each topic the offsets, or the negative error codes."""
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)], require_stable=stable)
-    ctx = SimpleNamespace(api_version=version, client_id="c", client_host="/h")
-    answer = coordinator.fetch_offsets(request, ctx, 0, lambda name: present)
-    assert answer is not None
+    """The answer for a group whose topics are not named: for each topic the offsets, or the negative error codes."""
+    fields = offset_fetch_fields("g", stable=stable)
+    answer = world.send("c", ApiKey.OFFSET_FETCH, version, fields, lambda name: present).answer
     return [
         (topic.topic_id, {p.partition_index: -p.error_code or p.committed_offset for p in topic.partitions})
         for topic in answer.groups[0].topics
     ]
 
 
-def tombstones(coordinator: GroupCoordinator) -> list[str]:
-    records = [r for effect in coordinator.take_effects() if isinstance(effect, Append) for r in effect.records]
+def tombstones(world: World) -> list[str]:
+    records = [record for append in world.appends for record in append.records]
     return [decode_key(record.key).topic for record in records if record.value is None]
 
 
@@ -90,13 +80,13 @@ def test_an_offset_of_another_topic_of_that_name_is_not_shown_among_all() -> Non
 
 
 def test_among_all_only_the_offsets_of_the_other_topic_are_left_out() -> None:
-    coordinator = loaded(OLD)
-    group = coordinator._groups["g"]
+    world = loaded(OLD)
+    group = world.coordinator.groups["g"]
     group.offsets.store("t", 1, group.offsets.by_topic["t"][0]._replace(topic_id=NEW, offset=6))
-    assert fetched_all(coordinator, NEW) == [(NEW, {1: 6})]
+    assert fetched_all(world, NEW) == [(NEW, {1: 6})]
     group.offsets.hold(7, "t", 0, group.offsets.by_topic["t"][1])
     unstable = -ErrorCode.UNSTABLE_OFFSET_COMMIT
-    assert fetched_all(coordinator, NEW, stable=True) == [(NEW, {0: unstable, 1: 6})], "it may get one of this topic"
+    assert fetched_all(world, NEW, stable=True) == [(NEW, {0: unstable, 1: 6})], "it may get one of this topic"
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -109,22 +99,19 @@ def test_an_offset_without_an_id_is_shown_to_everybody(version: int) -> None:
     [(OLD, OLD, True), (NEW, OLD, False), (ZERO_UUID, OLD, True), (OLD, ZERO_UUID, True)],
 )
 def test_only_offsets_of_the_topic_go_with_it(stored: uuid.UUID, deleted: uuid.UUID, gone: bool) -> None:
-    coordinator = loaded(stored)
-    coordinator.topic_deleted("t", 0, 0, deleted)
-    assert tombstones(coordinator) == (["t"] if gone else [])
+    world = loaded(stored)
+    world.coordinator.topic_deleted("t", 0, 0, deleted)
+    world.settle()
+    assert tombstones(world) == (["t"] if gone else [])
 
 
 @pytest.mark.parametrize(("retention", "version", "topic_id"), [(-1, 4, NEW), (60_000, 1, ZERO_UUID)])
 def test_memory_knows_of_the_id_what_the_record_can_say(retention: int, version: int, topic_id: uuid.UUID) -> None:
-    coordinator = loaded(ZERO_UUID)
-    place = OffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
-    topics = [OffsetCommitRequestTopic(name="t", topic_id=NEW, partitions=[place])]
-    request = OffsetCommitRequest(group_id="g", retention_time_ms=retention, topics=topics)
-    coordinator.commit_offsets(request, SimpleNamespace(api_version=4, client_id="c", client_host="/h"), 0, 0)
-    (append,) = (effect for effect in coordinator.take_effects() if isinstance(effect, Append))
-    value = append.records[0].value
-    assert value is not None
-    assert int.from_bytes(value[:2], "big") == version
-    assert decode_offset_value(value).topic_id == topic_id
-    coordinator.appended(append.token, 0, 0, 0)  # type: ignore[arg-type]
-    assert coordinator.durable_state()["g"].offsets["t", 0].topic_id == topic_id
+    world = loaded(ZERO_UUID)
+    fields = commit_fields("g", [(NEW, 0, 7)], retention_ms=retention, name=both)
+    world.enter(Ctx("c", 4, request(ApiKey.OFFSET_COMMIT, fields)), "commit_offsets")
+    ((record,),) = (append.records for append in world.appends)
+    assert record.value is not None
+    assert int.from_bytes(record.value[:2], "big") == version
+    assert decode_value(OffsetValue, record.value).topic_id == topic_id
+    assert durable_state(world.coordinator)["g"].offsets["t", 0].topic_id == topic_id

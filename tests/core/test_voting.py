@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from ottla.broker.core.groups.voting import bucket, elect, table_size
+from ottla.broker.core.groups.classic.voting import bucket, elect, table_size
 
 BUCKETS = {
     "uniform": 1,

@@ -1,4 +1,4 @@
-"""A coordinator in a world without sockets: a clock that is moved by hand, a log, and clients with a memory.
+"""Coordinators in worlds without sockets: a clock that is moved by hand, a log, and requests with a memory.
 
 Every request and answer passes through its wire form, so what is looked at is what a client would see, and an answer
 that cannot be encoded at the version it was asked in fails at once.
@@ -8,21 +8,43 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply
+from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import differences
-from ottla.broker.core.groups.shard import ShardState
-from ottla.broker.observe.events import Event
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.schema import Message
+from tests.core.durable import differences, durable_state
+from tests.support.requests import join_fields, request
 
 WALL_MS = 1_700_000_000_000
 """Unix time at the beginning of every world."""
+
+
+ENTRIES = {
+    ApiKey.JOIN_GROUP: "join",
+    ApiKey.SYNC_GROUP: "sync",
+    ApiKey.LEAVE_GROUP: "leave",
+    ApiKey.OFFSET_COMMIT: "commit_offsets",
+    ApiKey.TXN_OFFSET_COMMIT: "commit_transactional_offsets",
+    ApiKey.OFFSET_FETCH: "fetch_offsets",
+    ApiKey.OFFSET_DELETE: "delete_offsets",
+    ApiKey.DELETE_GROUPS: "delete_groups",
+    ApiKey.DESCRIBE_GROUPS: "describe_groups",
+    ApiKey.LIST_GROUPS: "list_groups",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "add_partitions",
+    ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets",
+    ApiKey.END_TXN: "end",
+    ApiKey.DESCRIBE_TRANSACTIONS: "describe",
+    ApiKey.LIST_TRANSACTIONS: "list",
+}
+"""The coordinators' methods."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +74,10 @@ class Ctx:
     api_version: int
     request: Any
     client_host: str = "/127.0.0.1"
+    encoded: bytes = b""
     answer: Any = None
+    is_gone: bool = False
+    """The client has gone away while it waits."""
 
     @property
     def client_id(self) -> str:
@@ -60,20 +85,21 @@ class Ctx:
 
 
 @dataclass
-class World:
-    """See the module. Appends succeed at once unless they are held back."""
+class CoordinatorWorld:
+    """See the module. What the coordinator asks for succeeds at once unless it is held back."""
 
-    config: GroupConfig
+    config: Any
     partition_count: int = 50
     now_ms: int = 0
     hold: bool = False
     failing: ErrorCode = ErrorCode.NONE
     log: list[tuple[int, Logged]] = field(default_factory=list)
     held: deque[Append] = field(default_factory=deque)
-    events: list[Event] = field(default_factory=list)
     appends: list[Append] = field(default_factory=list)
     answered: list[Ctx] = field(default_factory=list)
-    ids: int = 0
+
+    leader_epoch: ClassVar[int | None] = None
+    """Of every partition."""
 
     def __post_init__(self) -> None:
         self.coordinator = self.new_coordinator()
@@ -82,14 +108,17 @@ class World:
     def wall_ms(self) -> int:
         return WALL_MS + self.now_ms
 
-    def new_coordinator(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, self.events.append)
-        coordinator.start()
-        return coordinator
+    def new_coordinator(self) -> Any:
+        """One that was started."""
+        raise NotImplementedError
 
-    def new_id(self) -> str:
-        self.ids += 1
-        return str(self.ids)
+    def new_replica(self) -> Any:
+        """One that only reads the log."""
+        raise NotImplementedError
+
+    def durable_differences(self, replica: Any) -> object:
+        """The differences between the durable state and that of a coordinator that has read the log."""
+        raise NotImplementedError
 
     def load(self) -> None:
         """Take every partition over, from what is durable."""
@@ -98,7 +127,7 @@ class World:
 
     def begin_load(self) -> None:
         for partition in range(self.partition_count):
-            self.coordinator.load_started(partition, self.now_ms)
+            self.coordinator.load_started(partition, self.now_ms, self.leader_epoch)
 
     def finish_load(self) -> None:
         replay_into(self.coordinator, self.log)
@@ -112,13 +141,23 @@ class World:
         self.load()
         self.settle()
 
-    def ask(self, client: str, api: str, request: Message, version: int, *, timed: bool = True) -> Ctx:
-        """Send a request; the answer is in ``ctx.answer`` at once or after some later step."""
+    def send(self, client: str, key: ApiKey, version: int, fields: dict[str, Any], *more: Any) -> Ctx:
+        """A request with these fields, see `tests.support.requests`; otherwise as `ask`."""
+        return self.ask(client, ENTRIES[key], request(key, fields), version, *more)
+
+    def ask(self, client: str, api: str, request: Message, version: int, *more: Any, host: str = "/127.0.0.1") -> Ctx:
+        """Send a request; the answer is in ``ctx.answer`` at once or after some later step.
+
+        Args:
+            api: the coordinator's method.
+            more: what it takes besides the request, its context and the times.
+        """
         layout = type(request).layout(version)
-        ctx = Ctx(client, version, layout.decode(layout.encode(request)))
+        return self.enter(Ctx(client, version, layout.decode(layout.encode(request)), host), api, *more)
+
+    def enter(self, ctx: Ctx, api: str, *more: Any) -> Ctx:
         entry = getattr(self.coordinator, api)
-        times = (self.now_ms, self.wall_ms) if timed else (self.now_ms,)
-        answer = entry(ctx.request, ctx, *times)
+        answer = entry(ctx.request, ctx, self.now_ms, self.wall_ms, *more)
         if answer is not None:
             self.deliver(ctx, answer)
         self.settle()
@@ -131,22 +170,30 @@ class World:
         self.answered.append(ctx)
 
     def settle(self) -> None:
-        """Carry out effects until there are none, and appends unless they are held back."""
+        """Carry out effects until there are none, and what they ask for unless it is held back."""
         while True:
             effects = self.coordinator.take_effects()
             for effect in effects:
-                if isinstance(effect, Reply):
-                    assert isinstance(effect.ctx, Ctx)
-                    self.deliver(effect.ctx, effect.response)
-                else:
-                    assert isinstance(effect, Append)
-                    self.appends.append(effect)
-                    self.held.append(effect)
-            if self.held and not self.hold:
-                self.complete(self.failing)
-                self.failing = ErrorCode.NONE
-            elif not effects:
+                self.carry_out(effect)
+            if not (not self.hold and self.finish_one()) and not effects:
                 return
+
+    def carry_out(self, effect: Any) -> None:
+        if isinstance(effect, Reply):
+            assert isinstance(effect.ctx, Ctx)
+            self.deliver(effect.ctx, effect.response)
+        else:
+            assert isinstance(effect, Append)
+            self.appends.append(effect)
+            self.held.append(effect)
+
+    def finish_one(self) -> bool:
+        """Let the oldest of what is under way come to its end; False if there is nothing."""
+        if not self.held:
+            return False
+        self.complete(self.failing)
+        self.failing = ErrorCode.NONE
+        return True
 
     def complete(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """Let the oldest held append succeed or fail."""
@@ -156,13 +203,6 @@ class World:
                 logged = record if append.producer_id < 0 else InTransaction(record, append.producer_id)
                 self.log.append((append.partition, logged))
         self.coordinator.appended(append.token, error, self.now_ms, self.wall_ms)
-
-    def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
-        """The marker is durable; everything that was appended before is, too."""
-        while self.held:
-            self.complete()
-        self.log.append((partition, Marker(producer_id, commit)))
-        self.coordinator.transaction_ended(partition, producer_id, commit, self.now_ms, self.wall_ms)
 
     def advance_to(self, when_ms: int) -> None:
         """Move the clock, stopping at every deadline on the way."""
@@ -174,20 +214,55 @@ class World:
 
     def check_log(self) -> None:
         """The law: replaying the log gives what is durable of the live coordinator."""
-        shards = self.coordinator._m.shards
-        if self.held or any(shard.state is not ShardState.ACTIVE for shard in shards):
+        if any(shard.state is not ShardState.ACTIVE for shard in self.coordinator.shards):
             return
-        replayed = GroupCoordinator(self.config, self.new_id, self.partition_count)
+        replica = self.new_replica()
         for partition in range(self.partition_count):
-            replayed.load_started(partition, 0)
-        replay_into(replayed, self.log)
+            replica.load_started(partition, 0)
+        replay_into(replica, self.log)
         for partition in range(self.partition_count):
-            replayed.loaded(partition, 0, 0)
-        found = differences(self.coordinator.durable_state(), replayed.durable_state())
+            replica.loaded(partition, 0, 0)
+        found = self.durable_differences(replica)
         assert not found, found
 
 
-def replay_into(coordinator: GroupCoordinator, log: list[tuple[int, Logged]]) -> None:
+@dataclass
+class World(CoordinatorWorld):
+    """The group coordinator's."""
+
+    config: GroupConfig
+    events: list[Event] = field(default_factory=list)
+    ids: int = 0
+    coordinator: GroupCoordinator = field(init=False)
+
+    def new_coordinator(self) -> GroupCoordinator:
+        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, EveryEvent(self.events.append))
+        coordinator.start()
+        return coordinator
+
+    def new_replica(self) -> GroupCoordinator:
+        return GroupCoordinator(self.config, self.new_id, self.partition_count)
+
+    def durable_differences(self, replica: GroupCoordinator) -> object:
+        return differences(durable_state(self.coordinator), durable_state(replica))
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return str(self.ids)
+
+    def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
+        """The marker is durable; everything that was appended before is, too."""
+        while self.held:
+            self.complete()
+        self.log.append((partition, Marker(producer_id, commit)))
+        self.coordinator.transaction_ended(partition, producer_id, commit, self.now_ms, self.wall_ms)
+
+    def check_log(self) -> None:
+        if not self.held:
+            super().check_log()
+
+
+def replay_into(coordinator: Any, log: list[tuple[int, Logged]]) -> None:
     """Replay a log into a coordinator that is loading."""
     for offset, (partition, logged) in enumerate(log):
         if isinstance(logged, Marker):
@@ -200,12 +275,5 @@ def replay_into(coordinator: GroupCoordinator, log: list[tuple[int, Logged]]) ->
 
 def join(world: World, member_id: str) -> Ctx:
     """A plain JoinGroup of a consumer of group ``g``."""
-    request = JoinGroupRequest(
-        group_id="g",
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id=member_id,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-    )
-    return world.ask("c", "join", request, 9)
+    fields = join_fields("g", member_id=member_id, protocols={"range": b""}, session_ms=10_000, rebalance_ms=10_000)
+    return world.send("c", ApiKey.JOIN_GROUP, 9, fields)

@@ -10,37 +10,30 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "examples" / "compose"
+from tests.support.processes import ROOT, Child
+
+SCRIPTS = ROOT / "examples" / "compose"
 TIMEOUT_S = 60
 
 
-class Script:
+class Script(Child):
     """A running script whose output can be waited for."""
 
     def __init__(self, name: str, bootstrap: str, **environment: str) -> None:
         self.text = ""
         self._news = threading.Condition()
-        self._process = subprocess.Popen(
-            [sys.executable, "-u", str(SCRIPTS / name)],
-            env={**os.environ, "OTTLA_BOOTSTRAP_SERVERS": bootstrap, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        command = [sys.executable, "-u", str(SCRIPTS / name)]
+        env = os.environ | environment | {"OTTLA_BOOTSTRAP_SERVERS": bootstrap}
+        super().__init__(command, self._heard, subprocess.STDOUT, env=env)
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._news:
-                self.text += line
-                self._news.notify_all()
+    def _heard(self, line: str) -> None:
+        with self._news:
+            self.text += line
+            self._news.notify_all()
 
     def wait_for(self, pattern: str) -> str:
         """The first group of the pattern, once it was printed."""
@@ -51,12 +44,9 @@ class Script:
         return found[1]
 
     def stop(self) -> int:
-        self._process.terminate()
-        code = self._process.wait(TIMEOUT_S)
-        self._reader.join(TIMEOUT_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        return code
+        self.process.terminate()
+        assert self.wait(TIMEOUT_S), self.text
+        return self.process.returncode
 
 
 @pytest.fixture

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.processes import python, run
 
 
 @pytest.mark.e2e
 def test_the_quick_demo_passes_and_says_what_happened(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "examples.demo",
-        "--quick",
-        "--lines",
-        "15000",
-        "--directory",
-        str(tmp_path / "run"),
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150)
-    assert done.returncode == 0, done.stdout + done.stderr
-    text = done.stdout
+    directory = str(tmp_path / "run")
+    text = python("examples.demo", "--quick", "--lines", "15000", "--directory", directory, timeout_s=150)
     (count,) = re.findall(r"^lines in +([\d,]+) ", text, re.MULTILINE)
     assert int(count.replace(",", "")) >= 15_000
     assert re.search(rf"^lines seen +{count} ", text, re.MULTILINE)
@@ -41,12 +29,11 @@ def test_the_quick_demo_passes_and_says_what_happened(tmp_path: Path) -> None:
 @pytest.mark.e2e
 def test_a_demo_that_cannot_start_its_broker_fails_and_says_where_to_look(tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    command = [sys.executable, "-m", "examples.demo", "--lines", "100", "--directory", str(directory)]
+    arguments = ["-m", "--lines", "100", "--directory", str(directory)]
     blocked = (
         "import runpy, sys; from examples.demo import play; play.TOPIC = 'not a topic';"
-        f"sys.argv = {command[2:]!r}; runpy.run_module('examples.demo', run_name='__main__')"
+        f"sys.argv = {arguments!r}; runpy.run_module('examples.demo', run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", blocked], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "FAILED after" in done.stdout and str(directory / "logs" / "broker.log") in done.stdout
-    assert "Passed" not in done.stdout
+    text = run(sys.executable, "-c", blocked, code=1)
+    assert "FAILED after" in text and str(directory / "logs" / "broker.log") in text
+    assert "Passed" not in text

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.create_topics import CreatableTopic
 from ottla.testing import BrokerProcess
 from tests.differential.calls import GROUP_PARTITIONS, TOPIC
 from tests.differential.real_kafka import RealKafka
 from tests.differential.tracing import Trace
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS
+from tests.support.requests import create_fields
+from tests.support.waiting import wait_for
 
 # What both brokers are started with. "prompt": a group's first generation forms at once; "waiting": it does not.
 # "guarded": there are credentials and access control rules, and everybody may do everything nevertheless.
@@ -67,22 +68,19 @@ def brokers(profile: str) -> Iterator[tuple[int, int]]:
 def prepare(port: int) -> None:
     """The topic of the group traces, and a coordinator that is there and loaded."""
     trace = Trace(port, "prepare")
-    topics = [CreatableTopic(name=TOPIC, num_partitions=3, replication_factor=1)]
-    _until(lambda: trace.call("p", ApiKey.CREATE_TOPICS, 5, topics=topics, timeout_ms=10_000).topics[0].error_code in
-           (0, 36))  # fmt: skip
+    fields = create_fields({TOPIC: 3})
+    _until(lambda: trace.ask(ApiKey.CREATE_TOPICS, 5, **fields).topics[0].error_code in (0, 36))
+    late: dict[str, Any] = {"transaction_timeout_ms": 1000}
+    calls = [(ApiKey.INIT_PRODUCER_ID, 1, late | {"transactional_id": None})]
     for name in _one_of_each(GROUP_PARTITIONS):
-        find = partial(trace.call, "p", ApiKey.FIND_COORDINATOR, 2, key=name)
-        _until(lambda find=find: find().error_code == 0)
-        read = partial(trace.call, "p", ApiKey.OFFSET_FETCH, 5, group_id=name, topics=[])
-        _until(lambda read=read: read().error_code == 0)
-    init = partial(trace.call, "p", ApiKey.INIT_PRODUCER_ID, 1, transactional_id=None, transaction_timeout_ms=1000)
-    _until(lambda: init().error_code == 0)
+        calls.append((ApiKey.FIND_COORDINATOR, 2, {"key": name}))
+        calls.append((ApiKey.OFFSET_FETCH, 5, {"group_id": name, "topics": []}))
     for name in _one_of_each(TRANSACTION_PARTITIONS):
-        find = partial(trace.call, "p", ApiKey.FIND_COORDINATOR, 2, key=name, key_type=1)
-        _until(lambda find=find: find().error_code == 0)
-        init = partial(trace.call, "p", ApiKey.INIT_PRODUCER_ID, 1, transactional_id=name,
-                       transaction_timeout_ms=1000)  # fmt: skip
-        _until(lambda init=init: init().error_code == 0)
+        calls.append((ApiKey.FIND_COORDINATOR, 2, {"key": name, "key_type": 1}))
+        calls.append((ApiKey.INIT_PRODUCER_ID, 1, late | {"transactional_id": name}))
+    for key, version, fields in calls:
+        ask = partial(trace.ask, key, version, **fields)
+        _until(lambda ask=ask: ask().error_code == 0)
     trace.close()
 
 
@@ -96,9 +94,5 @@ def _one_of_each(count: int) -> list[str]:
     return list(found.values())
 
 
-def _until(check: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not check():
-        if time.monotonic() > deadline:
-            raise RuntimeError("a broker did not become ready")
-        time.sleep(0.1)
+def _until(check: Callable[[], bool]) -> None:
+    wait_for(check, "a broker to become ready", timeout_s=30, pause_s=0.1)

@@ -6,32 +6,30 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
-from ottla.protocol.messages.join_group import JoinGroupRequestProtocol
-from ottla.protocol.messages.leave_group import MemberIdentity
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from ottla.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from ottla.protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
-from ottla.protocol.messages.sync_group import SyncGroupRequestAssignment
-from ottla.protocol.offsets_topic import OffsetKey, decode_group_value, decode_key, decode_offset_value
+from ottla.protocol.offsets_topic import GroupValue, OffsetKey, OffsetValue, decode_key, decode_value
 from ottla.protocol.primitives import ZERO_UUID
-from ottla.protocol.records import Record, decode_batch, iter_batches
+from ottla.protocol.records import Record
 from tests.differential.tracing import Trace
 from tests.differential.wire import plain
+from tests.support.client import Client
+from tests.support.requests import (
+    commit_fields,
+    heartbeat_fields,
+    join_fields,
+    leave_fields,
+    offset_fetch_fields,
+    subscribed,
+    sync_fields,
+)
 
 TOPIC = "orders"  # made before the traces run, with three partitions
-SUBSCRIBED = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"  # Subscription version 0 of TOPIC
+SUBSCRIBED = subscribed(TOPIC)
 GROUP_TOPIC = "__consumer_offsets"
 GROUP_PARTITIONS = 16
 READER = "reader"
-OTHER = b"\0\0\0\0\0\1\0\5other\xff\xff\xff\xff"  # and of a topic that is not there
+OTHER = subscribed("other")  # a topic that is not there
 SUBSCRIBED_V1 = b"\0\1\0\0\0\1\0\6orders\xff\xff\xff\xff\0\0\0\0"
 MINE = "mine"  # the member id that this client was told last
 
@@ -49,32 +47,33 @@ def generation_id(t: Trace, who: str, generation: int | str | None) -> int:
     return known if generation is None else known + int(generation) if isinstance(generation, str) else generation
 
 
+def _place(t: Trace, who: str, group: str | None, generation: int | str | None, member: str) -> tuple[str, int, str]:
+    """The group, generation and member id that a request names."""
+    return t.name if group is None else group, generation_id(t, who, generation), member_id(t, who, member)
+
+
 def join(
     t: Trace,
     who: str,
     version: int = 7,
     *,
     member: str = MINE,
-    instance: str | None = None,
     protocols: Sequence[str] = ("range",),
     metadata: bytes = SUBSCRIBED,
-    protocol_type: str = "consumer",
     session: int = 10_000,
     rebalance: int = 60_000,
     group: str | None = None,
+    **options: Any,
 ) -> Any:
-    return t.do(
-        who,
-        ApiKey.JOIN_GROUP,
-        version,
-        group_id=t.name if group is None else group,
-        session_timeout_ms=session,
-        rebalance_timeout_ms=rebalance,
+    fields = join_fields(
+        t.name if group is None else group,
         member_id=member_id(t, who, member),
-        group_instance_id=instance,
-        protocol_type=protocol_type,
-        protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name in protocols],
+        protocols=[(name, metadata) for name in protocols],
+        session_ms=session,
+        rebalance_ms=rebalance,
+        **options,
     )
+    return t.do(who, ApiKey.JOIN_GROUP, version, **fields)
 
 
 def enter(t: Trace, who: str, version: int = 7, **options: Any) -> Any:
@@ -90,28 +89,14 @@ def sync(
     *,
     assign: dict[str, bytes] | None = None,
     member: str = MINE,
-    instance: str | None = None,
     generation: int | str | None = None,
-    protocol_type: str | None = "consumer",
-    protocol_name: str | None = "range",
     group: str | None = None,
+    **options: Any,
 ) -> Any:
     """``assign`` has client names for its keys."""
-    return t.do(
-        who,
-        ApiKey.SYNC_GROUP,
-        version,
-        group_id=t.name if group is None else group,
-        generation_id=generation_id(t, who, generation),
-        member_id=member_id(t, who, member),
-        group_instance_id=instance,
-        protocol_type=protocol_type,
-        protocol_name=protocol_name,
-        assignments=[
-            SyncGroupRequestAssignment(member_id=t.member.get(name, name), assignment=value)
-            for name, value in (assign or {}).items()
-        ],
-    )
+    shares = [(t.member.get(name, name), value) for name, value in (assign or {}).items()]
+    fields = sync_fields(*_place(t, who, group, generation, member), shares, **options)
+    return t.do(who, ApiKey.SYNC_GROUP, version, **fields)
 
 
 def heartbeat(
@@ -124,31 +109,14 @@ def heartbeat(
     generation: int | str | None = None,
     group: str | None = None,
 ) -> Any:
-    return t.do(
-        who,
-        ApiKey.HEARTBEAT,
-        version,
-        group_id=t.name if group is None else group,
-        generation_id=generation_id(t, who, generation),
-        member_id=member_id(t, who, member),
-        group_instance_id=instance,
-    )
+    fields = heartbeat_fields(*_place(t, who, group, generation, member), instance)
+    return t.do(who, ApiKey.HEARTBEAT, version, **fields)
 
 
 def leave(t: Trace, who: str, version: int = 5, *entries: tuple[str, str | None], group: str | None = None) -> Any:
     """``entries`` are (member id, instance id); without any, the client itself leaves."""
-    entries = entries or ((MINE, None),)
-    return t.do(
-        who,
-        ApiKey.LEAVE_GROUP,
-        version,
-        group_id=t.name if group is None else group,
-        member_id=member_id(t, who, entries[0][0]) if version < 3 else "",
-        members=[
-            MemberIdentity(member_id=member_id(t, who, member), group_instance_id=instance)
-            for member, instance in entries
-        ],
-    )
+    members = [(member_id(t, who, member), instance) for member, instance in entries or ((MINE, None),)]
+    return t.do(who, ApiKey.LEAVE_GROUP, version, **leave_fields(t.name if group is None else group, *members))
 
 
 def commit(
@@ -158,37 +126,16 @@ def commit(
     offsets: Sequence[tuple[str, int, int]] = ((TOPIC, 0, 7),),
     *,
     member: str = MINE,
-    instance: str | None = None,
     generation: int | str | None = None,
-    metadata: str | None = "m",
     epoch: int = -1,
     retention: int = -1,
     group: str | None = None,
+    **options: Any,
 ) -> Any:
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for topic, partition, offset in offsets:
-        topics.setdefault(topic, []).append(
-            OffsetCommitRequestPartition(
-                partition_index=partition,
-                committed_offset=offset,
-                committed_leader_epoch=epoch,
-                committed_metadata=metadata,
-            )
-        )
-    return t.do(
-        who,
-        ApiKey.OFFSET_COMMIT,
-        version,
-        group_id=t.name if group is None else group,
-        generation_id_or_member_epoch=generation_id(t, who, generation),
-        member_id=member_id(t, who, member),
-        group_instance_id=instance,
-        retention_time_ms=retention,
-        topics=[
-            OffsetCommitRequestTopic(name=name, topic_id=t.id_of(name), partitions=items)
-            for name, items in topics.items()
-        ],
-    )
+    group_id, generation_id, member_id = _place(t, who, group, generation, member)
+    options |= {"leader_epoch": epoch, "retention_ms": retention, "name": t.named}
+    fields = commit_fields(group_id, offsets, generation=generation_id, member_id=member_id, **options)
+    return t.do(who, ApiKey.OFFSET_COMMIT, version, **fields)
 
 
 def commit_alone(t: Trace, version: int = 8, **options: Any) -> Any:
@@ -207,29 +154,21 @@ def fetch(
     member: str | None = None,
     epoch: int = -1,
 ) -> Any:
-    wanted = {TOPIC: [0, 1]} if wanted is None else wanted
-    if version < 8:
-        old = [OffsetFetchRequestTopic(name=name, partition_indexes=items) for name, items in wanted.items()]
-        one = t.name if groups is None else groups[0]
-        topics = None if everything else old
-        return t.call("admin", ApiKey.OFFSET_FETCH, version, group_id=one, topics=topics, require_stable=stable)
-    new = [
-        OffsetFetchRequestTopics(name=name, topic_id=t.id_of(name), partition_indexes=items)
-        for name, items in wanted.items()
-    ]
-    several = [
-        OffsetFetchRequestGroup(
-            group_id=group,
-            member_id=member and member_id(t, "", member),
-            member_epoch=epoch,
-            topics=None if everything else new,
-        )
-        for group in ([t.name] if groups is None else groups)
-    ]
-    return t.call("admin", ApiKey.OFFSET_FETCH, version, groups=several, require_stable=stable)
+    fields = offset_fetch_fields(
+        [t.name] if groups is None else groups,
+        None if everything else {TOPIC: [0, 1]} if wanted is None else wanted,
+        name=t.named,
+        stable=stable,
+        member_id=member and member_id(t, "", member),
+        member_epoch=epoch,
+    )
+    return t.call("admin", ApiKey.OFFSET_FETCH, version, **fields)
 
 
-def describe(t: Trace, version: int = 5, *groups: str, operations: bool = False) -> Any:
+def describe(t: Trace, version: int = 5, *groups: str, operations: bool = False, after_ms: int | None = None) -> Any:
+    """``after_ms``: let it settle first, as `Trace.settle` does."""
+    if after_ms is not None:
+        t.settle(after_ms)
     names = list(groups) or [t.name]
     return t.call("admin", ApiKey.DESCRIBE_GROUPS, version, groups=names, include_authorized_operations=operations)
 
@@ -244,42 +183,24 @@ def delete(t: Trace, version: int = 2, *groups: str) -> Any:
 
 def delete_offsets(t: Trace, wanted: dict[str, list[int]], group: str | None = None) -> Any:
     topics = [
-        OffsetDeleteRequestTopic(
-            name=name, partitions=[OffsetDeleteRequestPartition(partition_index=item) for item in items]
-        )
-        for name, items in wanted.items()
+        {"name": name, "partitions": [{"partition_index": item} for item in items]} for name, items in wanted.items()
     ]
     group_id = t.name if group is None else group
     return t.call("admin", ApiKey.OFFSET_DELETE, 0, group_id=group_id, topics=topics)
 
 
 def log_end(t: Trace) -> int:
-    """Where the log of this trace's group ends at this moment."""
-    partition = ListOffsetsPartition(partition_index=coordinator_partition(t.name, GROUP_PARTITIONS), timestamp=-1)
-    topics = [ListOffsetsTopic(name=GROUP_TOPIC, partitions=[partition])]
-    wire = t.wire(READER)
-    wire.send(ApiKey.LIST_OFFSETS, 5, api(ApiKey.LIST_OFFSETS).request(replica_id=-1, topics=topics))
-    return int(wire.answer(10).topics[0].partitions[0].offset)
+    """The current end of the log that holds this trace's group."""
+    with Client(t.port, READER) as client:
+        return int(client.offset(GROUP_TOPIC, partition=coordinator_partition(t.name, GROUP_PARTITIONS)).offset)
 
 
 def note_log(t: Trace, start: int) -> None:
     """Note the records of this trace's groups from ``start`` on in the coordinator's log, without their times."""
-    end, found = log_end(t), []
-    while start < end:
-        partition = FetchPartition(
-            partition=coordinator_partition(t.name, GROUP_PARTITIONS), fetch_offset=start, partition_max_bytes=1 << 20
-        )
-        topics = [FetchTopic(topic=GROUP_TOPIC, partitions=[partition])]
-        wire = t.wire(READER)
-        request = api(ApiKey.FETCH).request(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=topics)
-        wire.send(ApiKey.FETCH, 11, request)
-        records = bytes(wire.answer(10).responses[0].partitions[0].records or b"")
-        for header, batch in iter_batches(records):
-            start = header.base_offset + header.last_offset_delta + 1
-            found += [] if header.is_control else decode_batch(batch)
-        if not records:
-            break
-    note_records(t, found)
+    if log_end(t) > start:
+        with Client(t.port, READER) as client:
+            found, _ = client.read_log(GROUP_TOPIC, coordinator_partition(t.name, GROUP_PARTITIONS), start)
+        note_records(t, found)
 
 
 def note_records(t: Trace, found: Sequence[Record]) -> None:
@@ -307,7 +228,7 @@ def note_records(t: Trace, found: Sequence[Record]) -> None:
 def _value(data: bytes | None, is_offset: bool) -> Any:
     if data is None:
         return None
-    decoded: Any = decode_offset_value(data) if is_offset else decode_group_value(data)
+    decoded: Any = decode_value(OffsetValue, data) if is_offset else decode_value(GroupValue, data)
     value = plain(decoded) | {"version": int.from_bytes(data[:2], "big")}
     for field in ("commit_timestamp", "expire_timestamp", "current_state_timestamp"):
         if field in value:
@@ -319,12 +240,16 @@ def _value(data: bytes | None, is_offset: bool) -> Any:
     return value
 
 
-def stable(t: Trace, *who: str, **options: Any) -> None:
-    """A Stable group of these; the first one leads."""
-    enter(t, who[0], **options)
-    for name in who[1:]:
+def completing(t: Trace, *who: str, **options: Any) -> None:
+    """A group of these of whom nobody has synced; the first one leads."""
+    for name in who:
         enter(t, name, **options)
     if who[1:]:
         join(t, who[0], **options)
+
+
+def stable(t: Trace, *who: str, **options: Any) -> None:
+    """A Stable group of these; the first one leads."""
+    completing(t, *who, **options)
     for name in (*who[1:], who[0]):
         sync(t, name, assign={each: each.encode() for each in who})

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages import alter_configs, incremental_alter_configs
-from tests.differential.log_calls import WHO, made
-from tests.differential.topic_traces import configs
+from tests.differential.log_calls import WHO, alter, configs, made
 from tests.differential.tracing import Trace
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
-Change = tuple[str, int, str | None]
-
-
-def alter(t: Trace, kind: int, name: str, *changes: Change, version: int = 1, only_check: bool = False) -> None:
-    resource = incremental_alter_configs.AlterConfigsResource(
-        resource_type=kind,
-        resource_name=name,
-        configs=[
-            incremental_alter_configs.AlterableConfig(name=key, config_operation=operation, value=value)
-            for key, operation, value in changes
-        ],
-    )
-    t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
-
 
 def replace(t: Trace, kind: int, name: str, version: int = 2, only_check: bool = False, **keys: str | None) -> None:
-    resource = alter_configs.AlterConfigsResource(
-        resource_type=kind,
-        resource_name=name,
-        configs=[alter_configs.AlterableConfig(name=key.replace("_", "."), value=value) for key, value in keys.items()],
-    )
+    rows = [{"name": key.replace("_", "."), "value": value} for key, value in keys.items()]
+    resource = {"resource_type": kind, "resource_name": name, "configs": rows}
     t.call(WHO, ApiKey.ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
 
 
@@ -95,7 +76,7 @@ def trace_alter_topics_refused(t: Trace) -> None:
         alter(t, TOPIC, other, ("nonsense", SET, "5"))
     for kind in (0, 3, 77):
         alter(t, kind, "x", ("a", SET, "b"))
-    twice = incremental_alter_configs.AlterConfigsResource(resource_type=TOPIC, resource_name=name)
+    twice = {"resource_type": TOPIC, "resource_name": name}
     t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[twice, twice])
 
 

@@ -6,15 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic, ReplicaState
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from ottla.protocol.messages.metadata import MetadataRequestTopic
-from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.primitives import ZERO_UUID
-from tests.differential.log_calls import WHO, batch, made, metadata, offsets, patched, produce, until, wait_for
+from tests.differential.log_calls import (
+    WHO,
+    batch,
+    is_served,
+    made,
+    metadata,
+    offsets,
+    patched,
+    produce,
+    trim,
+    until,
+    wait_for,
+)
 from tests.differential.tracing import Trace
+from tests.support.requests import produce_fields
 
 NOBODY = UUID(int=1 << 70)
 Wanted = tuple[str, int, int]  # topic, partition, offset
@@ -24,20 +32,10 @@ LARGE = [batch(1, start=number, value=b"%d" % number * 300) for number in range(
 
 def identify(t: Trace, name: str) -> UUID:
     """Learn a topic's id, and wait until all its partitions are served."""
-    wire = t.wire("maker")
-    wire.send(ApiKey.METADATA, 12, api(ApiKey.METADATA).request(topics=[MetadataRequestTopic(name=name)]))
-    (found,) = wire.answer(10).topics
+    (found,) = t.ask(ApiKey.METADATA, 12, topics=[{"name": name}]).topics
     t.topic_ids[name] = found.topic_id
-    until(lambda: _all_served(t, name, len(found.partitions)))
+    until(lambda: is_served(t, name, *range(len(found.partitions))))
     return UUID(int=found.topic_id.int)
-
-
-def _all_served(t: Trace, name: str, count: int) -> bool:
-    wire = t.wire("maker")
-    rows = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(count)]
-    topics = [ListOffsetsTopic(name=name, partitions=rows)]
-    wire.send(ApiKey.LIST_OFFSETS, 5, api(ApiKey.LIST_OFFSETS).request(replica_id=-1, topics=topics))
-    return not any(row.error_code for row in wire.answer(10).topics[0].partitions)
 
 
 class Session:
@@ -53,11 +51,7 @@ class Session:
         session_id, epoch = options.pop("session", self.now)
         row = {"partition_max_bytes": 1 << 20} | options.pop("row", {})
         topics = [
-            FetchTopic(
-                topic=name,
-                topic_id=self.t.id_of(name),
-                partitions=[FetchPartition(partition=index, fetch_offset=offset, **row)],
-            )
+            self.named(name) | {"partitions": [{"partition": index, "fetch_offset": offset, **row}]}
             for name, index, offset in wanted
         ]
         return {
@@ -67,10 +61,11 @@ class Session:
             "session_id": session_id,
             "session_epoch": epoch,
             "topics": topics,
-            "forgotten_topics_data": [
-                ForgottenTopic(topic=name, topic_id=self.t.id_of(name), partitions=[index]) for name, index in forgotten
-            ],
+            "forgotten_topics_data": [self.named(name) | {"partitions": [index]} for name, index in forgotten],
         } | options
+
+    def named(self, topic: str) -> dict[str, Any]:
+        return {"topic": topic, "topic_id": self.t.id_of(topic)}
 
     def ask(self, *wanted: Wanted, forgotten: Sequence[tuple[str, int]] = (), **options: Any) -> Any:
         """Fetch, and go on with the session if that was its next request."""
@@ -111,9 +106,7 @@ def trace_session_changes(t: Trace) -> None:
         reader.ask((name, 2, 0))
         reader.ask((name, 2, 1), (name, 1, 3))
         reader.ask()
-        trimmed = [DeleteRecordsPartition(partition_index=1, offset=1)]
-        topics = [DeleteRecordsTopic(name=name, partitions=trimmed)]
-        t.call(WHO, ApiKey.DELETE_RECORDS, 2, topics=topics, timeout_ms=5000)
+        trim(t, name, 1, partition=1)
         for _ in range(2):
             reader.ask()
         reader.ask((name, 1, 0))
@@ -237,9 +230,7 @@ def trace_session_parked(t: Trace) -> None:
 
 
 def delete(t: Trace, name: str) -> None:
-    wire = t.wire("maker")
-    wire.send(ApiKey.DELETE_TOPICS, 5, api(ApiKey.DELETE_TOPICS).request(topic_names=[name], timeout_ms=5000))
-    wire.answer(10)
+    t.ask(ApiKey.DELETE_TOPICS, 5, topic_names=[name], timeout_ms=5000)
     wait_for(t, name, gone=True)
 
 
@@ -297,7 +288,7 @@ def trace_fetch_order(t: Trace) -> None:
             reader = Session(t, version)
             reader.ask(*wanted, session=(0, -1))
             reader.ask(*wanted, session=(0, -1), min_bytes=10_000, max_bytes=100)
-            topics = [FetchTopic(topic=a, topic_id=t.id_of(a), partitions=[])]
+            topics = [reader.named(a) | {"partitions": []}]
             t.call(WHO, ApiKey.FETCH, version, max_wait_ms=50, min_bytes=1, max_bytes=100, topics=topics)
 
 
@@ -333,7 +324,7 @@ def trace_fetch_of_followers(t: Trace) -> None:
     for version in (4, 11, 14, 15, 18):
         reader = Session(t, version)
         for replica in (-9, -2, -1, 0, 1, 5):
-            who = {"replica_id": replica} if version < 15 else {"replica_state": ReplicaState(replica_id=replica)}
+            who = {"replica_id": replica} if version < 15 else {"replica_state": {"replica_id": replica}}
             for offset in (0, 4, 99):
                 reader.ask((name, 0, offset), session=(0, -1), **who)
             for epoch in (0, 7) if version >= 9 else ():
@@ -354,7 +345,7 @@ def trace_fetch_by_id(t: Trace) -> None:
             reader.ask((name, 0, 0), session=(0, -1), row={"current_leader_epoch": epoch})
             reader.ask((name, 0, 0), session=(0, -1), row={"last_fetched_epoch": epoch})
         for topic_id in (NOBODY, ZERO_UUID):
-            topics = [FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=0)])]
+            topics = [{"topic_id": topic_id, "partitions": [{"partition": 0}]}]
             t.call(WHO, ApiKey.FETCH, version, max_wait_ms=50, min_bytes=1, max_bytes=100, topics=topics)
 
 
@@ -371,16 +362,12 @@ def trace_produce_by_id(t: Trace) -> None:
         (ZERO_UUID, 0, batch()),
     ):
         for acks in (-1, 1, 7):
-            topics = [
-                TopicProduceData(topic_id=topic_id, partition_data=[PartitionProduceData(index=index, records=data)])
-            ]
-            t.call(WHO, ApiKey.PRODUCE, 13, acks=acks, timeout_ms=5000, topic_data=topics)
+            t.call(WHO, ApiKey.PRODUCE, 13, **produce_fields(topic_id, data, index, acks, timeout_ms=5000))
     offsets(t, name, -1, -2, -3, -4, -5, -6, version=11)
     delete(t, name)
     made(t, count=2)
     until(lambda: identify(t, name) != known)
-    topics = [TopicProduceData(topic_id=known, partition_data=[PartitionProduceData(index=0, records=batch())])]
-    t.call(WHO, ApiKey.PRODUCE, 13, acks=-1, timeout_ms=5000, topic_data=topics)
+    t.call(WHO, ApiKey.PRODUCE, 13, **produce_fields(known, batch(), timeout_ms=5000))
     metadata(t, 13, name, f"{t.name}-absent")
     metadata(t, 13, ids=[known, NOBODY])
 

@@ -34,12 +34,10 @@ def trace_join_versions(t: Trace) -> None:
             join(t, f"b{version}", version, group=group)
         heartbeat(t, f"a{version}", min(version, 4), group=group)
         join(t, f"a{version}", version, group=group)
-        t.settle()
-        describe(t, min(version, 5), group)
+        describe(t, min(version, 5), group, after_ms=0)
         leave(t, f"a{version}", min(version, 5), group=group)
         leave(t, f"b{version}", min(version, 5), group=group)
-        t.settle()
-        describe(t, min(version, 5), group)
+        describe(t, min(version, 5), group, after_ms=0)
 
 
 def trace_join_refused(t: Trace) -> None:
@@ -71,8 +69,7 @@ def trace_join_instance_of_old_versions(t: Trace) -> None:
     join(t, "a", 9, member="", instance="")
     describe(t)
     join(t, "b", 9, member="", instance="")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_pending(t: Trace) -> None:
@@ -104,8 +101,7 @@ def trace_pending_in_stable(t: Trace) -> None:
     heartbeat(t, "a")
     join(t, "a")
     join(t, "b")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_pending_holds_the_join(t: Trace) -> None:
@@ -115,8 +111,7 @@ def trace_pending_holds_the_join(t: Trace) -> None:
     heartbeat(t, "a")
     describe(t)
     join(t, "c")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_pending_leaves_the_join(t: Trace) -> None:
@@ -124,16 +119,14 @@ def trace_pending_leaves_the_join(t: Trace) -> None:
     join(t, "c", member="")
     join(t, "a")
     leave(t, "c")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_pending_expires(t: Trace) -> None:
     stable(t, "a")
     join(t, "c", member="", session=400)
     join(t, "a")
-    t.settle(900)
-    describe(t)
+    describe(t, after_ms=900)
     join(t, "c")
 
 
@@ -152,8 +145,7 @@ def trace_rejoin_in_each_state(t: Trace) -> None:
     commit(t, "a")
     commit(t, "a", member="", generation=-1)
     join(t, "a")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
     join(t, "a")
     join(t, "b", metadata=OTHER)
     describe(t)
@@ -165,8 +157,7 @@ def trace_rejoin_in_each_state(t: Trace) -> None:
     join(t, "a", metadata=OTHER)
     t.settle()
     join(t, "b", metadata=SUBSCRIBED_V1)
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_second_join_replaces_the_first(t: Trace) -> None:
@@ -178,8 +169,7 @@ def trace_second_join_replaces_the_first(t: Trace) -> None:
     sync(t, "b")
     sync(t, "b")
     sync(t, "a", assign={"a": b"A", "b": b"B", "stranger": b"C"})
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_protocol_votes(t: Trace) -> None:
@@ -232,11 +222,9 @@ def trace_type_stays(t: Trace) -> None:
 
 def trace_large_rebalance_timeouts(t: Trace) -> None:
     enter(t, "a", rebalance=-1)
-    t.settle(50)
-    describe(t)
+    describe(t, after_ms=50)
     enter(t, "b", group=f"{t.name}-zero", rebalance=0)
-    t.settle(50)
-    describe(t, 5, f"{t.name}-zero")
+    describe(t, 5, f"{t.name}-zero", after_ms=50)
 
 
 def trace_waiting_first_join(t: Trace) -> None:
@@ -247,18 +235,15 @@ def trace_waiting_first_join(t: Trace) -> None:
     commit(t, "a", generation=0)
     commit_alone(t)
     leave(t, "nobody", 5, ("nobody", None))
-    t.settle(900)
-    describe(t)
+    describe(t, after_ms=900)
 
 
 def trace_waiting_second_joins(t: Trace) -> None:
     enter(t, "a")
     t.settle(300)
     enter(t, "b")
-    t.settle(450)
-    describe(t)
-    t.settle(700)
-    describe(t)
+    describe(t, after_ms=450)
+    describe(t, after_ms=700)
     enter(t, "c")
     join(t, "c", member="nobody")
     join(t, "c", member="", instance="ic")
@@ -269,29 +254,24 @@ def trace_waiting_pending_leaves(t: Trace) -> None:
     enter(t, "a")
     join(t, "b", member="")
     leave(t, "b")
-    t.settle(250)
-    describe(t)
+    describe(t, after_ms=250)
     t.settle(700)
 
 
 def trace_waiting_pending_expires(t: Trace) -> None:
     enter(t, "a")
     join(t, "b", member="", session=300)
-    t.settle(420)
-    describe(t)
-    t.settle(600)
-    describe(t)
+    describe(t, after_ms=420)
+    describe(t, after_ms=600)
 
 
 def trace_waiting_all_leave(t: Trace) -> None:
     enter(t, "a")
     leave(t, "a")
     describe(t)
-    t.settle(800)
-    describe(t)
+    describe(t, after_ms=800)
     enter(t, "b")
-    t.settle(800)
-    describe(t)
+    describe(t, after_ms=800)
 
 
 def trace_waiting_full(t: Trace) -> None:
@@ -299,27 +279,23 @@ def trace_waiting_full(t: Trace) -> None:
         join(t, who, member="")
     for who in "abcd":
         join(t, who)
-    t.settle(1500)
-    describe(t)
+    describe(t, after_ms=1500)
     join(t, "c")
     join(t, "e", member="")
     join(t, "a")
     join(t, "e", member="")
     join(t, "b")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_waiting_full_without_ids(t: Trace) -> None:
     for who in "abc":
         join(t, who, 3, member="")
-    t.settle(1500)
-    describe(t)
+    describe(t, after_ms=1500)
     join(t, "d", 3, member="")
     join(t, "a", 3)
     join(t, "d", 3, member="")
     leave(t, "b", 2)
     t.settle()
     join(t, "d", 3, member="")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.describe_producers import TopicRequest
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
-from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic
+from ottla.protocol.apis import ApiKey
 from tests.differential.calls import commit_alone, delete_offsets
 from tests.differential.log_calls import batch, made, offsets, produce
 from tests.differential.tracing import Trace
@@ -18,12 +13,14 @@ from tests.differential.txn_calls import (
     Producer,
     add,
     add_offsets,
+    at_both_levels,
     batches,
     commit_offsets,
     end,
     init,
     transactional,
 )
+from tests.support.requests import delete_records_fields, offset_fetch_fields, produce_fields
 
 VERSIONS = (3, 9, 10, 11, 12)
 
@@ -34,11 +31,9 @@ def plain(who: Producer, sequence: int = 0) -> bytes:
 
 def producers(t: Trace, name: str, *indexes: int) -> None:
     """Note who is known in partitions, without times."""
-    wire = t.wire("maker")
-    topics = [TopicRequest(name=name, partition_indexes=list(indexes))]
-    wire.send(ApiKey.DESCRIBE_PRODUCERS, 0, api(ApiKey.DESCRIBE_PRODUCERS).request(topics=topics))
+    answer = t.ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[{"name": name, "partition_indexes": list(indexes)}])
     t.answers += 1
-    for topic in wire.answer(10).topics:
+    for topic in answer.topics:
         for row in topic.partitions:
             found = sorted(
                 (
@@ -55,15 +50,10 @@ def producers(t: Trace, name: str, *indexes: int) -> None:
 
 def mark(t: Trace, who: Producer, name: str, version: int = 1, *, commit: bool = False, coordinator: int = 0,
          partitions: tuple[int, ...] = (0,), **fields: Any) -> None:  # fmt: skip
-    topics = [WritableTxnMarkerTopic(name=name, partition_indexes=list(partitions))]
-    marker = WritableTxnMarker(producer_id=who.id, producer_epoch=who.epoch, transaction_result=commit, topics=topics,
-                               coordinator_epoch=coordinator, **fields)  # fmt: skip
+    topics = [{"name": name, "partition_indexes": list(partitions)}]
+    marker = {"producer_id": who.id, "producer_epoch": who.epoch, "transaction_result": commit, "topics": topics,
+              "coordinator_epoch": coordinator, **fields}  # fmt: skip
     t.call(WHO, ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
-
-
-def both(t: Trace, name: str, offset: int = 0) -> None:
-    for isolation in (0, 1):
-        batches(t, name, offset, isolation=isolation)
 
 
 def trace_isolation_who_may_write(t: Trace) -> None:
@@ -78,7 +68,7 @@ def trace_isolation_who_may_write(t: Trace) -> None:
     produce(t, name, transactional(who), version=12)
     produce(t, name, transactional(who), version=12, transactional_id=f"{t.name}-no")
     produce(t, name, transactional(who, 3), version=12, transactional_id=t.name)
-    both(t, name)
+    at_both_levels(t, name)
 
 
 def trace_isolation_in_a_transaction(t: Trace) -> None:
@@ -102,7 +92,7 @@ def trace_isolation_in_a_transaction(t: Trace) -> None:
     produce(t, name, plain(who, 5))
     produce(t, name, plain(who, 5))
     producers(t, name, 0)
-    both(t, name)
+    at_both_levels(t, name)
 
 
 def trace_isolation_two_producers_in_a_request(t: Trace) -> None:
@@ -110,12 +100,10 @@ def trace_isolation_two_producers_in_a_request(t: Trace) -> None:
     who, second = init(t), init(t, name=f"{t.name}-2")
     add(t, who, {name: [0]})
     for version in VERSIONS:
-        data = [
-            TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=transactional(one))])
-            for topic, one in ((name, who), (other, second))
-        ]
-        t.call(WHO, ApiKey.PRODUCE, version, transactional_id=t.name, acks=-1, timeout_ms=5000, topic_data=data)
-    both(t, name)
+        fields = produce_fields(name, transactional(who), transactional_id=t.name, timeout_ms=5000)
+        fields["topic_data"] += produce_fields(other, transactional(second))["topic_data"]
+        t.call(WHO, ApiKey.PRODUCE, version, **fields)
+    at_both_levels(t, name)
 
 
 def trace_isolation_list_offsets(t: Trace) -> None:
@@ -148,8 +136,7 @@ def trace_isolation_aborted_and_open(t: Trace) -> None:
         end(t, first, commit=number == 2)
         for offset in (0, 2, 5, 6):
             batches(t, name, offset, isolation=1)
-    records = [DeleteRecordsTopic(name=name, partitions=[DeleteRecordsPartition(partition_index=0, offset=3)])]
-    t.call(WHO, ApiKey.DELETE_RECORDS, 2, topics=records, timeout_ms=5000)
+    t.call(WHO, ApiKey.DELETE_RECORDS, 2, **delete_records_fields(name, 3))
     batches(t, name, 3, isolation=1)
 
 
@@ -164,9 +151,9 @@ def trace_isolation_markers(t: Trace) -> None:
         mark(t, who, name, version, partitions=(7,))
         mark(t, who.at(who.epoch - 1), name, version)
     mark(t, who, name, 2, transaction_version=2)
-    both(t, name)
+    at_both_levels(t, name)
     mark(t, who, name, 2, coordinator=5)
-    both(t, name)
+    at_both_levels(t, name)
     mark(t, who, name, 2, coordinator=4)
     mark(t, who, name, 2, coordinator=5, commit=True)
     mark(t, who.at(who.epoch + 1), name, 2, coordinator=5, transaction_version=2)
@@ -174,15 +161,14 @@ def trace_isolation_markers(t: Trace) -> None:
     mark(t, who.at(who.epoch), name, 2, coordinator=5, transaction_version=2)
     mark(t, Producer(who.id + 100_000, 3), name, 2, coordinator=0)
     producers(t, name, 0)
-    both(t, name)
+    at_both_levels(t, name)
     t.call(WHO, ApiKey.WRITE_TXN_MARKERS, 1, markers=[])
 
 
 def stored(t: Trace, name: str) -> None:
     for stable in (False, True):
-        for topics in (None, [OffsetFetchRequestTopics(name=name, partition_indexes=[0, 1])]):
-            groups = [OffsetFetchRequestGroup(group_id=t.name, topics=topics)]
-            t.call(WHO, ApiKey.OFFSET_FETCH, 8, groups=groups, require_stable=stable)
+        for topics in (None, {name: [0, 1]}):
+            t.call(WHO, ApiKey.OFFSET_FETCH, 8, **offset_fetch_fields(t.name, topics, stable=stable))
 
 
 def trace_isolation_which_offset_wins(t: Trace) -> None:

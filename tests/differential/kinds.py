@@ -8,11 +8,9 @@ from tests.differential import random_frames, random_groups, random_logs, random
 from tests.differential.pairs import Move
 from tests.differential.play import Kind
 
-LOG_TOPICS = {"t": 2, "u": 2}
-
 KINDS: dict[str, Kind] = {
     "one": Kind(random_groups.one, groups=True),
-    "logs": Kind(random_logs.logs, topics=LOG_TOPICS),
+    "logs": Kind(random_logs.logs, topics={"t": 2, "u": 2}),
     "two": Kind(random_groups.two, groups=True),
     "transactions": Kind(random_transactions.transactions, topics={"t": 2}, groups=True, transactions=True),
     "formed": Kind(random_groups.formed, groups=True),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
-from tests.differential.log_calls import BASE_TIME, WHO, batch, made, offsets, produce, read
+from tests.differential.log_calls import BASE_TIME, WHO, batch, made, offsets, produce, read, trim
 from tests.differential.tracing import Trace
 
 
@@ -17,7 +15,7 @@ def trace_fetches(t: Trace) -> None:
         produce(t, name, batch(3, start=number * 10))
     for version in range(4, 13):
         read(t, name, 0, version=version)
-        read(t, name, 4, version=version, isolation=1)
+        read(t, name, 4, version=version, isolation_level=1)
         read(t, name, 12, version=version)
         read(t, name, 13, version=version)
         read(t, name, -1, version=version)
@@ -26,28 +24,28 @@ def trace_fetches(t: Trace) -> None:
         read(t, name, 0, version=version, partition=-1)
         read(t, f"{t.name}-absent", 0, version=version)
         read(t, name, 0, version=version, max_bytes=1)
-        read(t, name, 0, version=version, partition_max=1)
-        read(t, name, 0, version=version, partition_max=0)
+        read(t, name, 0, version=version, partition_max_bytes=1)
+        read(t, name, 0, version=version, partition_max_bytes=0)
         read(t, name, 0, version=version, max_bytes=0)
-        read(t, name, 0, version=version, min_bytes=0, max_wait=0)
+        read(t, name, 0, version=version, min_bytes=0, max_wait_ms=0)
         read(t, name, 12, version=version, min_bytes=0)
         read(t, name, 0, version=version, min_bytes=10_000)
         if version >= 9:
             for epoch in (0, 1, 7):
-                read(t, name, 0, version=version, leader_epoch=epoch)
+                read(t, name, 0, version=version, current_leader_epoch=epoch)
         if version >= 12:
             for epoch in (0, 1, 7):
-                read(t, name, 0, version=version, last_epoch=epoch)
-                read(t, name, 13, version=version, last_epoch=epoch)
+                read(t, name, 0, version=version, last_fetched_epoch=epoch)
+                read(t, name, 13, version=version, last_fetched_epoch=epoch)
 
 
 def trace_fetch_sessions(t: Trace) -> None:
     name = made(t)
     produce(t, name, batch())
     for version in (7, 11, 12):
-        read(t, name, version=version, session=(0, -1))
-        read(t, name, version=version, session=(77, 1))
-        read(t, name, version=version, session=(77, -1))
+        read(t, name, version=version, session_id=0, session_epoch=-1)
+        read(t, name, version=version, session_id=77, session_epoch=1)
+        read(t, name, version=version, session_id=77, session_epoch=-1)
     for version in range(4, 13):
         t.call(WHO, ApiKey.FETCH, version, max_wait_ms=50, min_bytes=1, max_bytes=100, topics=[], session_epoch=-1)
 
@@ -72,12 +70,6 @@ def trace_list_offsets(t: Trace) -> None:
         if version >= 4:
             offsets(t, name, -1, version=version, leader_epoch=0)
             offsets(t, name, -1, version=version, leader_epoch=1)
-
-
-def trim(t: Trace, name: str, offset: int, version: int = 2, partition: int = 0) -> None:
-    item = DeleteRecordsPartition(partition_index=partition, offset=offset)
-    topics = [DeleteRecordsTopic(name=name, partitions=[item])]
-    t.call(WHO, ApiKey.DELETE_RECORDS, version, topics=topics, timeout_ms=5000)
 
 
 def trace_delete_records(t: Trace) -> None:
@@ -111,11 +103,8 @@ def trace_leader_epochs(t: Trace) -> None:
             for current in (-1, 0, 1):
                 for epoch in (-1, 0, 1, 7):
                     for partition in (0, 1):
-                        item = OffsetForLeaderPartition(
-                            partition=partition, current_leader_epoch=current, leader_epoch=epoch
-                        )
-                        topics = [OffsetForLeaderTopic(topic=name, partitions=[item])]
-                        t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics,
-                               **({"replica_id": -1} if version >= 3 else {}))  # fmt: skip
+                        place = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
+                        topics = [{"topic": name, "partitions": [place]}]
+                        t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
         if not filled:
             produce(t, name, batch(3))

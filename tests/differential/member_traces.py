@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.protocol.apis import ApiKey
 from tests.differential.calls import (
     MINE,
     OTHER,
     commit,
     commit_alone,
+    completing,
     delete,
     describe,
     enter,
@@ -47,9 +50,7 @@ def trace_sync_in_each_state(t: Trace) -> None:
 
 
 def trace_sync_follower_first(t: Trace) -> None:
-    enter(t, "a")
-    enter(t, "b")
-    join(t, "a")
+    completing(t, "a", "b")
     t.settle()
     sync(t, "b", assign={"b": b"ignored"})
     heartbeat(t, "a")
@@ -58,17 +59,14 @@ def trace_sync_follower_first(t: Trace) -> None:
     describe(t)
     listed(t, states=["completingrebalance"])
     sync(t, "a", assign={"a": b"A"})
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_sync_interrupted(t: Trace) -> None:
     for cause in ("join", "leave", "static", "pending"):
         group = f"{t.name}-{cause}"
         a, b, c = f"a{cause}", f"b{cause}", f"c{cause}"
-        enter(t, a, group=group)
-        enter(t, b, group=group)
-        join(t, a, group=group)
+        completing(t, a, b, group=group)
         t.settle()
         sync(t, b, group=group)
         if cause == "join":
@@ -80,8 +78,7 @@ def trace_sync_interrupted(t: Trace) -> None:
         else:
             join(t, c, member="", group=group)
             leave(t, c, group=group)
-        t.settle(30)
-        describe(t, 5, group)
+        describe(t, 5, group, after_ms=30)
 
 
 def trace_heartbeats(t: Trace) -> None:
@@ -123,8 +120,7 @@ def trace_leaves(t: Trace) -> None:
     describe(t)
     leave(t, "c", 1, ("nobody", None))
     leave(t, "c", 0)
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
     delete(t)
     describe(t)
 
@@ -158,24 +154,27 @@ def trace_leave_while_parked(t: Trace) -> None:
     leave(t, "a")
     t.settle()
     join(t, "b")
+    describe(t, after_ms=0)
+
+
+def static_pair(t: Trace, version: int = 7, **options: Any) -> None:
+    join(t, "a", version, member="", instance="ia", **options)
+    join(t, "b", version, member="", instance="ib", **options)
+    join(t, "a", version, instance="ia", **options)
     t.settle()
-    describe(t)
 
 
-def static_pair(t: Trace, version: int = 7) -> None:
-    join(t, "a", version, member="", instance="ia")
-    join(t, "b", version, member="", instance="ib")
-    join(t, "a", version, instance="ia")
+def static_stable(t: Trace, version: int = 7, *shares: str, **options: Any) -> None:
+    static_pair(t, version, **options)
+    sync(t, "b", instance="ib")
+    sync(t, "a", instance="ia", assign={who: who.upper().encode() for who in shares or "a"})
     t.settle()
 
 
 def trace_static_in_stable(t: Trace) -> None:
     for version in (5, 7, 9):
         t.name = f"{t.name}-{version}"
-        static_pair(t, version)
-        sync(t, "b", instance="ib")
-        sync(t, "a", assign={"a": b"A", "b": b"B"}, instance="ia")
-        t.settle()
+        static_stable(t, version, "a", "b")
         describe(t)
         join(t, "b", version, member="", instance="ib")
         describe(t)
@@ -193,31 +192,20 @@ def trace_static_in_stable(t: Trace) -> None:
         join(t, "a", version, instance="ia")
         t.settle()
         join(t, "b", version, instance="ib")
-        t.settle()
-        describe(t)
+        describe(t, after_ms=0)
 
 
 def trace_static_with_another_protocol(t: Trace) -> None:
     both = ("range", "roundrobin")
-    join(t, "a", member="", instance="ia", protocols=both)
-    join(t, "b", member="", instance="ib", protocols=both)
-    join(t, "a", instance="ia", protocols=both)
-    t.settle()
-    sync(t, "b", instance="ib")
-    sync(t, "a", instance="ia", assign={"a": b"A"})
-    t.settle()
+    static_stable(t, protocols=both)
     join(t, "b", member="", instance="ib", protocols=("roundrobin",))
     describe(t)
     join(t, "a", instance="ia", protocols=both)
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_static_with_changed_metadata(t: Trace) -> None:
-    static_pair(t)
-    sync(t, "b", instance="ib")
-    sync(t, "a", instance="ia", assign={"a": b"A"})
-    t.settle()
+    static_stable(t)
     join(t, "b", member="", instance="ib", metadata=OTHER, session=12_000, rebalance=15_000)
     describe(t)
     join(t, "b", member="", instance="ib", protocols=("other",))
@@ -231,45 +219,30 @@ def trace_static_in_completing(t: Trace) -> None:
     static_pair(t)
     sync(t, "b", instance="ib")
     join(t, "b2", member="", instance="ib")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
     heartbeat(t, "a", instance="ia")
     join(t, "a", instance="ia")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_static_in_preparing(t: Trace) -> None:
-    static_pair(t)
-    sync(t, "b", instance="ib")
-    sync(t, "a", instance="ia", assign={"a": b"A"})
-    t.settle()
+    static_stable(t)
     join(t, "a", instance="ia")
     join(t, "a2", member="", instance="ia")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
     join(t, "b2", member="", instance="ib")
-    t.settle()
-    describe(t)
+    describe(t, after_ms=0)
 
 
 def trace_static_member_stays(t: Trace) -> None:
     options = {"rebalance": 700, "session": 6000}
-    join(t, "a", member="", instance="ia", **options)
-    join(t, "b", member="", instance="ib", **options)
+    static_stable(t, 7, "a", "b", **options)
     join(t, "a", instance="ia", **options)
-    t.settle()
-    sync(t, "b", instance="ib")
-    sync(t, "a", instance="ia", assign={"a": b"A", "b": b"B"})
-    t.settle()
-    join(t, "a", instance="ia", **options)
-    t.settle(1200)
-    describe(t)
+    describe(t, after_ms=1200)
     sync(t, "a", instance="ia", assign={"a": b"A", "b": b"B"})
     sync(t, "b", instance="ib")
     heartbeat(t, "b", instance="ib", generation=3)
-    t.settle(900)
-    describe(t)
+    describe(t, after_ms=900)
     heartbeat(t, "b", instance="ib")
 
 
@@ -283,8 +256,7 @@ def trace_static_leader_stays_away(t: Trace) -> None:
     sync(t, "a", instance="ia", assign={"a": b"A", "b": b"B"})
     t.settle()
     join(t, "b", metadata=OTHER, **options)
-    t.settle(1200)
-    describe(t)
+    describe(t, after_ms=1200)
 
 
 def trace_dynamic_member_dropped(t: Trace) -> None:
@@ -297,22 +269,17 @@ def trace_dynamic_member_dropped(t: Trace) -> None:
 
 
 def trace_sync_timeout(t: Trace) -> None:
-    enter(t, "a", rebalance=700)
-    enter(t, "b", rebalance=700)
-    join(t, "a", rebalance=700)
+    completing(t, "a", "b", rebalance=700)
     t.settle()
     sync(t, "b")
     t.settle(400)
     heartbeat(t, "a")
-    t.settle(700)
-    describe(t)
+    describe(t, after_ms=700)
     heartbeat(t, "a")
 
 
 def trace_sync_timeout_in_stable(t: Trace) -> None:
-    enter(t, "a", rebalance=700)
-    enter(t, "b", rebalance=700)
-    join(t, "a", rebalance=700)
+    completing(t, "a", "b", rebalance=700)
     t.settle()
     sync(t, "a", assign={"a": b"A", "b": b"B"})
     describe(t)
@@ -332,7 +299,5 @@ def trace_session_expires(t: Trace) -> None:
     heartbeat(t, "a")
     describe(t)
     join(t, "a", session=800)
-    t.settle()
-    describe(t)
-    t.settle(1200)
-    describe(t)
+    describe(t, after_ms=0)
+    describe(t, after_ms=1200)

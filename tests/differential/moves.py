@@ -1,32 +1,25 @@
-"""What a trace can do, one request each, and what a client learns from the answers."""
+"""The moves of a trace, one request each, and the state that a client learns from the answers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from random import Random
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.handlers import handler
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.messages.create_partitions import CreatePartitionsTopic
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicState
-from ottla.protocol.messages.describe_configs import DescribeConfigsResource
-from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
-from ottla.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from ottla.protocol.messages.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
-from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
-from ottla.protocol.records import BatchError, Record, build_batch, parse_header
-from tests.differential import calls, txn_calls
-from tests.differential.log_calls import BASE_TIME, WHO, metadata, patched, topic
+from ottla.protocol.records import BatchError, Record, parse_header
+from tests.differential import calls, log_calls, txn_calls
+from tests.differential.log_calls import BASE_TIME, OF_TOPIC, WHO, metadata, patched, topic
 from tests.differential.pairs import Half, Move
 from tests.differential.txn_calls import NOBODY, Producer
 from tests.differential.wire import Sent
+from tests.support.batches import build_batch
+from tests.support.requests import by_topic, init_producer_fields
 
 Who = tuple[str | None, int, int] | None
 """A producer: its transactional id's name, how many identities ago, and how far its epoch is off; None for nobody."""
@@ -35,66 +28,53 @@ Batch = dict[str, Any]
 
 @cache
 def versions(key: ApiKey) -> range:
-    """What Ottla advertises of an API; of Produce, what it answers."""
-    found: range = import_module(f"ottla.broker.handlers.{key.name.lower()}").VERSIONS
+    """The versions that Ottla advertises of an API; of Produce, those that it answers."""
+    found = handler(key).versions
     return range(3, found.stop) if key is ApiKey.PRODUCE else found
 
 
-def own(t: Half, name: str) -> str:
-    """ "@a" is a topic or an id of the trace itself."""
-    return t.name + name[1:] if name.startswith("@") else name
+def some_version(r: Random, key: ApiKey, least: int = 0) -> int:
+    return r.choice([version for version in versions(key) if version >= least])
+
+
+def own(t: Half, value: Any) -> Any:
+    """ "@a", wherever it stands, is a topic or an id of the trace itself."""
+    match value:
+        case str():
+            return t.name + value[1:] if value.startswith("@") else value
+        case dict():
+            return {own(t, key): own(t, item) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)([own(t, item) for item in value])
+    return value
 
 
 def producer(t: Half, who: Who) -> Producer:
     if who is None:
         return NOBODY
     name, back, off = who
-    known = t.known.get(name and own(t, name), [])
+    known = t.known.get(name, [])
     if not known:
         return NOBODY
     found: Producer = known[-min(back, len(known))]
     return found.at(max(found.epoch + off, 0))
 
 
-# Groups: as in `calls`
-
-
-def _leave(t: Half, who: str, version: int, entries: Sequence[tuple[str, str | None]]) -> None:
-    calls.leave(t, who, version, *entries)
-
-
 # Transactions
 
 
-def _init(t: Half, name: str | None, version: int, expected: Who = None, timeout: int = 60_000) -> None:
-    if name is None:
-        who = producer(t, expected)
-        fields = {"producer_id": who.id, "producer_epoch": who.epoch} if version >= 3 else {}
-        t.call(txn_calls.WHO, ApiKey.INIT_PRODUCER_ID, version, transactional_id=None, transaction_timeout_ms=timeout,
-               **fields)  # fmt: skip
-    else:
-        txn_calls.init(t, version, name=own(t, name), timeout=timeout, expected=producer(t, expected))
+def _of(verb: Callable[..., Any]) -> Callable[..., None]:
+    """A verb of `txn_calls` for whoever the producer of a move is now."""
+
+    def ask(t: Half, who: Who, **fields: Any) -> None:
+        verb(t, producer(t, who), **fields)
+
+    return ask
 
 
-def _add(t: Half, name: str, who: Who, partitions: dict[str, list[int]], version: int, verify: bool = False) -> None:
-    named = {own(t, topic): indexes for topic, indexes in partitions.items()}
-    txn_calls.add(t, producer(t, who), named, version, name=own(t, name), verify=verify)
-
-
-def _add_offsets(t: Half, name: str, who: Who, version: int) -> None:
-    txn_calls.add_offsets(t, producer(t, who), version, name=own(t, name))
-
-
-def _commit_offsets(t: Half, name: str, who: Who, topic: str, offset: int, version: int) -> None:
-    txn_calls.commit_offsets(t, producer(t, who), own(t, topic), offset, version, name=own(t, name))
-
-
-def _end(t: Half, name: str, who: Who, version: int, commit: bool) -> None:
-    txn_calls.end(t, producer(t, who), version, commit=commit, name=own(t, name), wait=False)
-
-
-def _describe_transaction(t: Half, name: str) -> None:
-    txn_calls.describe(t, own(t, name))
+def _init(t: Half, name: str | None, version: int, expected: Who = None) -> None:
+    fields = init_producer_fields(name, expected=producer(t, expected))
+    t.call(txn_calls.WHO, ApiKey.INIT_PRODUCER_ID, version, **fields)
 
 
 # Logs
@@ -126,6 +106,15 @@ def built(t: Half, batch: Batch, name: str, partition: int) -> bytes | None:
     return data[: len(data) - batch.get("cut", 0)] + batch.get("tail", b"")
 
 
+def _rows(rows: Iterable[tuple[str, Any]], within: str, name: str = "name") -> list[dict[str, Any]]:
+    """Partitions of a request, grouped by topic; ``within`` and ``name`` are the fields of the API."""
+    return [{name: topic, within: items} for topic, items in by_topic(rows).items()]
+
+
+def _with_ids(t: Half, topics: list[dict[str, Any]], name: str = "name") -> list[dict[str, Any]]:
+    return [row | {"topic_id": t.id_of(row[name])} for row in topics]
+
+
 def _produce(
     t: Half,
     rows: Sequence[tuple[str, int, Batch]],
@@ -133,21 +122,12 @@ def _produce(
     acks: int = -1,
     name: str | None = None,
 ) -> None:
-    topics: dict[str, list[PartitionProduceData]] = {}
-    for named, partition, batch in rows:
-        data = PartitionProduceData(index=partition, records=built(t, batch, own(t, named), partition))
-        topics.setdefault(own(t, named), []).append(data)
-    t.call(
-        txn_calls.WHO,
-        ApiKey.PRODUCE,
-        version,
-        transactional_id=name and own(t, name),
-        acks=acks,
-        timeout_ms=5000,
-        topic_data=[
-            TopicProduceData(name=found, topic_id=t.id_of(found), partition_data=data) for found, data in topics.items()
-        ],
-    )
+    data = [
+        (named, {"index": partition, "records": built(t, batch, named, partition)}) for named, partition, batch in rows
+    ]
+    topics = _with_ids(t, _rows(data, "partition_data"))
+    t.call(txn_calls.WHO, ApiKey.PRODUCE, version, transactional_id=name, acks=acks, timeout_ms=5000,
+           topic_data=topics)  # fmt: skip
 
 
 def _session(t: Half, wanted: str) -> tuple[int, int]:
@@ -177,9 +157,7 @@ def _read(
     session: str = "none",
     forgotten: Sequence[tuple[str, int]] = (),
 ) -> None:
-    topics: dict[str, list[FetchPartition]] = {}
-    for named, fields in rows:
-        topics.setdefault(own(t, named), []).append(FetchPartition(**{"partition_max_bytes": 1 << 20} | fields))
+    places = [(named, {"partition_max_bytes": 1 << 20} | fields) for named, fields in rows]
     session_id, session_epoch = _session(t, session) if version >= 7 else (0, -1)
     t.call(
         WHO,
@@ -191,58 +169,24 @@ def _read(
         isolation_level=isolation,
         session_id=session_id,
         session_epoch=session_epoch,
-        topics=[FetchTopic(topic=name, topic_id=t.id_of(name), partitions=items) for name, items in topics.items()],
-        forgotten_topics_data=[
-            ForgottenTopic(topic=own(t, name), topic_id=t.id_of(own(t, name)), partitions=[partition])
-            for name, partition in forgotten
-        ],
+        topics=_with_ids(t, _rows(places, "partitions", "topic"), "topic"),
+        forgotten_topics_data=_with_ids(t, _rows(forgotten, "partitions", "topic"), "topic"),
     )
 
 
 def _list_offsets(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int, isolation: int = 0) -> None:
-    topics: dict[str, list[ListOffsetsPartition]] = {}
-    for named, fields in rows:
-        topics.setdefault(own(t, named), []).append(ListOffsetsPartition(**fields))
-    t.call(
-        WHO,
-        ApiKey.LIST_OFFSETS,
-        version,
-        replica_id=-1,
-        isolation_level=isolation,
-        topics=[ListOffsetsTopic(name=name, partitions=items) for name, items in topics.items()],
-        **({"timeout_ms": 1000} if version >= 10 else {}),
-    )
+    fields = {"replica_id": -1, "isolation_level": isolation, "timeout_ms": 1000}
+    t.call(WHO, ApiKey.LIST_OFFSETS, version, topics=_rows(rows, "partitions"), **fields)
 
 
 def _trim(t: Half, rows: Sequence[tuple[str, int, int]], version: int) -> None:
-    topics: dict[str, list[DeleteRecordsPartition]] = {}
-    for named, partition, offset in rows:
-        item = DeleteRecordsPartition(partition_index=partition, offset=offset)
-        topics.setdefault(own(t, named), []).append(item)
-    t.call(
-        WHO,
-        ApiKey.DELETE_RECORDS,
-        version,
-        topics=[DeleteRecordsTopic(name=name, partitions=items) for name, items in topics.items()],
-        timeout_ms=5000,
-    )
+    places = [(named, {"partition_index": partition, "offset": offset}) for named, partition, offset in rows]
+    t.call(WHO, ApiKey.DELETE_RECORDS, version, topics=_rows(places, "partitions"), timeout_ms=5000)
 
 
 def _epochs(t: Half, rows: Sequence[tuple[str, dict[str, int]]], version: int) -> None:
-    topics: dict[str, list[OffsetForLeaderPartition]] = {}
-    for named, fields in rows:
-        topics.setdefault(own(t, named), []).append(OffsetForLeaderPartition(**fields))
-    t.call(
-        WHO,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        version,
-        topics=[OffsetForLeaderTopic(topic=name, partitions=items) for name, items in topics.items()],
-        **({"replica_id": -1} if version >= 3 else {}),
-    )
-
-
-def _frame(t: Half, data: bytes) -> None:
-    t.raw(f"{len(t.transcript)} frame", data)
+    topics = _rows(rows, "partitions", "topic")
+    t.call(WHO, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
 # Topics
@@ -251,64 +195,34 @@ def _frame(t: Half, data: bytes) -> None:
 def _create(
     t: Half, rows: Sequence[tuple[str, int, int, dict[str, str | None]]], version: int, only_check: bool
 ) -> None:
-    topics = [topic(own(t, name), count, factor, configs=configs) for name, count, factor, configs in rows]
+    topics = [topic(name, count, factor, configs=configs) for name, count, factor, configs in rows]
     t.call(WHO, ApiKey.CREATE_TOPICS, version, topics=topics, timeout_ms=10_000, validate_only=only_check)
 
 
-def _grow(t: Half, counts: Sequence[tuple[str, int]], version: int, only_check: bool) -> None:
-    changes = [CreatePartitionsTopic(name=own(t, name), count=count, assignments=None) for name, count in counts]
-    t.call(WHO, ApiKey.CREATE_PARTITIONS, version, topics=changes, timeout_ms=10_000, validate_only=only_check)
+def _grow(t: Half, counts: Sequence[tuple[str, int]], **options: Any) -> None:
+    log_calls.grow(t, *(log_calls.change(name, count) for name, count in counts), **options)
 
 
 def _delete_topics(t: Half, names: Sequence[str], version: int, by_id: bool) -> None:
-    named = [own(t, name) for name in names]
     if version < 6:
-        t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=named, timeout_ms=10_000)
+        log_calls.delete(t, *names, version=version)
     else:
-        states = [
-            DeleteTopicState(name=None, topic_id=t.id_of(name)) if by_id else DeleteTopicState(name=name)
-            for name in named
-        ]
+        states = [{"name": None, "topic_id": t.id_of(name)} if by_id else {"name": name} for name in names]
         t.call(WHO, ApiKey.DELETE_TOPICS, version, topics=states, timeout_ms=10_000)
 
 
 def _metadata(t: Half, names: Sequence[str] | None, version: int, by_id: bool, operations: bool) -> None:
-    ids = [t.id_of(own(t, name)) for name in names or ()] if by_id else []
-    named = [] if by_id else [own(t, name) for name in names or ()]
+    ids = [t.id_of(name) for name in names or ()] if by_id else []
+    named = () if by_id else names or ()
     metadata(t, version, *named, ids=ids, everything=names is None, operations=operations)
 
 
-def _configs(t: Half, name: str, keys: list[str] | None, version: int, synonyms: bool) -> None:
-    resource = DescribeConfigsResource(resource_type=2, resource_name=own(t, name), configuration_keys=keys)
-    t.call(WHO, ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], include_synonyms=synonyms)
-
-
-def _alter(t: Half, name: str, changes: Sequence[tuple[str, int, str | None]], version: int, only_check: bool) -> None:
-    resource = AlterConfigsResource(
-        resource_type=2,
-        resource_name=own(t, name),
-        configs=[AlterableConfig(name=key, config_operation=kind, value=value) for key, kind, value in changes],
-    )
-    t.call(WHO, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], validate_only=only_check)
-
-
-def _pages(t: Half, names: Sequence[str], limit: int, cursor: tuple[str, int] | None) -> None:
-    at = cursor and DescribeTopicPartitionsRequestCursor(topic_name=own(t, cursor[0]), partition_index=cursor[1])
-    t.call(
-        WHO,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        0,
-        topics=[TopicRequest(name=own(t, name)) for name in names],
-        response_partition_limit=limit,
-        cursor=at,
-    )
-
-
+# A move has a list where a verb takes several arguments.
 MOVES: dict[str, Any] = {
     "join": calls.join,
     "sync": calls.sync,
     "heartbeat": calls.heartbeat,
-    "leave": _leave,
+    "leave": lambda t, who, version, entries: calls.leave(t, who, version, *entries),
     "commit": calls.commit,
     "commit_alone": calls.commit_alone,
     "offsets": calls.fetch,
@@ -317,30 +231,30 @@ MOVES: dict[str, Any] = {
     "delete": calls.delete,
     "delete_offsets": calls.delete_offsets,
     "init": _init,
-    "add": _add,
-    "add_offsets": _add_offsets,
-    "commit_offsets": _commit_offsets,
-    "end": _end,
-    "describe_transaction": _describe_transaction,
+    "add": _of(txn_calls.add),
+    "add_offsets": _of(txn_calls.add_offsets),
+    "commit_offsets": _of(txn_calls.commit_offsets),
+    "end": _of(partial(txn_calls.end, wait=False)),
+    "describe_transaction": lambda t, name: txn_calls.describe(t, name),
     "produce": _produce,
     "read": _read,
     "list_offsets": _list_offsets,
     "trim": _trim,
     "epochs": _epochs,
-    "frame": _frame,
+    "frame": lambda t, data: t.raw(f"{len(t.transcript)} frame", data),
     "create": _create,
     "grow": _grow,
     "delete_topics": _delete_topics,
     "metadata": _metadata,
-    "configs": _configs,
-    "alter": _alter,
-    "pages": _pages,
+    "configs": lambda t, synonyms, **options: log_calls.configs(t, OF_TOPIC, include_synonyms=synonyms, **options),
+    "alter": lambda t, name, changes, **options: log_calls.alter(t, OF_TOPIC, name, *changes, **options),
+    "pages": lambda t, names, **options: log_calls.pages(t, *names, **options),
 }
 
 
 def perform(t: Half, step: Move) -> None:
     """Send what a move says."""
-    MOVES[step.name](t, **step.fields)
+    MOVES[step.name](t, **own(t, step.fields))
 
 
 def learn(t: Half, request: Any, answer: Any, sent: Sent) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.broker.handlers.list_groups import VERSIONS as LIST_GROUPS_VERSIONS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.messages.list_groups import ListGroupsRequest
 from tests.differential.calls import (
     GROUP_PARTITIONS,
     OTHER,
@@ -159,7 +159,7 @@ def trace_offset_deletes(t: Trace) -> None:
     stable(t, "a", metadata=OTHER)
     delete_offsets(t, {TOPIC: [1]})
     fetch(t, everything=True)
-    join(t, "a", metadata=b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff")
+    join(t, "a")
     t.settle()
     delete_offsets(t, {TOPIC: [2], "absent": [0], "other": [0]})
     sync(t, "a")
@@ -220,11 +220,11 @@ def trace_lists(t: Trace) -> None:
     stable(t, "a")
     enter(t, "b", group=f"{t.name}-completing", protocol_type="connect")
     join(t, "c", member="", group=f"{t.name}-pending")
-    for version in LIST_GROUPS_VERSIONS:
+    for version in ListGroupsRequest.versions:
         listed(t, version)
     for states in (["Stable"], ["stable", "EMPTY"], [" Empty "], ["nonsense"], ["Dead"], [""], ["Stable", "nonsense"]):
         listed(t, 4, states)
-    for types in TYPES if 5 in LIST_GROUPS_VERSIONS else ():
+    for types in TYPES:
         listed(t, 5, (), types)
         listed(t, 5, ["Stable"], types)
 

@@ -8,17 +8,17 @@ broker by itself, when the request is sent. So a trace stays a trace when moves 
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import decode_batch, iter_batches
 from tests.differential.compare import first_difference
-from tests.differential.tracing import BARRIER, PATIENCE_S, Trace, whole_batches
-from tests.differential.wire import CLOSED, SILENT, Sent, Wire, decoded
+from tests.differential.tracing import PATIENCE_S, Trace, whole_batches
+from tests.differential.wire import Sent, Wire
+from tests.support.requests import request
 
 PARKED = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 """Requests that may wait for other clients; every other one is answered before the next move."""
@@ -45,56 +45,29 @@ class Line(Wire):
     """A connection that the event loop reads."""
 
     def __init__(self, port: int, client_id: str | None, woken: asyncio.Event) -> None:
-        self.client_id = client_id
-        self.sent: Sent | None = None
-        self.closed = False
-        self.frames: list[bytes] = []
+        super().__init__(port, client_id)
         self._woken = woken
-        self._buffer = b""
-        self._socket = socket.create_connection(("127.0.0.1", port), 5)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket.fileno(), self._read)
+        self._loop.add_reader(self._socket, self._receive)
 
-    def _read(self) -> None:
-        try:
-            data = self._socket.recv(1 << 20)
-        except OSError:
-            data = b""
-        if not data:
-            self.closed = True
-            self._loop.remove_reader(self._socket.fileno())
-        buffer = self._buffer + data
-        while len(buffer) >= 4 and len(buffer) >= (end := 4 + int.from_bytes(buffer[:4], "big")):
-            self.frames.append(buffer[4:end])
-            buffer = buffer[end:]
-        self._buffer = buffer
-        if self.frames or self.closed:
+    def _receive(self) -> None:
+        super()._receive()
+        if self.closed:
+            self._loop.remove_reader(self._socket)
+        if self.has_answer:
             self._woken.set()
-
-    @property
-    def has_answer(self) -> bool:
-        return bool(self.frames) or self.closed
-
-    def take(self) -> Any:
-        """The answer that has come, as a message or `CLOSED`; without one, `SILENT`."""
-        assert self.sent is not None
-        if self.frames:
-            sent, self.sent = self.sent, None
-            return decoded(sent, self.frames.pop(0))
-        return CLOSED if self.closed else SILENT
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
-            self._loop.remove_reader(self._socket.fileno())
-            self._socket.close()
+            self._loop.remove_reader(self._socket)
+        super().close()
 
 
 class Open(NamedTuple):
     """A request under way."""
 
     label: str
-    line: Line
+    line: Wire
     key: ApiKey
     request: Any
 
@@ -116,28 +89,22 @@ class Half(Trace):
         self._woken = woken
         self._came: list[tuple[Open, Sent, Any]] = []
 
-    def wire(self, who: str | None) -> Line:
-        for line in self.wires:
-            if line.client_id == who and line.sent is None and not line.closed:
-                assert isinstance(line, Line)
-                return line
-        line = Line(self.port, who, self._woken)
-        self.wires.append(line)
-        return line
+    def connect(self, who: str | None) -> Line:
+        return Line(self.port, who, self._woken)
 
     def call(self, who: str | None, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
         line = self.wire(who)
-        request = api(key).request(**fields)
-        line.send(key, version, request)
+        message = request(key, fields)
+        line.send(key, version, message)
         label = self._label(who, key, version)
-        self.open.append(Open(label, line, key, request))
+        self.open.append(Open(label, line, key, message))
         if key in PARKED:
             self.note(f"{label} >", None)
 
     do = start = call
 
     def raw(self, label: str, data: bytes, timeout_s: float = 0.4) -> None:
-        line = Line(self.port, UNNAMED, self._woken)
+        line = self.connect(UNNAMED)
         self.wires.append(line)
         line.raw(data)
         self.sent_raw = (label, line)
@@ -153,13 +120,13 @@ class Half(Trace):
             assert sent is not None
             if item.line.has_answer:
                 self.open.remove(item)
-                self._came.append((item, sent, item.line.take()))
+                self._came.append((item, sent, item.line.answer(0)))
                 self.answered.add(item.label)
         return len(self._came) > before
 
     @property
     def is_owed(self) -> bool:
-        """Whether an answer is missing that does not wait for other clients."""
+        """True if an answer is missing that does not wait for other clients."""
         return any(item.key not in PARKED for item in self.open)
 
     def write_down(self) -> None:
@@ -192,9 +159,9 @@ class Half(Trace):
     async def ask(self, key: ApiKey, version: int, /, _who: str = "maker", **fields: Any) -> Any:
         """Send and wait, without a note."""
         line = self.wire(_who)
-        line.send(key, version, api(key).request(**fields))
+        line.send(key, version, request(key, fields))
         await self.until(lambda: line.has_answer)
-        return line.take()
+        return line.answer(0)
 
     async def until(self, check: Callable[[], bool], timeout_s: float = ANSWER_S) -> bool:
         """Wait for something that only comes with an answer; whether it came in time."""
@@ -229,9 +196,6 @@ def tidy_batches(records: bytes, name: Callable[[int], str]) -> Any:
     return found
 
 
-Aside = Callable[[Half], Awaitable[None]]
-
-
 class Pair:
     """The same trace on both brokers. ``patience`` grows when it is run again."""
 
@@ -244,7 +208,7 @@ class Pair:
         self.at: int | None = None  # the first difference
         self._checked = 0
 
-    async def both(self, aside: Aside) -> None:
+    async def both(self, aside: Callable[[Half], Awaitable[None]]) -> None:
         await asyncio.gather(aside(self.theirs), aside(self.ours))
 
     def differs(self) -> bool:
@@ -258,12 +222,12 @@ class Pair:
         """Until both have answered what they owe, and nothing more comes of what is parked."""
         await self._collect(lambda: not any(half.is_owed for half in self.halves), ANSWER_S)
         if any(half.open for half in self.halves):
-            await self.both(_barrier)
+            await self.both(Half.barrier)
             for half in self.halves:
                 half.collect()
         if any(half.open for half in self.halves):
             await asyncio.sleep(0.005)  # a join phase without a delay ends by a timer
-            await self.both(_barrier)
+            await self.both(Half.barrier)
             await self._quiet()
         for half in self.halves:
             half.write_down()
@@ -280,7 +244,7 @@ class Pair:
         """Until nothing is open, or it has been quiet and both have answered the same requests."""
         since = time.monotonic()
         while True:
-            if self._came_in():
+            if sum(half.collect() for half in self.halves):
                 since = time.monotonic()
             if not any(half.open for half in self.halves):
                 return
@@ -294,15 +258,6 @@ class Pair:
             except TimeoutError:
                 continue
 
-    def _came_in(self) -> bool:
-        theirs, ours = self.theirs.collect(), self.ours.collect()
-        return theirs or ours
-
     def close(self) -> None:
         for half in self.halves:
             half.close()
-
-
-async def _barrier(half: Half) -> None:
-    """A read that the coordinator answers once every write before it, of this trace's group, is in the log."""
-    await half.ask(ApiKey.OFFSET_FETCH, 7, BARRIER, group_id=half.name, topics=[], require_stable=True)

@@ -11,19 +11,13 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.create_topics import CreatableTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicState
-from ottla.protocol.messages.describe_configs import DescribeConfigsResource
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
-from ottla.protocol.messages.leave_group import MemberIdentity
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from ottla.protocol.messages.metadata import MetadataRequestTopic
 from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.differential.calls import GROUP_PARTITIONS, GROUP_TOPIC, TOPIC, note_records
 from tests.differential.moves import learn_id, own, perform
 from tests.differential.pairs import Half, Move, Pair
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS, TRANSACTIONS_TOPIC, note_state
 from tests.differential.wire import Sent, decoded, plain
+from tests.support.requests import create_fields, fetch_fields, leave_fields, list_offsets_fields
 
 ALL = 1 << 24
 SILENCE_S = 0.7  # what is not answered within that, by either broker, is not answered
@@ -43,7 +37,8 @@ async def play(pair: Pair, kind: Kind, moves: Sequence[Move]) -> None:
     starts: dict[Half, int] = {}
 
     async def begin(half: Half) -> None:
-        await _learn_ids(half, [TOPIC])
+        for topic in await _metadata(half, [TOPIC]):
+            learn_id(half, topic.name, topic.topic_id)
         await make(half, kind.topics)
         if kind.groups:
             starts[half] = await _end_of(half, GROUP_TOPIC, _group_partition(half))
@@ -149,9 +144,7 @@ async def _told(half: Half, fields: dict[str, Any]) -> None:
     if fields["only_check"] or half.last.responses[0].error_code:
         return
     wanted = {key: value for key, operation, value in fields["changes"] if operation == 0}
-    resource = DescribeConfigsResource(
-        resource_type=2, resource_name=own(half, fields["name"]), configuration_keys=list(wanted)
-    )
+    resource = {"resource_type": 2, "resource_name": own(half, fields["name"]), "configuration_keys": list(wanted)}
     await asyncio.sleep(0.1)
     for _ in range(50 if wanted else 0):
         answer = await half.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource])
@@ -178,14 +171,11 @@ async def make(half: Half, topics: dict[str, int]) -> None:
     """Create topics of the trace, and wait until they are served."""
     if not topics:
         return
-    rows = [
-        CreatableTopic(name=half.name + name, num_partitions=count, replication_factor=1)
-        for name, count in topics.items()
-    ]
-    answer = await half.ask(ApiKey.CREATE_TOPICS, 5, topics=rows, timeout_ms=10_000)
+    wanted = {half.name + name: count for name, count in topics.items()}
+    answer = await half.ask(ApiKey.CREATE_TOPICS, 5, **create_fields(wanted))
     assert all(item.error_code == 0 for item in answer.topics), answer
-    for name, count in topics.items():
-        await _wait_for(half, half.name + name, count=count)
+    for name, count in wanted.items():
+        await _wait_for(half, name, count=count)
 
 
 async def _wait_for(half: Half, name: str, *, count: int = 1, gone: bool = False) -> None:
@@ -198,23 +188,16 @@ async def _wait_for(half: Half, name: str, *, count: int = 1, gone: bool = False
             return
         if not gone and topic.error_code == 0 and len(rows) >= count:
             learn_id(half, topic.name, topic.topic_id)
-            ends = [ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(len(topic.partitions))]
-            served = await half.ask(
-                ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=ends)]
-            )
+            ends = list_offsets_fields(name, -1, *range(len(topic.partitions)))
+            served = await half.ask(ApiKey.LIST_OFFSETS, 5, **ends)
             if not any(row.error_code for row in served.topics[0].partitions):
                 return
         await asyncio.sleep(0.01)
 
 
 async def _metadata(half: Half, names: Sequence[str]) -> Any:
-    rows = [MetadataRequestTopic(name=name) for name in names]
+    rows = [{"name": name} for name in names]
     return (await half.ask(ApiKey.METADATA, 10, topics=rows, allow_auto_topic_creation=False)).topics
-
-
-async def _learn_ids(half: Half, names: Sequence[str]) -> None:
-    for topic in await _metadata(half, names):
-        learn_id(half, topic.name, topic.topic_id)
 
 
 # Logs
@@ -225,20 +208,17 @@ def _group_partition(half: Half) -> int:
 
 
 async def _end_of(half: Half, topic: str, partition: int) -> int:
-    rows = [ListOffsetsPartition(partition_index=partition, timestamp=-1)]
-    topics = [ListOffsetsTopic(name=topic, partitions=rows)]
-    answer = await half.ask(ApiKey.LIST_OFFSETS, 5, replica_id=-1, topics=topics)
+    answer = await half.ask(ApiKey.LIST_OFFSETS, 5, **list_offsets_fields(topic, -1, partition))
     return int(answer.topics[0].partitions[0].offset)
 
 
 async def _records(half: Half, topic: str, partition: int, start: int) -> list[Record]:
-    """What was appended to a partition from ``start`` until now."""
+    """The records that were appended to a partition since ``start``."""
     end = await _end_of(half, topic, partition)
     found: list[Record] = []
     while start < end:
-        item = FetchPartition(partition=partition, fetch_offset=start, partition_max_bytes=ALL)
-        topics = [FetchTopic(topic=topic, partitions=[item])]
-        answer = await half.ask(ApiKey.FETCH, 11, max_wait_ms=100, min_bytes=1, max_bytes=ALL, topics=topics)
+        fields = fetch_fields(topic, start, partition, partition_max_bytes=ALL)
+        answer = await half.ask(ApiKey.FETCH, 11, **fields | {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": ALL})
         data = bytes(answer.responses[0].partitions[0].records or b"")
         if not data:
             break
@@ -250,7 +230,7 @@ async def _records(half: Half, topic: str, partition: int, start: int) -> list[R
 
 
 async def _note_transactions(half: Half) -> None:
-    """What ``__transaction_state`` says of the ids of this trace."""
+    """The records of ``__transaction_state`` for the ids of this trace."""
     for name in sorted(name for name in half.known if name):
         partition = coordinator_partition(name, TRANSACTION_PARTITIONS)
         for record in await _records(half, TRANSACTIONS_TOPIC, partition, half.log_starts.get(partition, 0)):
@@ -263,10 +243,8 @@ async def _clean(half: Half, kind: Kind) -> None:
     if kind.groups:
         ids = {member for member in (*half.member.values(), *half.former.values()) if member}
         if ids:
-            leaving = [MemberIdentity(member_id=member) for member in ids]
-            await half.ask(ApiKey.LEAVE_GROUP, 4, group_id=half.name, members=leaving)
+            await half.ask(ApiKey.LEAVE_GROUP, 4, **leave_fields(half.name, *((member, None) for member in ids)))
         await half.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[half.name])
     mine = [name for name in half.topic_ids if name.startswith(half.name)]
     if mine:
-        states = [DeleteTopicState(name=name) for name in mine]
-        await half.ask(ApiKey.DELETE_TOPICS, 6, topics=states, timeout_ms=10_000)
+        await half.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": name} for name in mine], timeout_ms=10_000)

@@ -7,16 +7,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages import alter_client_quotas, describe_client_quotas, list_config_resources
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
-from ottla.protocol.messages.metadata import MetadataRequestTopic
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.apis import ApiKey
 from tests.differential import log_calls
-from tests.differential.config_traces import alter
+from tests.differential.log_calls import alter
 from tests.differential.tracing import Trace
 from tests.differential.wire import Wire, plain
+from tests.support.requests import create_fields, fetch_fields, produce_fields, request
 
 WHO = "client"
 EXACT, DEFAULT, SPECIFIED = range(3)
@@ -39,9 +35,7 @@ def by_name(rows: list[Any]) -> list[Any]:
 
 def noted(t: Trace, what: str, key: ApiKey, version: int, lists: tuple[str, ...], **fields: Any) -> Any:
     """Ask, and note the answer with its lists in order."""
-    wire = t.wire(WHO)
-    wire.send(key, version, api(key).request(**fields))
-    answer = wire.answer(10)
+    answer = t.ask(key, version, _who=WHO, **fields)
     t.answers += 1
     value = plain(answer)
     if isinstance(value, dict):
@@ -59,13 +53,10 @@ def noted(t: Trace, what: str, key: ApiKey, version: int, lists: tuple[str, ...]
 
 def change(t: Trace, *entries: tuple[Entity, list[Op]], version: int = 1, only_check: bool = False) -> None:
     rows = [
-        alter_client_quotas.AlterClientQuotasRequestEntryData(
-            entity=[
-                alter_client_quotas.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
-                for kind, name in entity.items()
-            ],
-            ops=[alter_client_quotas.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in ops],
-        )
+        {
+            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()],
+            "ops": [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in ops],
+        }
         for entity, ops in entries
     ]
     noted(t, repr(entries)[:200], ApiKey.ALTER_CLIENT_QUOTAS, version, ("entries",), entries=rows,
@@ -74,10 +65,7 @@ def change(t: Trace, *entries: tuple[Entity, list[Op]], version: int = 1, only_c
 
 
 def described(t: Trace, *components: tuple[str, int, str | None], strict: bool = False, version: int = 1) -> None:
-    rows = [
-        describe_client_quotas.ComponentData(entity_type=kind, match_type=match_type, match=match)
-        for kind, match_type, match in components
-    ]
+    rows = [{"entity_type": kind, "match_type": how, "match": match} for kind, how, match in components]
     noted(t, f"{components} {strict}", ApiKey.DESCRIBE_CLIENT_QUOTAS, version, ("entries",), components=rows,
           strict=strict)  # fmt: skip
 
@@ -166,17 +154,12 @@ def trace_quotas_described(t: Trace) -> None:
 # ------------------------------------------------------------------------------------------------- who has to wait
 
 
-def batch(size: int) -> bytes:
-    return build_batch([Record(0, log_calls.BASE_TIME, None, b"x" * size, [])])
-
-
 def throttled(t: Trace, wire: Wire, key: ApiKey, version: int, exact: bool = True, **fields: Any) -> Any:
     """Ask on a connection of a client with a quota; note the answer, and for how long the client has to wait.
 
     That is ``exact`` for the first request of a client; afterwards it depends on the time between them.
     """
-    wire.send(key, version, api(key).request(**fields))
-    answer = wire.answer(30)
+    answer = wire.ask(key, version, 30, **fields)
     t.answers += 1
     value = t.tidy(key, plain(answer))
     if not exact and isinstance(value, dict):
@@ -190,20 +173,20 @@ def fresh(t: Trace, who: str) -> Wire:
     return t.wires[-1]
 
 
-def topic_data(topic: str, size: int) -> list[TopicProduceData]:
-    return [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch(size))])]
+def writing(topic: str, size: int, acks: int = -1) -> dict[str, Any]:
+    """The fields of a Produce request with so large a record."""
+    data = log_calls.batch(key=None, value=b"x" * size)
+    return produce_fields(topic, data, acks=acks, timeout_ms=5000)
 
 
 def produce(t: Trace, wire: Wire, topic: str, size: int, exact: bool = True) -> Any:
-    fields = {"acks": -1, "timeout_ms": 5000, "topic_data": topic_data(topic, size)}
-    return throttled(t, wire, ApiKey.PRODUCE, 9, exact, **fields)
+    return throttled(t, wire, ApiKey.PRODUCE, 9, exact, **writing(topic, size))
 
 
 def fetch(t: Trace, wire: Wire, topic: str, session_id: int = 0, session_epoch: int = -1, *, exact: bool = True) -> Any:
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    topics = [FetchTopic(topic=topic, partitions=[partition])]
-    return throttled(t, wire, ApiKey.FETCH, 12, exact, max_wait_ms=100, min_bytes=1, max_bytes=1 << 20,
-                     session_id=session_id, session_epoch=session_epoch, topics=topics)  # fmt: skip
+    session = {"session_id": session_id, "session_epoch": session_epoch}
+    fields = fetch_fields(topic, max_wait_ms=100, min_bytes=1, **session)
+    return throttled(t, wire, ApiKey.FETCH, 12, exact, **fields)
 
 
 def quota(t: Trace, who: str, key: str, value: float | None, **entity: str | None) -> None:
@@ -255,9 +238,7 @@ def trace_quotas_of_time(t: Trace) -> None:
         (ApiKey.CREATE_TOPICS, 7, {"topics": [], "timeout_ms": 1000}),
         (ApiKey.DELETE_GROUPS, 2, {"groups_names": []}),
     ):
-        wire = fresh(t, "r")
-        wire.send(key, version, api(key).request(**fields))
-        answer = wire.answer(30)
+        answer = fresh(t, "r").ask(key, version, 30, **fields)
         t.answers += 1
         t.note(f"{key.name} v{version}", answer if isinstance(answer, str) else answer.throttle_time_ms)
     quota(t, "r", SPENT, None)
@@ -271,11 +252,9 @@ def trace_quotas_mute(t: Trace) -> None:
         if acks:
             produce(t, wire, topic, 100_000)
         else:
-            request = ProduceRequest(acks=0, timeout_ms=5000, topic_data=topic_data(topic, 50_000))
-            wire.send(ApiKey.PRODUCE, 9, request)
+            wire.send(ApiKey.PRODUCE, 9, request(ApiKey.PRODUCE, writing(topic, 50_000, acks=0)))
         began = time.monotonic()
-        wire.send(ApiKey.LIST_GROUPS, 4, api(ApiKey.LIST_GROUPS).request(states_filter=["Dead"]))
-        answer = wire.answer(30)
+        answer = wire.ask(ApiKey.LIST_GROUPS, 4, 30, states_filter=["Dead"])
         t.note(f"acks={acks}: answered while it had to wait", time.monotonic() - began < 0.8)
         t.note("and then", answer if isinstance(answer, str) else answer.error_code)
     quota(t, "m", PRODUCED, None)
@@ -284,10 +263,8 @@ def trace_quotas_mute(t: Trace) -> None:
 def trace_quotas_of_partitions(t: Trace) -> None:
     quota(t, "c", MUTATED, 1.0)
     for version in (7, 5):
-        topics = [log_calls.topic(f"{t.name}-{version}-{number}", 6) for number in range(3)]
-        wire = fresh(t, "c")
-        wire.send(ApiKey.CREATE_TOPICS, version, api(ApiKey.CREATE_TOPICS).request(topics=topics, timeout_ms=5000))
-        answer = wire.answer(30)
+        fields = create_fields({f"{t.name}-{version}-{number}": 6 for number in range(3)}, timeout_ms=5000)
+        answer = fresh(t, "c").ask(ApiKey.CREATE_TOPICS, version, 30, **fields)
         t.answers += 1
         t.note(f"CREATE_TOPICS v{version}", [round(answer.throttle_time_ms, -3),
                                              sorted((row.name, row.error_code) for row in answer.topics)])  # fmt: skip
@@ -298,16 +275,14 @@ def trace_quotas_of_topics_by_asking(t: Trace) -> None:
     """Topics that come to be by asking for them count, and nobody is told to wait."""
     quota(t, "q", MUTATED, 0.1)
     for number in range(4):
-        topics = [MetadataRequestTopic(name=f"{t.name}-{number}")]
-        wire = fresh(t, "q")
-        wire.send(ApiKey.METADATA, 9, api(ApiKey.METADATA).request(topics=topics, allow_auto_topic_creation=True))
-        t.note("METADATA", wire.answer(10).throttle_time_ms)
+        topics = [{"name": f"{t.name}-{number}"}]
+        answer = fresh(t, "q").ask(ApiKey.METADATA, 9, topics=topics, allow_auto_topic_creation=True)
+        t.note("METADATA", answer.throttle_time_ms)
         t.settle(SEEN_MS)
-    topics = [MetadataRequestTopic(name=f"{t.name}-{number}") for number in range(4)]
-    wire = fresh(t, "q")
-    wire.send(ApiKey.METADATA, 9, api(ApiKey.METADATA).request(topics=topics, allow_auto_topic_creation=False))
+    topics = [{"name": f"{t.name}-{number}"} for number in range(4)]
+    answer = fresh(t, "q").ask(ApiKey.METADATA, 9, topics=topics, allow_auto_topic_creation=False)
     t.answers += 5
-    t.note("created", sorted((row.name.replace(t.name, "@"), row.error_code) for row in wire.answer(10).topics))
+    t.note("created", sorted((row.name.replace(t.name, "@"), row.error_code) for row in answer.topics))
     quota(t, "q", MUTATED, None)
 
 
@@ -334,9 +309,8 @@ def trace_quotas_of_addresses(t: Trace) -> None:
     change(t, ({IP: "127.0.0.1"}, [(CONNECTED, 1.0)]))
     answered = []
     for _ in range(12):
-        wire = fresh(t, "a")
-        wire.send(ApiKey.LIST_GROUPS, 4, api(ApiKey.LIST_GROUPS).request(states_filter=["Dead"]))
-        answered.append(not isinstance(wire.answer(5), str))
+        answer = fresh(t, "a").ask(ApiKey.LIST_GROUPS, 4, 5, states_filter=["Dead"])
+        answered.append(not isinstance(answer, str))
     change(t, ({IP: "127.0.0.1"}, [(CONNECTED, None)]))
     t.note("answered", answered)
 
@@ -345,10 +319,7 @@ def trace_quotas_of_addresses(t: Trace) -> None:
 
 
 def resources(t: Trace, version: int, *kinds: int) -> None:
-    request = list_config_resources.ListConfigResourcesRequest(resource_types=list(kinds))
-    wire = t.wire(WHO)
-    wire.send(ApiKey.LIST_CONFIG_RESOURCES, version, request)
-    value = plain(wire.answer(10))
+    value = plain(t.ask(ApiKey.LIST_CONFIG_RESOURCES, version, _who=WHO, resource_types=list(kinds)))
     t.answers += 1
     if isinstance(value, dict):
         value["config_resources"] = sorted(

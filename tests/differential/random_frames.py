@@ -4,72 +4,49 @@ from __future__ import annotations
 
 import struct
 from random import Random
-from typing import Any
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.headers import frame_request, skip_tags, split_request
-from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
-from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.protocol.messages.list_groups import ListGroupsRequest
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.differential.moves import versions
 from tests.differential.pairs import Move, move
+from tests.support.batches import build_batch
+from tests.support.requests import (
+    Values,
+    commit_fields,
+    fetch_fields,
+    heartbeat_fields,
+    join_fields,
+    leave_fields,
+    list_offsets_fields,
+    offset_fetch_fields,
+    produce_fields,
+    request,
+    sync_fields,
+)
 
 STEPS = 20
 CORRELATION = 7
 
+BATCH = build_batch([Record(value=b"v", timestamp_ms=1)])
 # The topic of Metadata is no name even with one letter changed: it must not be created.
-REQUESTS: dict[ApiKey, Any] = {
-    ApiKey.HEARTBEAT: HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
-    ApiKey.SYNC_GROUP: SyncGroupRequest(
-        group_id="g", generation_id=1, member_id="m", protocol_type="consumer", protocol_name="range",
-        assignments=[SyncGroupRequestAssignment(member_id="m", assignment=b"abc")],
-    ),
-    ApiKey.LEAVE_GROUP: LeaveGroupRequest(group_id="g", member_id="m", members=[MemberIdentity(member_id="m")]),
-    ApiKey.JOIN_GROUP: JoinGroupRequest(
-        group_id="g", session_timeout_ms=1, rebalance_timeout_ms=5000, member_id="m", protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"abc")],
-    ),
-    ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g", "h"]),
-    ApiKey.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["g"]),
-    ApiKey.LIST_GROUPS: ListGroupsRequest(states_filter=["Dead"], types_filter=["none"]),
-    ApiKey.OFFSET_FETCH: OffsetFetchRequest(
-        group_id="g", topics=[], groups=[OffsetFetchRequestGroup(group_id="g", topics=[])]
-    ),
-    ApiKey.OFFSET_COMMIT: OffsetCommitRequest(
-        group_id="g", generation_id_or_member_epoch=3, member_id="m",
-        topics=[OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(committed_metadata="x")])],
-    ),
-    ApiKey.FIND_COORDINATOR: FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g", "h"]),
-    ApiKey.METADATA: MetadataRequest(topics=[MetadataRequestTopic(name="n o p")], allow_auto_topic_creation=False),
-    ApiKey.LIST_OFFSETS: ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(name="none", partitions=[ListOffsetsPartition(timestamp=-1)])]
-    ),
-    ApiKey.FETCH: FetchRequest(
-        max_wait_ms=5, max_bytes=1000, topics=[FetchTopic(topic="none", partitions=[FetchPartition()])]
-    ),
-    ApiKey.PRODUCE: ProduceRequest(
-        acks=1, timeout_ms=5,
-        topic_data=[TopicProduceData(name="none", partition_data=[
-            PartitionProduceData(index=0, records=build_batch([Record(value=b"v", timestamp_ms=1)]))])],
-    ),
-}  # fmt: skip
+REQUESTS: dict[ApiKey, Values] = {
+    ApiKey.HEARTBEAT: heartbeat_fields("g", 1, "m"),
+    ApiKey.SYNC_GROUP: sync_fields("g", 1, "m", {"m": b"abc"}),
+    ApiKey.LEAVE_GROUP: leave_fields("g", ("m", None)),
+    ApiKey.JOIN_GROUP: join_fields("g", member_id="m", protocols={"range": b"abc"}, session_ms=1, rebalance_ms=5000),
+    ApiKey.DESCRIBE_GROUPS: {"groups": ["g", "h"]},
+    ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
+    ApiKey.LIST_GROUPS: {"states_filter": ["Dead"], "types_filter": ["none"]},
+    ApiKey.OFFSET_FETCH: offset_fetch_fields("g", {}),
+    ApiKey.OFFSET_COMMIT: commit_fields("g", [("t", 0, 0)], generation=3, member_id="m", metadata="x"),
+    ApiKey.FIND_COORDINATOR: {"key": "g", "key_type": 0, "coordinator_keys": ["g", "h"]},
+    ApiKey.METADATA: {"topics": [{"name": "n o p"}], "allow_auto_topic_creation": False},
+    ApiKey.LIST_OFFSETS: list_offsets_fields("none", -1),
+    ApiKey.FETCH: fetch_fields("none", max_wait_ms=5, max_bytes=1000, partition_max_bytes=0),
+    ApiKey.PRODUCE: produce_fields("none", BATCH, acks=1, timeout_ms=5),
+}
 
 
 def _framed(key: int, version: int, body: bytes, *, flexible: bool, client: str | None = "c") -> bytes:
@@ -85,7 +62,7 @@ def frame(r: Random) -> bytes:
     key = r.choice(list(REQUESTS))
     version = r.choice(list(versions(key)))
     entry = api(key)
-    body = entry.request.layout(version).encode(REQUESTS[key])
+    body = entry.request.layout(version).encode(request(key, REQUESTS[key]))
     flexible = entry.request_header_version(version) == 2
     data = _framed(key, version, body, flexible=flexible, client=r.choice(["c", "c", "", None]))
     start = len(data) - len(body)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from tests.differential.calls import MINE, OTHER, SUBSCRIBED, TOPIC
-from tests.differential.moves import versions
+from tests.differential.moves import some_version
 from tests.differential.pairs import Move, move
 
 LISTS = (("range",), ("range",), ("range", "roundrobin"), ("roundrobin", "range"), ("roundrobin",), ("sticky",))
@@ -37,7 +37,7 @@ class Chaos:
         self.moves.append(move(name, **fields))
 
     def version(self, key: ApiKey, least: int = 0) -> int:
-        return self.r.choice([version for version in versions(key) if version >= least])
+        return some_version(self.r, key, least)
 
     def instance(self, who: str) -> str | None:
         if self.r.random() < 0.08:
@@ -56,6 +56,16 @@ class Chaos:
 
     def generation(self) -> int | str | None:
         return None if self.r.random() < 0.88 else self.r.choice([-1, 0, "-1", "+1", 99])
+
+    def says(self, who: str, version: int, instances_from: int) -> dict[str, Any]:
+        """Who asks, and what it says of itself in a version of an API that may name instances from another one on."""
+        return {
+            "who": who,
+            "version": version,
+            "member": self.member(),
+            "instance": self.instance(who) if version >= instances_from else None,
+            "generation": self.generation(),
+        }
 
     def join(self) -> None:
         who = self.r.choice(self.names)
@@ -82,27 +92,14 @@ class Chaos:
         odd = self.r.random()
         self.add(
             "sync",
-            who=who,
-            version=version,
             assign={name: f"{name}{self.r.randrange(9)}".encode() for name in self.names if self.r.random() < 0.9},
-            member=self.member(),
-            instance=self.instance(who) if version >= 3 else None,
-            generation=self.generation(),
+            **self.says(who, version, 3),
             protocol_type="consumer" if odd > 0.04 else self.r.choice([None, "connect"]),
             protocol_name=self.r.choice(["range", "roundrobin"]) if odd > 0.95 else self.lists[who][0],
         )
 
     def heartbeat(self) -> None:
-        who = self.r.choice(self.names)
-        version = self.version(ApiKey.HEARTBEAT)
-        self.add(
-            "heartbeat",
-            who=who,
-            version=version,
-            member=self.member(),
-            instance=self.instance(who) if version >= 3 else None,
-            generation=self.generation(),
-        )
+        self.add("heartbeat", **self.says(self.r.choice(self.names), self.version(ApiKey.HEARTBEAT), 3))
 
     def leave(self) -> None:
         who = self.r.choice(self.names)
@@ -125,12 +122,8 @@ class Chaos:
         ]
         self.add(
             "commit",
-            who=who,
-            version=version,
+            **self.says(who, version, 7),
             offsets=offsets,
-            member=self.member(),
-            instance=self.instance(who) if version >= 7 else None,
-            generation=self.generation(),
             metadata=self.r.choice([None, "", "m", "x" * 64, "x" * (65 if self.exists else 64)]),
             epoch=self.r.choice([-1, 0, 3]),
             retention=self.r.choice([-1, -1, 86_400_000]),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from tests.differential.log_calls import BASE_TIME
-from tests.differential.moves import Batch, Who, versions
+from tests.differential.moves import Batch, Who, some_version
 from tests.differential.pairs import Move, move
 
 STEPS = 30
@@ -39,10 +39,6 @@ PATCHES: tuple[tuple[int, bytes], ...] = (
     (61, b"\x02"),
     (61, b"\x01"),
 )
-
-
-def _version(r: Random, key: ApiKey) -> int:
-    return r.choice(list(versions(key)))
 
 
 def _place(r: Random) -> tuple[str, int]:
@@ -76,7 +72,7 @@ def _produce(r: Random) -> Move:
     rows = [(*(_place(r) if "who" not in each or r.random() < 0.3 else ("@t", 0)), each) for each in batches]
     kept = {(topic, partition): (topic, partition, data) for topic, partition, data in rows}
     return move(
-        "produce", rows=list(kept.values()), version=_version(r, ApiKey.PRODUCE), acks=r.choice([1, -1, -1, -1])
+        "produce", rows=list(kept.values()), version=some_version(r, ApiKey.PRODUCE), acks=r.choice([1, -1, -1, -1])
     )
 
 
@@ -99,7 +95,7 @@ def _read(r: Random) -> Move:
     return move(
         "read",
         rows=_rows(r, fields),
-        version=_version(r, ApiKey.FETCH),
+        version=some_version(r, ApiKey.FETCH),
         min_bytes=r.choice([1, 1, 0, 200]),
         max_bytes=r.choice([1 << 20, 1 << 20, 1 << 20, 1, 0, 150]),
         max_wait=r.choice([20, 0]),
@@ -114,7 +110,7 @@ def _go_on(r: Random) -> Move:
     rows = _rows(r, fields) if r.random() < 0.4 else []
     forgotten = [_place(r)] if r.random() < 0.2 else []
     session = r.choice(["mine"] * 8 + ["late", "early", "unknown", "again", "close", "wrong"])
-    version = max(_version(r, ApiKey.FETCH), 7)
+    version = max(some_version(r, ApiKey.FETCH), 7)
     return move("read", rows=rows, version=version, max_wait=20, session=session, forgotten=forgotten)
 
 
@@ -123,24 +119,24 @@ def _list(r: Random) -> Move:
     times += [-3, -4, -5, -6, -7]
     fields = {"timestamp": times, "current_leader_epoch": [-1, -1, -1, 0, 1]}
     rows = [(topic, {"partition_index": row.pop("partition"), **row}) for topic, row in _rows(r, fields)]
-    return move("list_offsets", rows=rows, version=_version(r, ApiKey.LIST_OFFSETS), isolation=r.choice([0, 1]))
+    return move("list_offsets", rows=rows, version=some_version(r, ApiKey.LIST_OFFSETS), isolation=r.choice([0, 1]))
 
 
 def _epochs(r: Random) -> Move:
     rows = _rows(r, {"current_leader_epoch": [-1, -1, 0, 1], "leader_epoch": [-1, 0, 0, 1, 7]})
-    return move("epochs", rows=rows, version=_version(r, ApiKey.OFFSET_FOR_LEADER_EPOCH))
+    return move("epochs", rows=rows, version=some_version(r, ApiKey.OFFSET_FOR_LEADER_EPOCH))
 
 
 def _trim(r: Random) -> Move:
     offsets = [0, 1, 1, 2, 3, 5, -1, -2, 99]
     rows = {_place(r): r.choice(offsets) for _ in range(r.choice([1, 1, 2]))}
     named = [(topic, partition, offset) for (topic, partition), offset in rows.items()]
-    return move("trim", rows=named, version=_version(r, ApiKey.DELETE_RECORDS))
+    return move("trim", rows=named, version=some_version(r, ApiKey.DELETE_RECORDS))
 
 
 def _init(r: Random) -> Move:
     expected: Who = r.choice([None, None, (None, 1, 0), (None, 1, 1)])
-    return move("init", name=None, version=_version(r, ApiKey.INIT_PRODUCER_ID), expected=expected)
+    return move("init", name=None, version=some_version(r, ApiKey.INIT_PRODUCER_ID), expected=expected)
 
 
 ACTS = [_produce] * 10 + [_read] * 6 + [_go_on] * 5 + [_list] * 5 + [_epochs, _init, _init]

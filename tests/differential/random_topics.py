@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from ottla.protocol.apis import ApiKey
-from tests.differential.moves import versions
+from tests.differential.moves import some_version
 from tests.differential.pairs import Move, move
 
 STEPS = 25
@@ -41,10 +41,6 @@ def _name(r: Random, odd: float = 0.15) -> str:
     return r.choice(ODD) if r.random() < odd else r.choice(NAMES)
 
 
-def _version(r: Random, key: ApiKey) -> int:
-    return r.choice(list(versions(key)))
-
-
 def _create(r: Random) -> Move:
     rows: dict[str, tuple[int, int, dict[str, str | None]]] = {}
     for _ in range(r.choice([1, 1, 1, 2])):
@@ -53,22 +49,22 @@ def _create(r: Random) -> Move:
     named = [(name, *row) for name, row in rows.items()]
     if r.random() < 0.05:
         named.append(named[0])  # named twice
-    return move("create", rows=named, version=_version(r, ApiKey.CREATE_TOPICS), only_check=r.random() < 0.2)
+    return move("create", rows=named, version=some_version(r, ApiKey.CREATE_TOPICS), only_check=r.random() < 0.2)
 
 
 def _grow(r: Random) -> Move:
     counts = {_name(r): r.choice([2, 3, 4, 5, 6, 1, 0, -1]) for _ in range(r.choice([1, 1, 2]))}
-    version = _version(r, ApiKey.CREATE_PARTITIONS)
+    version = some_version(r, ApiKey.CREATE_PARTITIONS)
     return move("grow", counts=list(counts.items()), version=version, only_check=r.random() < 0.2)
 
 
 def _delete(r: Random) -> Move:
     names = [_name(r) for _ in range(r.choice([1, 1, 1, 2]))]
-    return move("delete_topics", names=names, version=_version(r, ApiKey.DELETE_TOPICS), by_id=r.random() < 0.3)
+    return move("delete_topics", names=names, version=some_version(r, ApiKey.DELETE_TOPICS), by_id=r.random() < 0.3)
 
 
 def _metadata(r: Random) -> Move:
-    version = _version(r, ApiKey.METADATA)
+    version = some_version(r, ApiKey.METADATA)
     names: list[str] | None = [_name(r) for _ in range(r.choice([1, 1, 2, 0]))]
     if version < 4:  # asking creates
         names = ["@bad name"]
@@ -80,13 +76,13 @@ def _metadata(r: Random) -> Move:
 
 def _configs(r: Random) -> Move:
     keys = None if r.random() < 0.2 else r.sample(KEYS, r.randint(0, 3))
-    version = _version(r, ApiKey.DESCRIBE_CONFIGS)
+    version = some_version(r, ApiKey.DESCRIBE_CONFIGS)
     return move("configs", name=_name(r), keys=keys, version=version, synonyms=r.random() < 0.3)
 
 
 def _alter(r: Random) -> Move:
     changes = [(key, r.choice([0, 0, 0, 1, 2, 3]), value) for key, value in r.sample(CONFIGS, r.choice([1, 1, 2]))]
-    version = _version(r, ApiKey.INCREMENTAL_ALTER_CONFIGS)
+    version = some_version(r, ApiKey.INCREMENTAL_ALTER_CONFIGS)
     return move("alter", name=_name(r), changes=changes, version=version, only_check=r.random() < 0.2)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 from ottla.protocol.apis import ApiKey
-from tests.differential.moves import Who, versions
+from tests.differential.moves import Who, some_version
 from tests.differential.pairs import Move, move
 
 STEPS = 45
@@ -26,9 +27,7 @@ def _step(r: Random, name: str) -> Move:
     who = _who(r, name)
     partitions = {"@t": r.sample([0, 1], r.randint(1, 2))}
 
-    def version(key: ApiKey, *, least: int = 0) -> int:
-        return r.choice([found for found in versions(key) if found >= least])
-
+    version = partial(some_version, r)
     match r.choices(list(ACTIONS), list(ACTIONS.values()))[0]:
         case "init":
             return move("init", name=name, version=version(ApiKey.INIT_PRODUCER_ID))

@@ -12,8 +12,9 @@ import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
+
+import pytest
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("OTTLA_DIFFERENTIAL_CACHE", Path.home() / ".cache" / "ottla-differential"))
@@ -69,6 +70,14 @@ def jars() -> Path:
     return target
 
 
+def skip_without_kafka() -> None:
+    """Skip the test where Apache Kafka cannot be started."""
+    try:
+        jars()
+    except NoJava as missing:
+        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+
+
 def version() -> str:
     """Kafka's version, as pom.xml has it."""
     return (HERE / "pom.xml").read_text("utf-8").split("<kafka.version>")[1].split("<")[0]
@@ -102,7 +111,7 @@ class RealKafka:
 
     @property
     def log_file(self) -> Path:
-        """What the broker has logged, warnings and worse."""
+        """The broker's log: warnings and worse."""
         return self._directory / "log"
 
     def __enter__(self) -> Self:
@@ -137,9 +146,7 @@ class RealKafka:
                 time.sleep(0.1)
         raise RuntimeError(f"Kafka did not start:\n{self.log_file.read_text('utf-8')[-4000:]}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.kill()  # nothing of it is kept
             self._process.wait()

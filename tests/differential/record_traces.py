@@ -6,9 +6,10 @@ import struct
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.differential.log_calls import WHO, batch, made, offsets, patched, produce, read
 from tests.differential.tracing import Trace
+from tests.support.batches import build_batch
 
 PRODUCER = {"producer_id": 4_000_000, "producer_epoch": 0}
 
@@ -121,14 +122,12 @@ def trace_produce_codecs(t: Trace) -> None:
 
 
 def trace_zstd_for_old_readers(t: Trace) -> None:
-    for setting in ("producer",):
-        name = made(t, setting, compression_type=setting)
-        produce(t, name, batch(3, codec=Codec.GZIP))
-        produce(t, name, batch(3, codec=Codec.ZSTD))
-        for version in (4, 9, 10):
-            t.note(setting, None)
-            read(t, name, 0, version=version, partition_max=100)
-            read(t, name, 3, version=version, partition_max=100)
+    name = made(t, compression_type="producer")
+    produce(t, name, batch(3, codec=Codec.GZIP))
+    produce(t, name, batch(3, codec=Codec.ZSTD))
+    for version in (4, 9, 10):
+        read(t, name, 0, version=version, partition_max_bytes=100)
+        read(t, name, 3, version=version, partition_max_bytes=100)
 
 
 def trace_produce_to_compacted(t: Trace) -> None:

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages import (
-    alter_user_scram_credentials,
-    create_acls,
-    delete_acls,
-    describe_user_scram_credentials,
-)
 from tests.differential.quota_traces import SEEN_MS, noted
 from tests.differential.tracing import Trace
 
@@ -24,26 +18,20 @@ Filter = tuple[int, str | None, int, str | None, str | None, int, int]
 
 
 def credentials(t: Trace, *upsertions: Upsertion, remove: tuple[tuple[str, int], ...] = ()) -> None:
-    message = alter_user_scram_credentials
-    noted(
-        t,
-        f"{upsertions} {remove}",
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        0,
-        ("results",),
-        deletions=[message.ScramCredentialDeletion(name=name, mechanism=mechanism) for name, mechanism in remove],
-        upsertions=[
-            message.ScramCredentialUpsertion(
-                name=name, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=b"password"
-            )
+    secret = {"salt": b"salt", "salted_password": b"password"}
+    fields = {
+        "deletions": [{"name": name, "mechanism": mechanism} for name, mechanism in remove],
+        "upsertions": [
+            secret | {"name": name, "mechanism": mechanism, "iterations": iterations}
             for name, mechanism, iterations in upsertions
         ],
-    )
+    }
+    noted(t, f"{upsertions} {remove}", ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, ("results",), **fields)
     t.settle(SEEN_MS)
 
 
 def who_has_credentials(t: Trace, *users: str, everybody: bool = False) -> None:
-    rows = [describe_user_scram_credentials.UserName(name=name) for name in users]
+    rows = [{"name": name} for name in users]
     noted(t, repr(users), ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, ("results",), users=None if everybody else rows)
 
 
@@ -90,53 +78,24 @@ def trace_guarded_credentials_refused(t: Trace) -> None:
 
 
 def allow(t: Trace, *rules: Rule, version: int = 3) -> None:
-    rows = [
-        create_acls.AclCreation(
-            resource_type=kind,
-            resource_name=name,
-            resource_pattern_type=pattern,
-            principal=principal,
-            host=host,
-            operation=operation,
-            permission_type=permission,
-        )
-        for kind, name, pattern, principal, host, operation, permission in rules
-    ]
+    names = ("resource_type", "resource_name", "resource_pattern_type", "principal", "host", "operation",
+             "permission_type")  # fmt: skip
+    rows = [dict(zip(names, rule, strict=True)) for rule in rules]
     noted(t, repr(rules)[:200], ApiKey.CREATE_ACLS, version, (), creations=rows)
     t.settle(SEEN_MS)
 
 
+FILTERED_BY = ("resource_type_filter", "resource_name_filter", "pattern_type_filter", "principal_filter", "host_filter",
+               "operation", "permission_type")  # fmt: skip
+
+
 def rules(t: Trace, wanted: Filter, version: int = 3) -> None:
-    kind, name, pattern, principal, host, operation, permission = wanted
-    noted(
-        t,
-        repr(wanted),
-        ApiKey.DESCRIBE_ACLS,
-        version,
-        ("resources",),
-        resource_type_filter=kind,
-        resource_name_filter=name,
-        pattern_type_filter=pattern,
-        principal_filter=principal,
-        host_filter=host,
-        operation=operation,
-        permission_type=permission,
-    )
+    fields = dict(zip(FILTERED_BY, wanted, strict=True))
+    noted(t, repr(wanted), ApiKey.DESCRIBE_ACLS, version, ("resources",), **fields)
 
 
 def take_back(t: Trace, *filters: Filter, version: int = 3) -> None:
-    rows = [
-        delete_acls.DeleteAclsFilter(
-            resource_type_filter=kind,
-            resource_name_filter=name,
-            pattern_type_filter=pattern,
-            principal_filter=principal,
-            host_filter=host,
-            operation=operation,
-            permission_type=permission,
-        )
-        for kind, name, pattern, principal, host, operation, permission in filters
-    ]
+    rows = [dict(zip(FILTERED_BY, wanted, strict=True)) for wanted in filters]
     answer = noted(t, repr(filters), ApiKey.DELETE_ACLS, version, ("filter_results",), filters=rows)
     t.note("removed", answer if isinstance(answer, str) else [len(row.matching_acls) for row in answer.filter_results])
     t.settle(SEEN_MS)

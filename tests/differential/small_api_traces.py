@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages.alter_partition_reassignments import ReassignablePartition, ReassignableTopic
-from ottla.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirTopic
-from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic
-from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequestCursor, TopicRequest
-from ottla.protocol.messages.elect_leaders import TopicPartitions
-from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsTopics
-from ottla.protocol.messages.update_features import FeatureUpdateKey
-from tests.differential.log_calls import WHO, batch, made, produce
+from tests.differential.log_calls import WHO, batch, made, pages, produce
 from tests.differential.tracing import Trace
 
 
@@ -30,7 +23,7 @@ def trace_describe_log_dirs(t: Trace) -> None:
             [(name, [])],
             [(f"{t.name}-absent", [0]), (name, [2])],
         ):
-            topics = None if wanted is None else [DescribableLogDirTopic(topic=n, partitions=p) for n, p in wanted]
+            topics = None if wanted is None else [{"topic": n, "partitions": p} for n, p in wanted]
             t.call(WHO, ApiKey.DESCRIBE_LOG_DIRS, version, topics=topics)
 
 
@@ -47,17 +40,8 @@ def trace_alter_replica_log_dirs(t: Trace) -> None:
     ]
     for version in (1, 2):
         for rows in wanted:
-            dirs = [
-                AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=topic, partitions=partitions)])
-                for path, topic, partitions in rows
-            ]
+            dirs = [{"path": path, "topics": [{"name": topic, "partitions": which}]} for path, topic, which in rows]
             t.call(WHO, ApiKey.ALTER_REPLICA_LOG_DIRS, version, dirs=dirs)
-
-
-def pages(t: Trace, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
-    at = cursor and DescribeTopicPartitionsRequestCursor(topic_name=cursor[0], partition_index=cursor[1])
-    t.call(WHO, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[TopicRequest(name=name) for name in names],
-           response_partition_limit=limit, cursor=at)  # fmt: skip
 
 
 def trace_describe_topic_partitions(t: Trace) -> None:
@@ -83,9 +67,8 @@ def trace_describe_topic_partitions(t: Trace) -> None:
 
 
 def elect(t: Trace, wanted: Sequence[tuple[str, list[int]]] | None, version: int, kind: int = 0) -> None:
-    rows = None if wanted is None else [TopicPartitions(topic=name, partitions=indexes) for name, indexes in wanted]
-    t.call(WHO, ApiKey.ELECT_LEADERS, version, topic_partitions=rows, timeout_ms=10_000,
-           **({"election_type": kind} if version else {}))  # fmt: skip
+    rows = None if wanted is None else [{"topic": name, "partitions": indexes} for name, indexes in wanted]
+    t.call(WHO, ApiKey.ELECT_LEADERS, version, topic_partitions=rows, timeout_ms=10_000, election_type=kind)
 
 
 def trace_elect_leaders(t: Trace) -> None:
@@ -102,7 +85,7 @@ def trace_elect_leaders(t: Trace) -> None:
 def trace_partition_reassignments(t: Trace) -> None:
     name = made(t, count=2)
     for wanted in (None, [], [(name, [0, 1])], [(name, [7])], [(name, [])], [(f"{t.name}-absent", [0])], [("", [0])]):
-        topics = wanted and [ListPartitionReassignmentsTopics(name=n, partition_indexes=p) for n, p in wanted]
+        topics = wanted and [{"name": n, "partition_indexes": p} for n, p in wanted]
         t.call(WHO, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics, timeout_ms=10_000)
     for version in range(2):
         for may_change in (True, False) if version else (True,):
@@ -118,21 +101,21 @@ def trace_partition_reassignments(t: Trace) -> None:
 
 def reassign(t: Trace, version: int, may_change: bool, *wanted: tuple[str, list[tuple[int, list[int] | None]]]) -> None:
     topics = [
-        ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=i, replicas=r) for i, r in rows])
+        {"name": name, "partitions": [{"partition_index": index, "replicas": replicas} for index, replicas in rows]}
         for name, rows in wanted
     ]
-    t.call(WHO, ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=topics, timeout_ms=10_000,
-           **({"allow_replication_factor_change": may_change} if version else {}))  # fmt: skip
+    fields = {"topics": topics, "timeout_ms": 10_000, "allow_replication_factor_change": may_change}
+    t.call(WHO, ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, **fields)
 
 
 def features(t: Trace, version: int, *wanted: tuple[str, int] | tuple[str, int, int], **options: int) -> None:
     updates = [
-        FeatureUpdateKey(
-            feature=name,
-            max_version_level=level,
-            allow_downgrade=version == 0 and kinds != () and kinds[0] != 1,
-            upgrade_type=kinds[0] if version and kinds else 1,
-        )
+        {
+            "feature": name,
+            "max_version_level": level,
+            "allow_downgrade": version == 0 and kinds != () and kinds[0] != 1,
+            "upgrade_type": kinds[0] if version and kinds else 1,
+        }
         for name, level, *kinds in wanted
     ]
     t.call(WHO, ApiKey.UPDATE_FEATURES, version, feature_updates=updates, **options)

@@ -10,8 +10,8 @@ import pytest
 from ottla.testing import BrokerProcess
 from tests.differential.beside import PROFILES, QUIET, prepare
 from tests.differential.kinds import KINDS, kind_of
-from tests.differential.planted import PLANTED, serving
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.planted import PLANTED, Mistaken
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 from tests.differential.seeds import first_to_differ, run_seed
 
 SEEDS = 300
@@ -20,10 +20,7 @@ SETTINGS = PROFILES["prompt"]
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[int]:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka(QUIET | SETTINGS) as broker:
         prepare(broker.port)
         yield broker.port
@@ -39,9 +36,9 @@ def ottla() -> Iterator[int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(PLANTED)), ids=[planted.name for planted in PLANTED])
 def test_a_planted_difference_is_found(number: int, kafka: int, ottla: int) -> None:
-    with serving(number, SETTINGS) as port:
-        prepare(port)
-        found, played = asyncio.run(first_to_differ((kafka, port), range(SEEDS)))
+    with Mistaken(number, SETTINGS) as mistaken:
+        prepare(mistaken.port)
+        found, played = asyncio.run(first_to_differ((kafka, mistaken.port), range(SEEDS)))
     assert found, f"{PLANTED[number].name}: survived {SEEDS} seeds"
     print(f"{PLANTED[number].name}: seed {found.seed}, {played} were played, {found.signature}")
     right = asyncio.run(run_seed((kafka, ottla), found.seed))

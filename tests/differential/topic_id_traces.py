@@ -6,10 +6,6 @@ from typing import Any
 from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages.create_topics import CreatableTopic
-from ottla.protocol.messages.metadata import MetadataRequestTopic
-from ottla.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.protocol.primitives import ZERO_UUID
 from tests.differential.calls import (
     TOPIC,
@@ -21,21 +17,19 @@ from tests.differential.calls import (
     stable,
 )
 from tests.differential.tracing import Trace
+from tests.support.requests import create_fields, offset_fetch_fields
 
 NOBODY = UUID(int=0xABCDEF)
 OTHER_NOBODY = UUID(int=0xABCDEE)
 
 
 def topic_id(t: Trace, name: str) -> UUID:
-    answer = t.call(
-        "admin", ApiKey.METADATA, 12, topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
-    )
+    answer = t.call("admin", ApiKey.METADATA, 12, topics=[{"name": name}], allow_auto_topic_creation=False)
     return UUID(bytes=answer.topics[0].topic_id.bytes)
 
 
 def create(t: Trace, name: str, partitions: int = 2) -> UUID:
-    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-    t.call("admin", ApiKey.CREATE_TOPICS, 5, topics=[wanted], timeout_ms=10_000)
+    t.call("admin", ApiKey.CREATE_TOPICS, 5, **create_fields({name: partitions}))
     t.settle(100)
     return topic_id(t, name)
 
@@ -46,24 +40,18 @@ def delete_topic(t: Trace, name: str) -> None:
 
 
 def commit_by_id(t: Trace, *topics: tuple[UUID, dict[int, int]], group: str | None = None, **options: Any) -> Any:
-    rows = [
-        OffsetCommitRequestTopic(
-            topic_id=topic,
-            partitions=[
-                OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="m")
-                for index, offset in offsets.items()
-            ],
-        )
-        for topic, offsets in topics
-    ]
+    rows = []
+    for topic, offsets in topics:
+        named = [{"partition_index": i, "committed_offset": at, "committed_metadata": "m"} for i, at in offsets.items()]
+        rows.append({"topic_id": topic, "partitions": named})
     fields: dict[str, Any] = {"generation_id_or_member_epoch": -1, "member_id": ""} | options
     return t.do("admin", ApiKey.OFFSET_COMMIT, 10, group_id=group or t.name, topics=rows, **fields)
 
 
 def fetch_by_id(t: Trace, *topics: tuple[UUID, list[int]], stable: bool = False, group: str | None = None) -> Any:
     """Without topics: all of them."""
-    rows = [OffsetFetchRequestTopics(topic_id=topic, partition_indexes=indexes) for topic, indexes in topics]
-    asked = OffsetFetchRequestGroup(group_id=group or t.name, topics=rows or None)
+    rows = [{"topic_id": topic, "partition_indexes": indexes} for topic, indexes in topics]
+    asked = {"group_id": group or t.name, "topics": rows or None}
     return t.call("admin", ApiKey.OFFSET_FETCH, 10, groups=[asked], require_stable=stable)
 
 
@@ -98,11 +86,11 @@ def trace_topic_ids_in_fetches(t: Trace) -> None:
         fetch_by_id(t, (NOBODY, []), (orders, []), stable=steady)
         fetch_by_id(t, (orders, [0]), (NOBODY, [0]), group=f"{t.name}-absent", stable=steady)
         fetch_by_id(t, group=f"{t.name}-absent", stable=steady)
-    t.call("admin", ApiKey.OFFSET_FETCH, 10, groups=[OffsetFetchRequestGroup(group_id=t.name, topics=[])])
+    t.call("admin", ApiKey.OFFSET_FETCH, 10, **offset_fetch_fields(t.name, {}))
     for version in (9, 10):
         for member, epoch in (("", -1), ("x", -1), ("x", 0), (None, 5), ("", 0)):
-            group = OffsetFetchRequestGroup(group_id=t.name, member_id=member, member_epoch=epoch, topics=None)
-            t.call("admin", ApiKey.OFFSET_FETCH, version, groups=[group])
+            fields = offset_fetch_fields(t.name, member_id=member, member_epoch=epoch)
+            t.call("admin", ApiKey.OFFSET_FETCH, version, **fields)
 
 
 def trace_topic_ids_of_members(t: Trace) -> None:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicState
-from ottla.protocol.messages.describe_configs import DescribeConfigsResource
 from tests.differential.calls import TOPIC, commit_alone, fetch
-from tests.differential.log_calls import WHO, create, made, metadata, topic, wait_for
+from tests.differential.log_calls import (
+    WHO,
+    change,
+    configs,
+    create,
+    delete,
+    grow,
+    made,
+    metadata,
+    topic,
+    wait_for,
+)
 from tests.differential.tracing import Trace
 
 
@@ -72,15 +80,6 @@ def trace_colliding_names(t: Trace) -> None:
     create(t, topic(f"{t.name}-a_b"))
 
 
-def grow(t: Trace, *changes: CreatePartitionsTopic, version: int = 3, only_check: bool = False) -> None:
-    t.call(WHO, ApiKey.CREATE_PARTITIONS, version, topics=list(changes), timeout_ms=10_000, validate_only=only_check)
-
-
-def change(name: str, count: int, assigned: list[list[int]] | None = None) -> CreatePartitionsTopic:
-    rows = None if assigned is None else [CreatePartitionsAssignment(broker_ids=row) for row in assigned]
-    return CreatePartitionsTopic(name=name, count=count, assignments=rows)
-
-
 def trace_create_partitions(t: Trace) -> None:
     name = made(t, count=2)
     for version in range(4):
@@ -107,18 +106,16 @@ def trace_delete_topics(t: Trace) -> None:
         a, b = made(t, f"a{version}"), made(t, f"b{version}")
         commit_alone(t, offsets=[(a, 0, 5)])
         if version < 6:
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[f"{t.name}-absent", ""], timeout_ms=10_000)
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[a, a, b], timeout_ms=10_000)
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[], timeout_ms=10_000)
-            t.call(WHO, ApiKey.DELETE_TOPICS, version, topic_names=[a], timeout_ms=10_000)
+            for names in ([f"{t.name}-absent", ""], [a, a, b], [], [a]):
+                delete(t, *names, version=version)
         else:
             for states in (
-                [DeleteTopicState(name=f"{t.name}-absent"), DeleteTopicState(name="")],
-                [DeleteTopicState(name=None, topic_id=UUID(int=77))],
-                [DeleteTopicState(name=None)],
-                [DeleteTopicState(name=a, topic_id=UUID(int=77))],
-                [DeleteTopicState(name=a), DeleteTopicState(name=a)],
-                [DeleteTopicState(name=a), DeleteTopicState(name=b)],
+                [{"name": f"{t.name}-absent"}, {"name": ""}],
+                [{"name": None, "topic_id": UUID(int=77)}],
+                [{"name": None}],
+                [{"name": a, "topic_id": UUID(int=77)}],
+                [{"name": a}, {"name": a}],
+                [{"name": a}, {"name": b}],
             ):
                 t.call(WHO, ApiKey.DELETE_TOPICS, version, topics=states, timeout_ms=10_000)
         wait_for(t, b, gone=True)
@@ -165,11 +162,6 @@ def trace_describe_cluster(t: Trace) -> None:
             t.call(WHO, ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=operations)
     t.call(WHO, ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=2)
     t.call(WHO, ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=3)
-
-
-def configs(t: Trace, kind: int, name: str, keys: list[str] | None, version: int = 4, **options: bool) -> None:
-    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-    t.call(WHO, ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], **options)
 
 
 def trace_describe_configs(t: Trace) -> None:

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 from tests.differential.wire import CLOSED, SILENT, Wire, plain
+from tests.support.requests import request
 
 MADE_UP = re.compile(r"(\S*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 BARRIER = "barrier"
@@ -88,15 +89,22 @@ class Trace:
         for wire in self.wires:
             if wire.client_id == who and wire.sent is None and not wire.closed:
                 return wire
-        self.wires.append(Wire(self.port, who))
+        self.wires.append(self.connect(who))
         return self.wires[-1]
+
+    def connect(self, who: str | None) -> Wire:
+        return Wire(self.port, who)
 
     def id_of(self, topic: str) -> UUID:
         """The id of a topic, as far as it was learned; another one of a topic that is not there."""
         return self.topic_ids.get(topic, NO_SUCH_ID)
 
+    def named(self, topic: str) -> dict[str, Any]:
+        """The fields that name a topic, whichever of them a version has."""
+        return {"name": topic, "topic_id": self.id_of(topic)}
+
     def _entry(self, item: dict[str, Any], by: str) -> Any:
-        """What an entry of a list is called; some have an id for a name."""
+        """The name of an entry of a list; some have an id instead."""
         return item[by] if item[by] or "topic_id" not in item else self.name_of(item["topic_id"])
 
     def name_of(self, topic_id: UUID | None) -> str | None:
@@ -110,15 +118,19 @@ class Trace:
     # Sending
 
     def call(self, who: str | None, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
-        """Send, and wait for the answer: a message, `CLOSED` or `SILENT`."""
+        """Send, and wait for the answer: a message, `CLOSED` or `SILENT`. Structs in the fields are dicts."""
         wire = self.wire(who)
-        wire.send(key, version, api(key).request(**fields))
-        return self._arrived(self._label(who, key, version), wire, key, version, wire.answer(_timeout_s))
+        answer = wire.ask(key, version, _timeout_s, **fields)
+        return self._arrived(self._label(who, key, version), wire, key, version, answer)
+
+    def ask(self, key: ApiKey, version: int, /, _who: str | None = "maker", **fields: Any) -> Any:
+        """The same without a note, of any client."""
+        return self.wire(_who).ask(key, version, **fields)
 
     def start(self, who: str | None, key: ApiKey, version: int, /, **fields: Any) -> None:
         """Send a request that may be parked; its answer shows at the next `settle` that finds it."""
         wire = self.wire(who)
-        wire.send(key, version, api(key).request(**fields))
+        wire.send(key, version, request(key, fields))
         label = self._label(who, key, version)
         self._open.append((label, wire))
         self.note(f"{label} >", None)
@@ -134,10 +146,10 @@ class Trace:
         time.sleep(wait_ms / 1000)
         arrived: dict[Wire, Any] = {}
         self.settled.append(set())
-        self._barrier()
+        self.barrier()
         if self._open:
             time.sleep(0.005)  # a join phase without a delay ends by a timer
-            self._barrier()
+            self.barrier()
         last = time.monotonic()
         while not self._done(time.monotonic() - last):
             for label, wire in list(self._open):
@@ -165,12 +177,9 @@ class Trace:
         agreed = len(other) >= step and other[step - 1] == self.settled[step - 1]
         return quiet_s >= (self.quiet_s if agreed else PATIENCE_S)
 
-    def _barrier(self) -> None:
+    def barrier(self) -> Any:
         """A read that the coordinator answers once every write before it, of this trace's group, is in the log."""
-        wire = self.wire(BARRIER)
-        request = api(ApiKey.OFFSET_FETCH).request(group_id=self.name, topics=[], require_stable=True)
-        wire.send(ApiKey.OFFSET_FETCH, 7, request)
-        wire.answer(10)
+        return self.ask(ApiKey.OFFSET_FETCH, 7, BARRIER, group_id=self.name, topics=[], require_stable=True)
 
     def raw(self, label: str, data: bytes, timeout_s: float = 0.4) -> None:
         """Send bytes on a connection of their own; note the frame that came, or whether it was closed."""
@@ -267,7 +276,7 @@ class Trace:
                 self._names.update(dict.fromkeys(((prefix, each) for each in ids), f"<{prefix} ?>"))
 
     def _place(self, value: Any) -> Any:
-        """What entries are ordered by: ids that were seen before by their name, the others by their prefix."""
+        """Sort key of an entry: ids that were seen before by their name, the others by their prefix."""
         if isinstance(value, str | None):
             found = MADE_UP.fullmatch(value or "")
             return self._names.get((found[1], found[0]), f"<{found[1]} ~") if found else value or ""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from tests.differential.log_calls import made, produce
+from ottla.protocol.apis import ApiKey
+from tests.differential.log_calls import is_served, made, produce, until
 from tests.differential.tracing import Trace
 from tests.differential.txn_calls import (
     NOBODY,
@@ -15,6 +13,7 @@ from tests.differential.txn_calls import (
     Producer,
     add,
     add_offsets,
+    at_both_levels,
     batches,
     commit_offsets,
     describe,
@@ -23,9 +22,9 @@ from tests.differential.txn_calls import (
     listed,
     note_transactions,
     rest,
-    served,
     transactional,
 )
+from tests.support.requests import offset_fetch_fields
 
 PATTERNS = (
     *(".*", "NAME-[ab]", "[ab]", "NAME-a|NAME-d", "NAME-(a|b)+$", "^NAME-a$", "(?i)NAME-A", "NAME-(?:c)", ".+?-[^ab]"),
@@ -154,13 +153,13 @@ def trace_txn_batched(t: Trace) -> None:
         whos = [init(t, name=each) for each in names]
         add(t, whos[2], {name: [0]}, 3, name=names[2])
         rows = [
-            AddPartitionsToTxnTransaction(
-                transactional_id=each,
-                producer_id=who.id,
-                producer_epoch=who.epoch + (number == 1),
-                verify_only=number == 2,
-                topics=[AddPartitionsToTxnTopic(name=name, partitions=[0, 1])],
-            )
+            {
+                "transactional_id": each,
+                "producer_id": who.id,
+                "producer_epoch": who.epoch + (number == 1),
+                "verify_only": number == 2,
+                "topics": [{"name": name, "partitions": [0, 1]}],
+            }
             for number, (each, who) in enumerate(zip(names, whos, strict=True))
         ]
         t.call(WHO, ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=rows)
@@ -215,15 +214,14 @@ def trace_txn_end(t: Trace) -> None:
 def trace_txn_whole(t: Trace) -> None:
     """Records of committed and aborted transactions, read with both isolation levels."""
     name = made(t, count=2)
-    served(t, name, 1)
+    until(lambda: is_served(t, name, 1))
     who = init(t)
     for number, commit in enumerate((True, False, True, False, False)):
         add(t, who, {name: [0, 1]})
         for partition in (0, 1):
             produce(t, name, transactional(who, number * 2, 2), transactional_id=t.name, partition=partition, version=9)
         describe(t)
-        for isolation in (0, 1):
-            batches(t, name, isolation=isolation)
+        at_both_levels(t, name)
         end(t, who, commit=commit)
         for isolation in (0, 1):
             batches(t, name, isolation=isolation)
@@ -234,7 +232,7 @@ def trace_txn_whole(t: Trace) -> None:
 def trace_txn_whole_v2(t: Trace) -> None:
     """The same with transaction version 2: partitions join as they are written to, and each end raises the epoch."""
     name = made(t, count=2)
-    served(t, name, 1)
+    until(lambda: is_served(t, name, 1))
     who = init(t)
     for commit in (True, False, True):
         produce(t, name, transactional(who, 0, 2), transactional_id=t.name, version=12)
@@ -242,11 +240,9 @@ def trace_txn_whole_v2(t: Trace) -> None:
         produce(t, name, transactional(who, 0, 2), transactional_id=t.name, partition=1, version=12)
         produce(t, name, transactional(who, 2, 2), transactional_id=t.name, version=12)
         describe(t)
-        for isolation in (0, 1):
-            batches(t, name, isolation=isolation)
+        at_both_levels(t, name)
         old, who = who, end(t, who, 5, commit=commit)
-        for isolation in (0, 1):
-            batches(t, name, isolation=isolation)
+        at_both_levels(t, name)
         produce(t, name, transactional(old, 4, 2), transactional_id=t.name, version=12)
     produce(t, name, transactional(who, 0, 2), transactional_id=f"{t.name}-no", version=12)
     produce(t, name, transactional(who, 0, 2), transactional_id=f"{t.name}-no", version=9)
@@ -270,11 +266,9 @@ def trace_txn_offsets(t: Trace) -> None:
             commit_offsets(t, who, name, 7, version, name=f"{t.name}-no")
             if version >= 3:
                 commit_offsets(t, who, name, 7, version, generation_id=3, member_id="nobody")
-            for stable in (False, True):
-                fetch_offsets(t, stable)
+            fetch_offsets(t)
             who_after = end(t, who, 5 if version == 5 else 4, commit=commit)
-            for stable in (False, True):
-                fetch_offsets(t, stable)
+            fetch_offsets(t)
             if version == 5:
                 who = who_after
             else:
@@ -283,9 +277,9 @@ def trace_txn_offsets(t: Trace) -> None:
     note_transactions(t)
 
 
-def fetch_offsets(t: Trace, stable: bool) -> None:
-    groups = [OffsetFetchRequestGroup(group_id=t.name, topics=None)]
-    t.call(WHO, ApiKey.OFFSET_FETCH, 8, groups=groups, require_stable=stable)
+def fetch_offsets(t: Trace) -> None:
+    for stable in (False, True):
+        t.call(WHO, ApiKey.OFFSET_FETCH, 8, **offset_fetch_fields(t.name, stable=stable))
 
 
 def trace_txn_timeout(t: Trace) -> None:
@@ -358,9 +352,7 @@ def trace_txn_api_versions(t: Trace) -> None:
     """Of the features, only those of transactions are compared."""
     for version in range(5):
         named = {"client_software_name": "a", "client_software_version": "1"} if version >= 3 else {}
-        wire = t.wire("features")
-        wire.send(ApiKey.API_VERSIONS, version, api(ApiKey.API_VERSIONS).request(**named))
-        answer = wire.answer(10)
+        answer = t.ask(ApiKey.API_VERSIONS, version, _who="features", **named)
         t.answers += 1
         mine = "transaction.version"
         t.note(f"supported v{version}", [(row.min_version, row.max_version) for row in answer.supported_features
@@ -377,16 +369,13 @@ def trace_slow_txn_epochs(t: Trace) -> None:
     name = made(t)
     for scenario in ("end", "expected", "fence", "timeout"):
         each = f"{t.name}-{scenario}"
-        wire = t.wire("bumper")
-        request = api(ApiKey.INIT_PRODUCER_ID).request(
-            transactional_id=each, transaction_timeout_ms=1_000 if scenario == "timeout" else 60_000
-        )
+        timeout_ms = 1_000 if scenario == "timeout" else 60_000
+        mine = {"transactional_id": each, "transaction_timeout_ms": timeout_ms}
         who = NOBODY
         while who.epoch < 32_765:
-            wire.send(ApiKey.INIT_PRODUCER_ID, 5, request)
-            answer = wire.answer(10)
+            answer = t.ask(ApiKey.INIT_PRODUCER_ID, 5, _who="bumper", **mine)
             who = Producer(answer.producer_id, answer.producer_epoch)
-        who = init(t, name=each, timeout=request.transaction_timeout_ms)
+        who = init(t, name=each, timeout=timeout_ms)
         describe(t, each)
         if scenario != "expected":
             add(t, who, {name: [0]}, 4, name=each)

@@ -6,21 +6,20 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
-from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
-from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
-from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
-from tests.differential.log_calls import ListOffsetsPartition, ListOffsetsTopic, until
+from ottla.protocol.offsets_topic import decode_value
+from ottla.protocol.records import Record, decode_batch, iter_batches
+from ottla.protocol.transaction_log import TransactionLogValue, decode_transaction_key
+from tests.differential.log_calls import until
 from tests.differential.tracing import Trace
 from tests.differential.wire import plain
+from tests.support.batches import build_batch
+from tests.support.requests import add_partitions_fields, fetch_fields, init_producer_fields, of_transaction
 
 WHO = "producer"
 TRANSACTIONS_TOPIC = "__transaction_state"
 TRANSACTION_PARTITIONS = 16
-COMPLETE = ("CompleteCommit", "CompleteAbort")
 
 
 class Producer(NamedTuple):
@@ -38,58 +37,43 @@ NOBODY = Producer(-1, -1)
 
 def init(t: Trace, version: int = 5, *, name: str | None = None, timeout: int = 60_000,
          expected: Producer = NOBODY) -> Producer:  # fmt: skip
-    fields = {"producer_id": expected.id, "producer_epoch": expected.epoch} if version >= 3 else {}
-    answer = t.call(WHO, ApiKey.INIT_PRODUCER_ID, version, transactional_id=t.name if name is None else name,
-                    transaction_timeout_ms=timeout, **fields)  # fmt: skip
+    fields = init_producer_fields(t.name if name is None else name, timeout_ms=timeout, expected=expected)
+    answer = t.call(WHO, ApiKey.INIT_PRODUCER_ID, version, **fields)
     return Producer(answer.producer_id, answer.producer_epoch) if answer else NOBODY
 
 
 Partitions = Mapping[str, Sequence[int]]
 
 
-def _rows(partitions: Partitions) -> list[AddPartitionsToTxnTopic]:
-    return [AddPartitionsToTxnTopic(name=name, partitions=list(indexes)) for name, indexes in partitions.items()]
+def _of(t: Trace, who: Producer, name: str | None) -> dict[str, Any]:
+    """The fields that say who asks, and for which transaction."""
+    return of_transaction(t.name if name is None else name, who)
 
 
 def add(t: Trace, who: Producer, partitions: Partitions, version: int = 3, *, name: str | None = None,
         verify: bool = False) -> Any:  # fmt: skip
-    name = t.name if name is None else name
-    if version < 4:
-        return t.call(WHO, ApiKey.ADD_PARTITIONS_TO_TXN, version, v3_and_below_transactional_id=name,
-                      v3_and_below_producer_id=who.id, v3_and_below_producer_epoch=who.epoch,
-                      v3_and_below_topics=_rows(partitions))  # fmt: skip
-    transaction = AddPartitionsToTxnTransaction(
-        transactional_id=name,
-        producer_id=who.id,
-        producer_epoch=who.epoch,
-        verify_only=verify,
-        topics=_rows(partitions),
-    )
-    return t.call(WHO, ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=[transaction])
+    places = [(topic, index) for topic, indexes in partitions.items() for index in indexes]
+    fields = add_partitions_fields(_of(t, who, name), places, verify_only=verify)
+    return t.call(WHO, ApiKey.ADD_PARTITIONS_TO_TXN, version, **fields)
 
 
 def add_offsets(t: Trace, who: Producer, version: int = 4, *, name: str | None = None,
                 group: str | None = None) -> Any:  # fmt: skip
-    return t.call(WHO, ApiKey.ADD_OFFSETS_TO_TXN, version, transactional_id=t.name if name is None else name,
-                  producer_id=who.id, producer_epoch=who.epoch,
-                  group_id=t.name if group is None else group)  # fmt: skip
+    group_id = t.name if group is None else group
+    return t.call(WHO, ApiKey.ADD_OFFSETS_TO_TXN, version, group_id=group_id, **_of(t, who, name))
 
 
 def commit_offsets(t: Trace, who: Producer, topic: str, offset: int = 5, version: int = 4, *, name: str | None = None,
-                   group: str | None = None, partition: int = 0, **fields: Any) -> Any:  # fmt: skip
-    rows = [TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="m")]
-    topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=rows)]
-    return t.call(WHO, ApiKey.TXN_OFFSET_COMMIT, version, transactional_id=t.name if name is None else name,
-                  group_id=t.name if group is None else group, producer_id=who.id, producer_epoch=who.epoch,
-                  topics=topics, **fields)  # fmt: skip
+                   partition: int = 0, **fields: Any) -> Any:  # fmt: skip
+    rows = [{"partition_index": partition, "committed_offset": offset, "committed_metadata": "m"}]
+    fields |= {"group_id": t.name, "topics": [{"name": topic, "partitions": rows}]}
+    return t.call(WHO, ApiKey.TXN_OFFSET_COMMIT, version, **_of(t, who, name), **fields)
 
 
 def end(t: Trace, who: Producer, version: int = 4, *, commit: bool = True, name: str | None = None,
         wait: bool = True) -> Producer:  # fmt: skip
     """End a transaction and, unless told otherwise, wait until its markers are written."""
-    name = t.name if name is None else name
-    answer = t.call(WHO, ApiKey.END_TXN, version, transactional_id=name, producer_id=who.id,
-                    producer_epoch=who.epoch, committed=commit)  # fmt: skip
+    answer = t.call(WHO, ApiKey.END_TXN, version, committed=commit, **_of(t, who, name))
     if wait:
         rest(t, name)
     return Producer(answer.producer_id, answer.producer_epoch) if answer else NOBODY
@@ -103,9 +87,8 @@ def rest(t: Trace, name: str | None = None) -> None:
 
 
 def _state(t: Trace, name: str) -> str:
-    wire = t.wire("watcher")
-    wire.send(ApiKey.DESCRIBE_TRANSACTIONS, 0, api(ApiKey.DESCRIBE_TRANSACTIONS).request(transactional_ids=[name]))
-    return str(wire.answer(10).transaction_states[0].transaction_state)
+    answer = t.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, _who="watcher", transactional_ids=[name])
+    return str(answer.transaction_states[0].transaction_state)
 
 
 def describe(t: Trace, *names: str) -> Any:
@@ -125,28 +108,9 @@ def transactional(who: Producer, sequence: int = 0, count: int = 1) -> bytes:
     )
 
 
-def served(t: Trace, name: str, partition: int) -> None:
-    """Until a partition can be written to; not noted."""
-
-    def is_served() -> bool:
-        wire = t.wire("maker")
-        rows = [ListOffsetsPartition(partition_index=partition, timestamp=-1)]
-        topics = [ListOffsetsTopic(name=name, partitions=rows)]
-        wire.send(ApiKey.LIST_OFFSETS, 5, api(ApiKey.LIST_OFFSETS).request(replica_id=-1, topics=topics))
-        return wire.answer(10).topics[0].partitions[0].error_code == 0
-
-    until(is_served)
-
-
 def batches(t: Trace, name: str, offset: int = 0, *, partition: int = 0, isolation: int = 0) -> None:
     """Read a partition, and note its batches and markers without times and with producers by name."""
-    item = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-    wire = t.wire("reader")
-    topics = [FetchTopic(topic=name, partitions=[item])]
-    wire.send(ApiKey.FETCH, 11, api(ApiKey.FETCH).request(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20,
-                                                          isolation_level=isolation,
-                                                          topics=topics))  # fmt: skip
-    row = wire.answer(10).responses[0].partitions[0]
+    row = _read(t, name, offset, partition, max_wait_ms=100, isolation_level=isolation)
     t.answers += 1
     found = []
     for header, batch in iter_batches(bytes(row.records or b"")):
@@ -161,11 +125,17 @@ def batches(t: Trace, name: str, offset: int = 0, *, partition: int = 0, isolati
            (row.error_code, row.high_watermark, row.last_stable_offset, named, found))  # fmt: skip
 
 
+def at_both_levels(t: Trace, name: str) -> None:
+    """`batches` of partition 0 with either isolation level."""
+    for isolation in (0, 1):
+        batches(t, name, isolation=isolation)
+
+
 def note_transactions(t: Trace) -> None:
     """Note what ``__transaction_state`` says of the ids of this trace, without times."""
     for partition in range(TRANSACTION_PARTITIONS):
         offset = 0
-        while records := _read(t, partition, offset):
+        while records := bytes(_read(t, TRANSACTIONS_TOPIC, offset, partition, max_wait_ms=10).records or b""):
             for header, batch in iter_batches(records):
                 offset = header.last_offset + 1
                 for record in decode_batch(batch):
@@ -182,19 +152,16 @@ def note_state(t: Trace, name: str, record: Record) -> None:
         t.note(f"log of {name.removeprefix(t.name)}", _logged(t, record.value))
 
 
-def _read(t: Trace, partition: int, offset: int) -> bytes:
-    item = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
-    wire = t.wire("reader")
-    topics = [FetchTopic(topic=TRANSACTIONS_TOPIC, partitions=[item])]
-    wire.send(ApiKey.FETCH, 11, api(ApiKey.FETCH).request(max_wait_ms=10, min_bytes=1, max_bytes=1 << 20,
-                                                          topics=topics))  # fmt: skip
-    return bytes(wire.answer(10).responses[0].partitions[0].records or b"")
+def _read(t: Trace, topic: str, offset: int, partition: int, **options: int) -> Any:
+    """The answer of a fetch about a partition; not noted."""
+    fields = fetch_fields(topic, offset, partition, min_bytes=1, **options)
+    return t.ask(ApiKey.FETCH, 11, _who="reader", **fields).responses[0].partitions[0]
 
 
 def _logged(t: Trace, data: bytes | None) -> Any:
     if data is None:
         return None
-    value = plain(decode_transaction_value(data)) | {"version": int.from_bytes(data[:2], "big")}
+    value = plain(decode_value(TransactionLogValue, data)) | {"version": int.from_bytes(data[:2], "big")}
     for field in ("transaction_last_update_timestamp_ms", "transaction_start_timestamp_ms"):
         value[field] = "none" if value[field] == -1 else "some time"
     rows = value["transaction_partitions"]

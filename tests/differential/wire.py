@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
+from tests.support.requests import request
 
 CLOSED = "closed"
 SILENT = "silent"
@@ -35,6 +36,7 @@ class Wire:
         self.client_id = client_id
         self.sent: Sent | None = None
         self.closed = False
+        self.frames: list[bytes] = []
         self._buffer = b""
         self._socket = socket.create_connection(("127.0.0.1", port), 5)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -42,12 +44,12 @@ class Wire:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def send(self, key: ApiKey, version: int, request: Any) -> None:
+    def send(self, key: ApiKey, version: int, message: Any) -> None:
         """Send a request of any version, also one that the codecs do not have (with the newest layout)."""
         entry = api(key)
         correlation_id = next(self._correlation)
         flexible = entry.request_header_version(version) == 2
-        body = entry.request.layout(version).encode(request)
+        body = entry.request.layout(version).encode(message)
         self.sent = Sent(key, version, correlation_id)
         self.raw(frame_request(key, version, correlation_id, self.client_id, body, flexible=flexible))
 
@@ -61,21 +63,33 @@ class Wire:
     def frame(self, timeout_s: float) -> bytes | None:
         """The next frame without its length, or None: see `closed` for whether more may come."""
         deadline = time.monotonic() + timeout_s
-        while True:
-            if len(self._buffer) >= 4:
-                size = int.from_bytes(self._buffer[:4], "big")
-                if len(self._buffer) >= 4 + size:
-                    frame, self._buffer = self._buffer[4 : 4 + size], self._buffer[4 + size :]
-                    return frame
-            left = deadline - time.monotonic()
-            if self.closed or not select.select([self._socket], [], [], max(left, 0))[0]:
+        while not self.has_answer:
+            if not select.select([self._socket], [], [], max(deadline - time.monotonic(), 0))[0]:
                 return None
-            try:
-                data = self._socket.recv(1 << 20)
-            except OSError:
-                data = b""
-            self._buffer += data
-            self.closed = not data
+            self._receive()
+        return self.frames.pop(0) if self.frames else None
+
+    @property
+    def has_answer(self) -> bool:
+        return bool(self.frames) or self.closed
+
+    def _receive(self) -> None:
+        """Take in what has come; where that is nothing, no more will."""
+        try:
+            data = self._socket.recv(1 << 20)
+        except OSError:
+            data = b""
+        self.closed = self.closed or not data
+        buffer = self._buffer + data
+        while len(buffer) >= 4 and len(buffer) >= (end := 4 + int.from_bytes(buffer[:4], "big")):
+            self.frames.append(buffer[4:end])
+            buffer = buffer[end:]
+        self._buffer = buffer
+
+    def ask(self, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
+        """Send a request with these fields, structs being dicts, and give what `answer` gives."""
+        self.send(key, version, request(key, fields))
+        return self.answer(_timeout_s)
 
     def answer(self, timeout_s: float) -> Any:
         """The answer to the request under way as a message, `CLOSED`, or `SILENT`."""

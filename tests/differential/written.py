@@ -4,41 +4,18 @@ from __future__ import annotations
 
 import pprint
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
-from tests.differential import (
-    cleaning_traces,
-    config_traces,
-    fetch_session_traces,
-    frame_traces,
-    group_traces,
-    isolation_traces,
-    log_traces,
-    member_traces,
-    offset_traces,
-    quota_traces,
-    record_traces,
-    security_traces,
-    small_api_traces,
-    topic_id_traces,
-    topic_traces,
-    transaction_traces,
-)
 from tests.differential.beside import PROFILES, brokers
 from tests.differential.calls import log_end, note_log
 from tests.differential.compare import first_difference, leaders_only, report
 from tests.differential.tracing import Script, Trace
 
 AT_ONCE = 6
-SINGLE = {
-    config_traces,
-    cleaning_traces,
-    isolation_traces,
-    quota_traces,
-    security_traces,
-    offset_traces.trace_commits_to_the_empty_group,
-}
-"""Traces, and whole modules of them, that change what others see."""
+SINGLE = {"config", "cleaning", "isolation", "quota", "security", "trace_commits_to_the_empty_group"}
+"""Traces, and whole modules ``…_traces`` of them, that change what others see."""
 
 
 class Case(NamedTuple):
@@ -54,10 +31,9 @@ class Case(NamedTuple):
 def cases() -> list[Case]:
     """Every trace that is written by hand."""
     found = []
-    for module in (group_traces, member_traces, offset_traces, topic_traces, log_traces, record_traces, frame_traces,
-                   topic_id_traces, small_api_traces, transaction_traces, config_traces, cleaning_traces,
-                   isolation_traces, fetch_session_traces, quota_traces, security_traces):  # fmt: skip
-        for name, script in vars(module).items():
+    for path in sorted(Path(__file__).parent.glob("*_traces.py")):
+        about = path.stem.removesuffix("_traces")
+        for name, script in vars(import_module(f"tests.differential.{path.stem}")).items():
             if name.startswith("trace_"):
                 profile = name.split("_")[1]
                 profile = profile if profile in PROFILES else "prompt"
@@ -66,8 +42,8 @@ def cases() -> list[Case]:
                         name.removeprefix("trace_").replace("_", "-"),
                         profile,
                         script,
-                        module is group_traces,
-                        not SINGLE.isdisjoint((module, script)),
+                        about == "group",
+                        not SINGLE.isdisjoint((about, name)),
                     )
                 )
     return found

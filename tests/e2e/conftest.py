@@ -4,20 +4,27 @@ of their own for topics and groups. When a test fails, the end of its broker's l
 
 import io
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient
 
-from ottla.broker.observe.logs import logger
-from ottla.testing import Broker
-from tests.e2e.cast import Cast
+from ottla.observe.logs import logger
+from ottla.testing import Broker, BrokerProcess
+from tests.differential.real_kafka import jars, skip_without_kafka
+from tests.support.cast import Cast
+from tests.support.clients import confluent
+from tests.support.processes import run
 
 INITIAL_DELAY_MS = 700
 KAFKAS_DEFAULTS = {
     "group.initial.rebalance.delay.ms": INITIAL_DELAY_MS,
     "group.min.session.timeout.ms": 6000,
 }
+Tool = Callable[..., str]
 LOGS = pytest.StashKey[list[Callable[[], str]]]()
 
 
@@ -55,6 +62,29 @@ def broker(
         line for line in lines if "[info " not in line and "[debug " not in line and "sentinel=offset_jump" not in line
     ]
     assert not complaints, "\n".join(complaints)
+
+
+@pytest.fixture
+def admin(broker: Broker) -> AdminClient:
+    return confluent.admin(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def python_admin(broker: Broker) -> Iterator[KafkaAdminClient]:
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def kafkas_tool() -> Tool:
+    """Runs one of Kafka's own tools, by the name of its class, against a broker; gives what it prints."""
+    skip_without_kafka()
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+
+    def tool(broker: Broker | BrokerProcess, name: str, *arguments: str) -> str:
+        return run(*java, "-cp", f"{jars()}/*", name, "--bootstrap-server", broker.bootstrap_servers, *arguments)
+
+    return tool
 
 
 _numbers = count(1)

@@ -1,30 +1,27 @@
 """Retention, compaction and changes of settings, as clients see them while everything runs."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
-    NewTopic,
     ResourceType,
 )
-from kafka import KafkaAdminClient, KafkaConsumer
-from kafka import TopicPartition as KafkaPythonPartition
 
-from ottla.clients import Consumer as OttlaConsumer
-from ottla.clients import TopicPartition as OttlaPartition
-from ottla.testing import Broker
-from tests.e2e.confluent_client import QUIET
-from tests.e2e.waiting import wait_for
+from ottla.testing import Broker, BrokerProcess
+from tests.e2e.inside import refusal
+from tests.support.clients import confluent
+from tests.support.clients.confluent import producer, result, watermarks
+from tests.support.kit import KINDS, kit_of
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -44,25 +41,14 @@ EAGER = {
 
 
 @pytest.fixture(scope="module", params=["memory", "disk"])
-def eager(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     directory = tmp_path_factory.mktemp("data") if request.param == "disk" else None
     with Broker(EAGER, data_dir=directory) as broker:
         yield broker
 
 
-@pytest.fixture
-def admin(eager: Broker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": eager.bootstrap_servers, **QUIET})
-
-
-def result(futures: dict[Any, Any]) -> Any:
-    (future,) = futures.values()
-    return future.result(30)
-
-
-def create(admin: AdminClient, topic: str, **configs: object) -> None:
-    texts = {key.replace("_", "."): str(value) for key, value in configs.items()}
-    result(admin.create_topics([NewTopic(topic, 1, 1, config=texts)]))
+def create(broker: Broker, topic: str, **configs: object) -> None:
+    confluent.create_topics(broker.bootstrap_servers, {topic: 1}, **configs)
 
 
 def alter(admin: AdminClient, kind: ResourceType, name: str, **configs: object) -> None:
@@ -73,88 +59,49 @@ def alter(admin: AdminClient, kind: ResourceType, name: str, **configs: object) 
     result(admin.incremental_alter_configs([ConfigResource(kind, name, incremental_configs=entries)]))
 
 
-def producer(broker: Broker, **options: object) -> Producer:
-    return Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 2, **QUIET, **options})
-
-
-def watermarks(broker: Broker, topic: str) -> tuple[int, int]:
-    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "w", **QUIET})
-    try:
-        low, high = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-        return low, high
-    finally:
-        reader.close()
-
-
-def read(broker: Broker, topic: str, **options: object) -> list[tuple[int, bytes, bytes | None]]:
+def read(broker: Broker | BrokerProcess, topic: str, **options: object) -> list[tuple[int, bytes, bytes | None]]:
     """Everything that librdkafka is shown, from the beginning to the end."""
-    reader = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": "r",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-            **QUIET,
-            **options,
-        }
-    )
-    found = []
-    try:
-        reader.assign([TopicPartition(topic, 0, 0)])
-        while True:
-            message = reader.poll(30)
-            assert message is not None, "nothing came, not even the end"
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                return found
-            found.append((message.offset(), message.key(), message.value()))
-    finally:
-        reader.close()
+    found = confluent.read_all(broker.bootstrap_servers, topic, **options)[0]
+    return [(message.offset(), message.key(), message.value()) for message in found]
 
 
-def test_readers_see_the_last_value_of_every_key_while_the_log_is_compacted(
-    eager: Broker, admin: AdminClient, name: str
-) -> None:
-    create(admin, name, cleanup_policy="compact")
+def test_readers_see_the_last_value_of_every_key_while_the_log_is_compacted(broker: Broker, name: str) -> None:
+    create(broker, name, cleanup_policy="compact")
     stop, seen = threading.Event(), []
 
     def read_all_the_time() -> None:
         while not stop.is_set():
-            rows = read(eager, name)
+            rows = read(broker, name)
             assert [offset for offset, _, _ in rows] == sorted({offset for offset, _, _ in rows})
             seen.append({key: value for _, key, value in rows})
 
     reading = threading.Thread(target=read_all_the_time)
     reading.start()
     try:
-        sending = producer(eager, **{"enable.idempotence": True, "compression.type": "lz4"})
+        sending = producer(broker.bootstrap_servers, enable_idempotence=True, compression_type="lz4", linger_ms=2)
         for index in range(3_000):
             sending.produce(name, key=b"key %d" % (index % 40), value=b"%d " % index * 5)
             if index % 25 == 0:
                 sending.flush()
         sending.flush()
-        wait_for(lambda: len(read(eager, name)) < 400, "compaction")
+        wait_for(lambda: len(read(broker, name)) < 400, "compaction")
     finally:
         stop.set()
         reading.join()
     last = {b"key %d" % (index % 40): b"%d " % index * 5 for index in range(3_000)}
-    assert {key: value for _, key, value in read(eager, name)} == last
-    assert watermarks(eager, name) == (0, 3_000)
+    assert {key: value for _, key, value in read(broker, name)} == last
+    assert watermarks(broker.bootstrap_servers, name) == (0, 3_000)
     # Whatever a reader has seen of a key, a later reader has not seen less.
     for earlier, later in pairwise(seen):
         for key, value in earlier.items():
             assert int(later[key].split()[0]) >= int(value.split()[0])
-    consumer = KafkaConsumer(bootstrap_servers=eager.bootstrap_servers, consumer_timeout_ms=2_000)
-    place = KafkaPythonPartition(name, 0)
-    consumer.assign([place])
-    consumer.seek_to_beginning()
-    assert {record.key: record.value for record in consumer} == last
-    consumer.close()
+    rows = kit_of("kafka-python", broker.bootstrap_servers).read({(name, 0): 0}, len(last), quiet_s=2)
+    assert {row.key: row.value for row in rows} == last
 
 
-def test_deleted_keys_go_in_the_end(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name, cleanup_policy="compact", delete_retention_ms=300)
-    sending = producer(eager)
+def test_deleted_keys_go_in_the_end(broker: Broker, name: str) -> None:
+    create(broker, name, cleanup_policy="compact", delete_retention_ms=300)
+    sending = producer(broker.bootstrap_servers, linger_ms=2)
     for index in range(200):
         sending.produce(name, key=b"%d" % index, value=b"x" * 50)
     for index in range(200):
@@ -166,17 +113,14 @@ def test_deleted_keys_go_in_the_end(eager: Broker, admin: AdminClient, name: str
         for _ in range(40):
             sending.produce(name, key=b"filler", value=b"x" * 100)
         sending.flush()
-        return all(key == b"filler" for _, key, _ in read(eager, name))
+        return all(key == b"filler" for _, key, _ in read(broker, name))
 
     wait_for(only_fillers, "the tombstones to go")
 
 
-def test_readers_of_committed_records_are_shown_nothing_else_after_compaction(
-    eager: Broker, admin: AdminClient, name: str
-) -> None:
-    create(admin, name, cleanup_policy="compact", delete_retention_ms=100)
-    sending = producer(eager, **{"transactional.id": name})
-    sending.init_transactions(30)
+def test_readers_of_committed_records_are_shown_nothing_else_after_compaction(broker: Broker, name: str) -> None:
+    create(broker, name, cleanup_policy="compact", delete_retention_ms=100)
+    sending = producer(broker.bootstrap_servers, name, linger_ms=2)
     expected = {}
     for round_ in range(60):
         commits = round_ % 3 != 0
@@ -192,27 +136,27 @@ def test_readers_of_committed_records_are_shown_nothing_else_after_compaction(
         else:
             sending.abort_transaction(30)
         if round_ % 20 == 19:
-            assert {key: value for _, key, value in read(eager, name)} == expected
-    wait_for(lambda: len(read(eager, name)) < 500, "compaction")
-    assert {key: value for _, key, value in read(eager, name)} == expected
-    uncommitted = read(eager, name, **{"isolation.level": "read_uncommitted"})
+            assert {key: value for _, key, value in read(broker, name)} == expected
+    wait_for(lambda: len(read(broker, name)) < 500, "compaction")
+    assert {key: value for _, key, value in read(broker, name)} == expected
+    uncommitted = read(broker, name, isolation_level="read_uncommitted")
     assert len(uncommitted) < 600
     # The coordinator's own topic is compacted as well: of some hundred states only the last ones stay.
-    wait_for(lambda: len(read(eager, "__transaction_state")) < 100, "compaction of the transactions")
+    wait_for(lambda: len(read(broker, "__transaction_state")) < 100, "compaction of the transactions")
     sending.begin_transaction()
     sending.produce(name, key=b"0", value=b"last")
     sending.commit_transaction(30)
-    assert {key: value for _, key, value in read(eager, name)}[b"0"] == b"last"
+    assert {key: value for _, key, value in read(broker, name)}[b"0"] == b"last"
 
 
-def test_committed_offsets_survive_the_compaction_of_their_topic(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name)
-    committing = Consumer({"bootstrap.servers": eager.bootstrap_servers, "group.id": name, **QUIET})
+def test_committed_offsets_survive_the_compaction_of_their_topic(broker: Broker, name: str) -> None:
+    create(broker, name)
+    committing = confluent.consumer(broker.bootstrap_servers, name)
     for offset in range(300):
         committing.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
 
     def own_records() -> int:
-        rows = read(eager, "__consumer_offsets")
+        rows = read(broker, "__consumer_offsets")
         return sum(1 for _, key, _ in rows if name.encode() in key)
 
     wait_for(lambda: own_records() < 100, "compaction of the offsets")
@@ -221,28 +165,28 @@ def test_committed_offsets_survive_the_compaction_of_their_topic(eager: Broker, 
     committing.close()
 
 
-def test_old_segments_go_as_soon_as_a_setting_says_so(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name)
-    sending = producer(eager)
+def test_old_segments_go_as_soon_as_a_setting_says_so(broker: Broker, admin: AdminClient, name: str) -> None:
+    create(broker, name)
+    sending = producer(broker.bootstrap_servers, linger_ms=2)
     for index in range(400):
         sending.produce(name, value=b"%d" % index * 20)
         if index % 10 == 0:
             sending.flush()
     sending.flush()
-    assert watermarks(eager, name) == (0, 400)
+    assert watermarks(broker.bootstrap_servers, name) == (0, 400)
     alter(admin, ResourceType.TOPIC, name, retention_bytes=10_000)
-    low = wait_for(lambda: watermarks(eager, name)[0], "retention by size")
+    low = wait_for(lambda: watermarks(broker.bootstrap_servers, name)[0], "retention by size")
     assert 0 < low < 400
     alter(admin, ResourceType.TOPIC, name, retention_ms=1)
-    wait_for(lambda: watermarks(eager, name) == (400, 400), "retention by time")
+    wait_for(lambda: watermarks(broker.bootstrap_servers, name) == (400, 400), "retention by time")
     sending.produce(name, value=b"later")
     sending.flush()
-    assert watermarks(eager, name)[1] == 401
+    assert watermarks(broker.bootstrap_servers, name)[1] == 401
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
-def test_settings_as_confluent_changes_them(eager: Broker, admin: AdminClient, name: str) -> None:
-    create(admin, name, retention_ms=5)
+def test_settings_as_confluent_changes_them(broker: Broker, admin: AdminClient, name: str) -> None:
+    create(broker, name, retention_ms=5)
     topic = ConfigResource(ResourceType.TOPIC, name)
 
     def described(key: str) -> tuple[str, ConfigSource]:
@@ -252,7 +196,7 @@ def test_settings_as_confluent_changes_them(eager: Broker, admin: AdminClient, n
     alter(admin, ResourceType.TOPIC, name, compression_type="zstd", max_message_bytes=2_000)
     assert described("compression.type") == ("zstd", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert described("retention.ms") == ("5", ConfigSource.DYNAMIC_TOPIC_CONFIG)
-    sending = producer(eager)
+    sending = producer(broker.bootstrap_servers, linger_ms=2)
     failures: list[Any] = []
     sending.produce(name, value=b"x" * 1_900, on_delivery=lambda error, _: failures.append(error))
     sending.produce(name, value=bytes(range(250)) * 8, on_delivery=lambda error, _: failures.append(error))
@@ -268,55 +212,30 @@ def test_settings_as_confluent_changes_them(eager: Broker, admin: AdminClient, n
     result(admin.alter_configs([ConfigResource(ResourceType.TOPIC, name, set_config={"segment.ms": "77"})]))
     assert described("segment.ms") == ("77", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert described("cleanup.policy") == ("delete", ConfigSource.DEFAULT_CONFIG)
-    with pytest.raises(KafkaException) as caught:
-        alter(admin, ResourceType.TOPIC, name, no_such_key=1)
-    assert caught.value.args[0].code() == KafkaError.INVALID_CONFIG
-    with pytest.raises(KafkaException) as caught:
-        alter(admin, ResourceType.BROKER, "1", node_id=7)
-    assert caught.value.args[0].code() == KafkaError.INVALID_REQUEST
+    refused = refusal(lambda: alter(admin, ResourceType.TOPIC, name, no_such_key=1))
+    assert refused.code() == KafkaError.INVALID_CONFIG
+    assert refusal(lambda: alter(admin, ResourceType.BROKER, "1", node_id=7)).code() == KafkaError.INVALID_REQUEST
 
 
-def test_settings_as_kafka_python_changes_them(eager: Broker, admin: AdminClient, name: str) -> None:
-    from kafka.admin import ConfigResource as Resource
-
-    create(admin, name)
-    client = KafkaAdminClient(bootstrap_servers=eager.bootstrap_servers)
-    try:
-        client.alter_configs([Resource("TOPIC", name, configs={"retention.ms": "123"})])
-        entry = result(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))["retention.ms"]
-        assert (entry.value, ConfigSource(entry.source)) == ("123", ConfigSource.DYNAMIC_TOPIC_CONFIG)
-    finally:
-        client.close()
+def test_settings_as_kafka_python_changes_them(broker: Broker, admin: AdminClient, name: str) -> None:
+    create(broker, name)
+    kit_of("kafka-python", broker.bootstrap_servers).alter(name, {"retention.ms": "123"})
+    entry = result(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))["retention.ms"]
+    assert (entry.value, ConfigSource(entry.source)) == ("123", ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
-def test_every_client_reads_past_batches_that_compaction_has_emptied(
-    eager: Broker, admin: AdminClient, name: str
-) -> None:
-    create(admin, name, cleanup_policy="compact")
+def test_every_client_reads_past_batches_that_compaction_has_emptied(broker: Broker, name: str) -> None:
+    create(broker, name, cleanup_policy="compact")
     # The last batch of a producer stays, with nothing in it, when others have written its keys anew.
     for number in range(12):
-        sending = producer(eager, **{"enable.idempotence": True})
+        sending = producer(broker.bootstrap_servers, enable_idempotence=True, linger_ms=2)
         for index in range(10):
             sending.produce(name, key=b"key %d" % index, value=b"%d %d " % (number, index) * 20)
         sending.flush()
-    wait_for(lambda: len(read(eager, name)) < 60, "compaction")
+    wait_for(lambda: len(read(broker, name)) < 60, "compaction")
     expected = {b"key %d" % index: b"11 %d " % index * 20 for index in range(10)}
-    assert {key: value for _, key, value in read(eager, name)} == expected
-    consumer = KafkaConsumer(bootstrap_servers=eager.bootstrap_servers, consumer_timeout_ms=2_000)
-    place = KafkaPythonPartition(name, 0)
-    consumer.assign([place])
-    consumer.seek_to_beginning()
-    assert {record.key: record.value for record in consumer} == expected
-    assert consumer.position(place) == 120
-    consumer.close()
-
-    async def with_the_included_client() -> dict[bytes | None, bytes | None]:
-        async with OttlaConsumer(bootstrap_servers=eager.bootstrap_servers, auto_offset_reset="earliest") as reader:
-            reader.assign([OttlaPartition(name, 0)])
-            found: dict[bytes | None, bytes | None] = {}
-            while await reader.position(OttlaPartition(name, 0)) < 120:
-                for records in (await reader.getmany(timeout_ms=500)).values():
-                    found.update((record.key, record.value) for record in records)
-            return found
-
-    assert asyncio.run(asyncio.wait_for(with_the_included_client(), 30)) == expected
+    assert {key: value for _, key, value in read(broker, name)} == expected
+    for kind in KINDS[1:]:
+        rows = kit_of(kind, broker.bootstrap_servers).read({(name, 0): 0}, len(expected), quiet_s=2)
+        assert {row.key: row.value for row in rows} == expected, kind
+        assert rows[-1].offset == 119, kind

@@ -6,13 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ottla.testing import BrokerProcess
-from tests.e2e.confluent_client import QUIET
 from tests.e2e.test_cleaning import EAGER, read
-from tests.e2e.waiting import wait_for
+from tests.support.clients.confluent import consumer, create_topics, producer
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -28,10 +27,7 @@ class Writer:
         self.topic = topic
         self.number = 0
         self.acknowledged: dict[bytes, int] = {}
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "compression.type": "zstd"}
-            | QUIET
-        )
+        self._producer = producer(bootstrap, enable_idempotence=True, linger_ms=1, compression_type="zstd")
 
     def write(self, count: int) -> None:
         for _ in range(count):
@@ -77,14 +73,11 @@ def test_killed_while_it_compacts(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     with BrokerProcess(tmp_path / "data", settings=EAGER) as broker:
         print(f"OTTLA_SEED={SEED}")
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
-        config = {"cleanup.policy": "compact", "delete.retention.ms": "200"}
-        for future in admin.create_topics([NewTopic(name, 1, 1, config=config) for name in ("plain", "safe")]).values():
-            future.result(30)
+        topics = dict.fromkeys(("plain", "safe"), 1)
+        create_topics(broker.bootstrap_servers, topics, cleanup_policy="compact", delete_retention_ms=200)
         writer = Writer(broker.bootstrap_servers, "plain")
-        transactions = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", **QUIET})
-        transactions.init_transactions(30)
-        committing = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", **QUIET})
+        transactions = producer(broker.bootstrap_servers, "t", linger_ms=5)
+        committing = consumer(broker.bootstrap_servers, "g")
         numbers, committed, offset = iter(range(1, 10_000)), 0, 0
         for _ in range(KILLS):
             until = time.monotonic() + 0.5 + chance.random()

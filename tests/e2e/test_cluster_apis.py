@@ -1,10 +1,10 @@
-"""What stock admin clients, and Kafka's own tools, are told about directories, leaders and replicas of the one node."""
+"""Directories, leaders and replicas of the one node, as stock admin clients and Kafka's own tools see them."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka import errors as kafka_errors
 
 from ottla.testing import Broker
-from tests.differential.real_kafka import NoJava, jars
-from tests.e2e import confluent_client
+from tests.e2e.conftest import Tool
 
 pytestmark = pytest.mark.e2e
 
@@ -28,15 +27,8 @@ def broker(ottla_broker_factory: Callable[..., Broker], tmp_path: Path) -> Broke
     return ottla_broker_factory(data_dir=tmp_path / "data", topics={"orders": 3})
 
 
-@pytest.fixture
-def admin(broker: Broker) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
-    yield client
-    client.close()
-
-
-def test_log_dirs(admin: KafkaAdminClient, tmp_path: Path) -> None:
-    (row,) = admin.describe_log_dirs()
+def test_log_dirs(python_admin: KafkaAdminClient, tmp_path: Path) -> None:
+    (row,) = python_admin.describe_log_dirs()
     (directory,) = row["log_dirs"]
     assert (row["broker"], directory["log_dir"]) == (1, str(tmp_path / "data"))
     assert 0 < directory["usable_bytes"] < directory["total_bytes"]
@@ -44,76 +36,51 @@ def test_log_dirs(admin: KafkaAdminClient, tmp_path: Path) -> None:
     assert sizes["orders"] == 3
 
 
-def test_topics_in_pages(admin: KafkaAdminClient) -> None:
-    page = admin.describe_topic_partitions(["orders"], response_partition_limit=2)
+def test_topics_in_pages(python_admin: KafkaAdminClient) -> None:
+    page = python_admin.describe_topic_partitions(["orders"], response_partition_limit=2)
     (topic,) = page["topics"]
     assert [partition["partition_index"] for partition in topic["partitions"]] == [0, 1]
     assert (page["next_cursor"]["topic_name"], page["next_cursor"]["partition_index"]) == ("orders", 2)
 
 
-def test_leaders_are_elected_already(admin: KafkaAdminClient, broker: Broker) -> None:
-    told = admin.elect_leaders(0, {"orders": [0, 1]})
+def test_leaders_are_elected_already(python_admin: KafkaAdminClient, admin: AdminClient) -> None:
+    told = python_admin.elect_leaders(0, {"orders": [0, 1]})
     (topic,) = told.replica_election_results
     assert [row.error_code for row in topic.partition_result] == [ELECTION_NOT_NEEDED] * 2
-    client = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
     places = [confluent_kafka.TopicPartition("orders", 0), confluent_kafka.TopicPartition("absent", 0)]
-    errors: Any = client.elect_leaders(confluent_kafka.ElectionType.PREFERRED, places).result(30)
+    errors: Any = admin.elect_leaders(confluent_kafka.ElectionType.PREFERRED, places).result(30)
     assert {place.topic: error.code() for place, error in errors.items()} == {
         "orders": ELECTION_NOT_NEEDED,
         "absent": confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
-    assert client.elect_leaders(confluent_kafka.ElectionType.UNCLEAN, None).result(30) == {}
+    assert admin.elect_leaders(confluent_kafka.ElectionType.UNCLEAN, None).result(30) == {}
 
 
-def test_replicas_stay(admin: KafkaAdminClient) -> None:
-    assert admin.list_partition_reassignments() == {}
+def test_replicas_stay(python_admin: KafkaAdminClient) -> None:
+    assert python_admin.list_partition_reassignments() == {}
     place = TopicPartition("orders", 0)
     for replicas, error in (
         ([1], None),
         ([2], kafka_errors.InvalidReplicationAssignmentError),
         (None, kafka_errors.NoReassignmentInProgressError),
     ):
-        assert admin.alter_partition_reassignments({place: replicas}) == {place: error}
+        assert python_admin.alter_partition_reassignments({place: replicas}) == {place: error}
 
 
 # -- Kafka's own tools
 
 
-@pytest.fixture
-def tool(broker: Broker) -> Callable[..., str]:
-    """Runs one of Kafka's command-line tools against the broker and gives what it prints."""
-    try:
-        classpath = f"{jars()}/*"
-    except NoJava as missing:
-        pytest.skip(f"Kafka's tools cannot be started: {missing}")
-
-    def run(name: str, *arguments: str) -> str:
-        java = ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classpath]
-        command = [*java, name, "--bootstrap-server", broker.bootstrap_servers, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    return run
-
-
 @pytest.mark.slow
-def test_kafkas_tools(tool: Callable[..., str], tmp_path: Path) -> None:
+def test_kafkas_tools(kafkas_tool: Tool, broker: Broker, tmp_path: Path) -> None:
+    tool = partial(kafkas_tool, broker)
     topics = tool("org.apache.kafka.tools.TopicCommand", "--describe", "--topic", "orders")
     assert topics.count("Leader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: ") == 3
     directories = tool("org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", "orders")
     assert f'"logDir":"{tmp_path / "data"}"' in directories and '"partition":"orders-2"' in directories
     everywhere = ("--election-type", "preferred", "--all-topic-partitions")
     assert tool("org.apache.kafka.tools.LeaderElectionCommand", *everywhere) == ""
-    elected = tool(
-        "org.apache.kafka.tools.LeaderElectionCommand",
-        "--election-type",
-        "unclean",
-        "--topic",
-        "orders",
-        "--partition",
-        "1",
-    )
+    one = ("--election-type", "unclean", "--topic", "orders", "--partition", "1")
+    elected = tool("org.apache.kafka.tools.LeaderElectionCommand", *one)
     assert "Valid replica already elected for partitions orders-1" in elected
     reassign = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     assert "No partition reassignments found" in tool(reassign, "--list")

@@ -1,4 +1,4 @@
-"""What a broken or hostile client sends: the broker stays up, answers others, and its memory stays bounded."""
+"""Garbage from broken or hostile clients: the broker stays up, answers others, and its memory stays bounded."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import random
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.headers import frame_request
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
+from ottla.protocol.messages.metadata import MetadataResponse
 from ottla.testing import BrokerProcess
+from tests.support.client import Client, batch
+from tests.support.requests import fetch_fields, request
 
 pytestmark = pytest.mark.e2e
 
@@ -36,44 +34,21 @@ def serves_others(broker: BrokerProcess) -> Iterator[None]:
     """Whatever a test does, a client that was connected before, and one that comes after, are served."""
     with connected(broker) as before:
         yield
-        assert api_versions(before).error_code == 0
+        assert is_served(before)
     with connected(broker) as after:
-        assert api_versions(after).error_code == 0
+        assert is_served(after)
 
 
-def connected(broker: BrokerProcess) -> closing[socket.socket]:
-    return closing(socket.create_connection(("127.0.0.1", broker.port), timeout=10))
+def connected(broker: BrokerProcess) -> Client:
+    return Client(broker.port, "garbage")
 
 
-def request(key: ApiKey, version: int, message: object, correlation_id: int = 1) -> bytes:
-    row = api(key)
-    body = row.request.layout(version).encode(message)
-    flexible = row.request_header_version(version) == 2
-    return frame_request(key, version, correlation_id, "garbage", body, flexible=flexible)
+def is_served(peer: Client) -> bool:
+    return peer.call(ApiKey.API_VERSIONS, 0).error_code == 0
 
 
-def read_frame(peer: socket.socket) -> bytes:
-    """The next frame, or b"" if the broker has closed the connection."""
-    data = b""
-    while len(data) < 4 or len(data) < 4 + struct.unpack(">i", data[:4])[0]:
-        try:
-            chunk = peer.recv(65536)
-        except ConnectionResetError:
-            return b""
-        if not chunk:
-            assert not data, "the connection ended within a frame"
-            return b""
-        data += chunk
-    return data[4:]
-
-
-def api_versions(peer: socket.socket) -> ApiVersionsResponse:
-    peer.sendall(request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
-    return ApiVersionsResponse.layout(0).decode(read_frame(peer)[4:])
-
-
-def is_closed(peer: socket.socket) -> bool:
-    return read_frame(peer) == b""
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
 
 
 def hostile_bodies() -> list[tuple[str, bytes]]:
@@ -100,40 +75,40 @@ def test_a_malformed_frame_closes_its_connection(broker: BrokerProcess, name: st
     if name == "array of -5":
         # A negative count of a nullable array reads as null, which asks Metadata for every topic: Kafka's rule.
         with connected(broker) as peer:
-            peer.sendall(struct.pack(">i", len(body)) + body)
-            answer = MetadataResponse.layout(1).decode(read_frame(peer)[4:])
+            peer.raw(framed(body))
+            answer = MetadataResponse.layout(1).decode(peer.next_frame().rest)
             assert "t" in {topic.name for topic in answer.topics}
         return
     with connected(broker) as peer:
-        peer.sendall(struct.pack(">i", len(body)) + body)
-        assert is_closed(peer)
+        peer.raw(framed(body))
+        assert peer.is_closed()
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 2**31 - 1, 104_857_601])
 def test_a_length_that_no_frame_may_have_closes_at_once(broker: BrokerProcess, length: int) -> None:
     with connected(broker) as peer:
-        peer.sendall(struct.pack(">i", length))
-        assert is_closed(peer)
+        peer.raw(struct.pack(">i", length))
+        assert peer.is_closed()
 
 
 def test_unknown_api_keys_and_versions_close_as_kafka_does(broker: BrokerProcess) -> None:
     for key, version in [(999, 0), (-1, 0), (3, 99), (3, -1), (11, 10), (0, 0), (0, 2), (17, 0), (24, 0), (4, 0)]:
         with connected(broker) as peer:
             body = struct.pack(">hhih", key, version, 1, -1) + b"\0" * 8
-            peer.sendall(struct.pack(">i", len(body)) + body)
-            assert is_closed(peer), (key, version)
+            peer.raw(framed(body))
+            assert peer.is_closed(), (key, version)
 
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: BrokerProcess) -> None:
     with connected(broker) as peer:
         body = struct.pack(">hhih", 18, 77, 42, -1) + b"\xff garbage that is not looked at"
-        peer.sendall(struct.pack(">i", len(body)) + body)
-        frame = read_frame(peer)
-        answer = ApiVersionsResponse.layout(0).decode(frame, 4)
-        assert struct.unpack(">i", frame[:4]) == (42,)
+        peer.raw(framed(body))
+        frame = peer.next_frame()
+        answer = ApiVersionsResponse.layout(0).decode(frame.rest)
+        assert frame.correlation_id == 42
         assert answer.error_code == 35
         assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, 4)]
-        assert api_versions(peer).error_code == 0
+        assert is_served(peer)
 
 
 def test_random_bytes(broker: BrokerProcess) -> None:
@@ -141,15 +116,12 @@ def test_random_bytes(broker: BrokerProcess) -> None:
     rng = random.Random(SEED)
     for _ in range(150):
         with connected(broker) as peer:
-            peer.settimeout(0.05)
+            peer.socket.settimeout(0.05)
             data = rng.randbytes(rng.randrange(1, 3000))
-            if rng.random() < 0.7:
-                data = struct.pack(">i", len(data)) + data
-            try:
-                peer.sendall(data)
-                peer.recv(4096)
-            except (TimeoutError, ConnectionError):
-                pass  # half a frame waits for its rest; that is allowed
+            # Half a frame waits for its rest; that is allowed.
+            with suppress(TimeoutError, ConnectionError):
+                peer.raw(framed(data) if rng.random() < 0.7 else data)
+                peer.socket.recv(4096)
 
 
 def test_every_api_truncated_and_with_flipped_bytes(broker: BrokerProcess) -> None:
@@ -158,139 +130,97 @@ def test_every_api_truncated_and_with_flipped_bytes(broker: BrokerProcess) -> No
     for key in ApiKey:
         row = api(key)
         for version in row.request.versions:
-            whole = request(key, version, row.request())[4:]
             for _ in range(4):
-                body = bytearray(whole[: rng.randrange(1, len(whole) + 1)])
-                for _ in range(rng.randrange(3)):
-                    at = rng.randrange(len(body))
-                    body[at] = rng.randrange(256)
-                body[:4] = whole[:4][: len(body)]  # the API and version stay
                 with connected(broker) as peer:
-                    peer.settimeout(0.3)
-                    peer.sendall(struct.pack(">i", len(body)) + bytes(body))
+                    whole = peer.frame(key, version, row.request())[4:]
+                    body = bytearray(whole[: rng.randrange(1, len(whole) + 1)])
+                    for _ in range(rng.randrange(3)):
+                        at = rng.randrange(len(body))
+                        body[at] = rng.randrange(256)
+                    body[:4] = whole[:4][: len(body)]  # the API and version stay
+                    peer.socket.settimeout(0.3)
+                    peer.raw(framed(bytes(body)))
                     with suppress(TimeoutError, ConnectionError):
-                        peer.recv(4096)
+                        peer.socket.recv(4096)
 
 
 def test_a_client_that_sends_a_byte_at_a_time_is_served_and_holds_nobody_up(broker: BrokerProcess) -> None:
-    frame = request(ApiKey.METADATA, 1, MetadataRequest(topics=[]), correlation_id=5)
     with connected(broker) as slow, connected(broker) as other:
-        slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in frame:
-            slow.sendall(bytes([byte]))
-            assert api_versions(other).error_code == 0
-        assert struct.unpack(">i", read_frame(slow)[:4]) == (5,)
+        for byte in slow.frame(ApiKey.METADATA, 1, request(ApiKey.METADATA, {"topics": []}), 5):
+            slow.raw(bytes([byte]))
+            assert is_served(other)
+        assert slow.next_frame().correlation_id == 5
 
 
 def test_announced_bytes_cost_nothing_until_they_come(broker: BrokerProcess) -> None:
     before = broker.rss_bytes()
-    peers = [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(50)]
-    try:
-        for peer in peers:
-            peer.sendall(struct.pack(">i", 100 * MEBIBYTE) + b"\0" * 1000)
+    with ExitStack() as peers:
+        for _ in range(50):
+            peers.enter_context(connected(broker)).raw(struct.pack(">i", 100 * MEBIBYTE) + b"\0" * 1000)
         with connected(broker) as other:
-            assert api_versions(other).error_code == 0
+            assert is_served(other)
         assert broker.rss_bytes() - before < 20 * MEBIBYTE
-    finally:
-        for peer in peers:
-            peer.close()
 
 
 def test_a_client_that_never_reads_is_not_served_without_end(broker: BrokerProcess) -> None:
     """Answers pile up in the socket, then in the transport up to its high-water mark, and then requests wait."""
-    batch = build_batch([Record(0, 0, None, b"x" * 500_000, ())])
-    produce = ProduceRequest(
-        acks=1,
-        timeout_ms=10_000,
-        topic_data=[
-            TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)]),
-        ],
-    )
     with connected(broker) as writer:
-        writer.sendall(request(ApiKey.PRODUCE, 7, produce))
-        assert read_frame(writer)
-    fetch = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=50 * MEBIBYTE,
-        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=0, partition_max_bytes=MEBIBYTE)])],
-    )
-    frame = request(ApiKey.FETCH, 11, fetch)
+        assert writer.produce("t", batch(b"x" * 500_000), 7, acks=1).error_code == 0
     before = broker.rss_bytes()
     with connected(broker) as deaf:
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.settimeout(1)
-        sent = 0
-        try:
-            while sent < 4000:  # 4,000 × 500 kB would be two gigabytes of answers
-                deaf.sendall(frame)
-                sent += 1
-        except TimeoutError:
-            pass  # the broker has stopped reading: what it should do
+        fields = fetch_fields("t", max_bytes=50 * MEBIBYTE, partition_max_bytes=MEBIBYTE)
+        frame = deaf.frame(ApiKey.FETCH, 11, request(ApiKey.FETCH, fields))
+        deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.socket.settimeout(1)
+        # It times out where the broker has stopped reading: what it should do.
+        with suppress(TimeoutError):
+            for _ in range(4000):  # 4,000 × 500 kB would be two gigabytes of answers
+                deaf.raw(frame)
         with connected(broker) as other:
-            assert api_versions(other).error_code == 0
+            assert is_served(other)
         assert broker.rss_bytes() - before < 60 * MEBIBYTE
 
 
 def test_pipelined_requests_behind_an_open_one_are_read_ahead_with_a_bound(broker: BrokerProcess) -> None:
-    fetch = FetchRequest(
-        max_wait_ms=4_000,
-        min_bytes=10 * MEBIBYTE,
-        max_bytes=50 * MEBIBYTE,
-        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1)])],
-    )
+    size = {"max_bytes": 50 * MEBIBYTE, "partition_max_bytes": 1}
     before = broker.rss_bytes()
     with connected(broker) as peer:
-        peer.settimeout(0.5)
-        peer.sendall(request(ApiKey.FETCH, 11, fetch))
-        filler = request(ApiKey.METADATA, 1, MetadataRequest(topics=[]))
-        try:
+        peer.socket.settimeout(0.5)
+        peer.start(ApiKey.FETCH, 11, **fetch_fields("t", 1, max_wait_ms=4_000, min_bytes=10 * MEBIBYTE, **size))
+        filler = peer.frame(ApiKey.METADATA, 1, request(ApiKey.METADATA, {"topics": []}))
+        with suppress(TimeoutError):
             for _ in range(200):
-                peer.sendall(filler * 10_000)
-        except TimeoutError:
-            pass
+                peer.raw(filler * 10_000)
         assert broker.rss_bytes() - before < 20 * MEBIBYTE
 
 
 def test_a_connection_over_the_limit_waits_and_the_others_go_on() -> None:
-    with BrokerProcess(settings={"max.connections": 5}) as small:
-        peers = [socket.create_connection(("127.0.0.1", small.port), timeout=10) for _ in range(5)]
-        for peer in peers:
-            assert api_versions(peer).error_code == 0
-        with closing(socket.create_connection(("127.0.0.1", small.port), timeout=0.2)) as sixth:
-            sixth.sendall(request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
-            with pytest.raises(TimeoutError):
-                sixth.recv(1)
-            assert api_versions(peers[0]).error_code == 0
-            peers.pop().close()
-            sixth.settimeout(10)
-            assert read_frame(sixth), "the place of a closed connection was not given to the one that waits"
-        for peer in peers:
-            peer.close()
+    with BrokerProcess(settings={"max.connections": 5}) as small, ExitStack() as closing:
+        peers = [closing.enter_context(connected(small)) for _ in range(5)]
+        assert all(map(is_served, peers))
+        sixth = closing.enter_context(connected(small))
+        sixth.start(ApiKey.API_VERSIONS, 0)
+        assert sixth.is_silent(0.2)
+        assert is_served(peers[0])
+        peers.pop().close()
+        assert sixth.answer().error_code == 0, "the place of a closed connection was not given to the one that waits"
 
 
 def test_an_idle_connection_is_closed_but_not_within_a_long_poll() -> None:
     settings = {"connections.max.idle.ms": 400}
-    with BrokerProcess(settings=settings, topics={"t": 1}) as impatient:
-        fetch = FetchRequest(
-            max_wait_ms=1_500,
-            min_bytes=1,
-            max_bytes=MEBIBYTE,
-            topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=0, partition_max_bytes=1)])],
-        )
-        with closing(socket.create_connection(("127.0.0.1", impatient.port), timeout=10)) as waiting:
-            waiting.sendall(request(ApiKey.FETCH, 11, fetch))
-            with closing(socket.create_connection(("127.0.0.1", impatient.port), timeout=10)) as idle:
-                assert is_closed(idle)
-            assert read_frame(waiting), "a connection with an open request was closed"
-            assert is_closed(waiting)
+    with BrokerProcess(settings=settings, topics={"t": 1}) as impatient, connected(impatient) as waiting:
+        waiting.start(ApiKey.FETCH, 11, **fetch_fields("t", max_wait_ms=1_500, min_bytes=1, partition_max_bytes=1))
+        with connected(impatient) as idle:
+            assert idle.is_closed()
+        assert waiting.answer().error_code == 0, "a connection with an open request was closed"
+        assert waiting.is_closed()
 
 
 def test_one_log_line_for_each_broken_connection(broker: BrokerProcess) -> None:
     with BrokerProcess() as fresh:
-        with closing(socket.create_connection(("127.0.0.1", fresh.port), timeout=10)) as peer:
-            peer.sendall(struct.pack(">i", -1))
-            assert is_closed(peer)
+        with connected(fresh) as peer:
+            peer.raw(struct.pack(">i", -1))
+            assert peer.is_closed()
         lines = [line for line in fresh.log_text().splitlines() if "Closing connection" in line]
         assert len(lines) == 1
         assert "frame length -1" in lines[0]

@@ -1,39 +1,32 @@
-"""What members are refused, and what they find out by themselves."""
+"""Refusals of members, and changes that members discover by themselves."""
 
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla.testing import Broker
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast, places
-from tests.e2e.waiting import wait_for
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.kit import KINDS, produce
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
-SESSION_TIMEOUT = {
-    "confluent": "session.timeout.ms",
-    "kafka-python": "session_timeout_ms",
-    "aiokafka": "session_timeout_ms",
-    "ottla": "session_timeout_ms",
-}
 
-
-@pytest.mark.parametrize("kind", SESSION_TIMEOUT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_session_that_is_too_short(kind: str, broker: Broker, cast: Cast) -> None:
     """The broker's minimum is Kafka's 6 s."""
-    confluent_client.create_topics(broker.bootstrap_servers, {cast.group: 1})
-    one = cast.join(kind, options={SESSION_TIMEOUT[kind]: 5_999})
+    confluent.create_topics(broker.bootstrap_servers, {cast.group: 1})
+    one = cast.join(kind, session_timeout_ms=5_999)
     wait_for(lambda: one.troubles, "the member to be refused", show=cast.describe)
     trouble = one.troubles[0].lower().replace("_", "")
     assert "sessiontimeout" in trouble or "session timeout" in trouble, one.troubles
     assert not any(change.places for change in one.changes)
 
 
-@pytest.mark.parametrize("kind", SESSION_TIMEOUT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_assignor_in_common(kind: str, broker: Broker, cast: Cast) -> None:
-    confluent_client.create_topics(broker.bootstrap_servers, {cast.group: 2})
+    confluent.create_topics(broker.bootstrap_servers, {cast.group: 2})
     first = cast.join("confluent", assignor="roundrobin")
     cast.wait_shared([first], places(cast.group, 2))
     other = cast.join(kind, assignor="range")
@@ -46,8 +39,8 @@ def test_no_assignor_in_common(kind: str, broker: Broker, cast: Cast) -> None:
 def test_new_topics_and_partitions_are_found(broker: Broker, cast: Cast) -> None:
     """A pattern finds topics that come later, and a leader finds partitions that come later."""
     bootstrap, group = broker.bootstrap_servers, cast.group
-    admin = AdminClient({"bootstrap.servers": bootstrap, **confluent_client.QUIET})
-    confluent_client.create_topics(bootstrap, {f"{group}-a": 1, f"not-{group}": 1})
+    kit = confluent.KIT(bootstrap)
+    confluent.create_topics(bootstrap, {f"{group}-a": 1, f"not-{group}": 1})
     options: dict[str, Any] = {"topic.metadata.refresh.interval.ms": 300}
     members = [cast.join("confluent", [f"^{group}-.*"], options=options) for _ in range(2)]
 
@@ -59,20 +52,20 @@ def test_new_topics_and_partitions_are_found(broker: Broker, cast: Cast) -> None
         )
 
     owned([(f"{group}-a", 0)])
-    confluent_client.create_topics(bootstrap, {f"{group}-b": 2})
+    confluent.create_topics(bootstrap, {f"{group}-b": 2})
     owned([*places(f"{group}-a", 1), *places(f"{group}-b", 2)])
-    admin.create_partitions([NewPartitions(f"{group}-a", 3)])[f"{group}-a"].result(30)
+    kit.grow(f"{group}-a", 3)
     owned([*places(f"{group}-a", 3), *places(f"{group}-b", 2)])
-    confluent_client.produce(bootstrap, f"{group}-a", ["late"], partition=2)
+    produce(bootstrap, f"{group}-a", ["late"], partition=2)
     cast.wait_seen_once(["late"])
-    admin.delete_topics([f"{group}-b"])[f"{group}-b"].result(30)
+    kit.delete(f"{group}-b")
     owned(places(f"{group}-a", 3))
 
 
 def test_a_group_that_is_full() -> None:
     """group.max.size refuses whoever comes too late, and keeps those who are in."""
     with Broker({"group.max.size": 2}) as broker, Cast(broker.bootstrap_servers, "full") as full:
-        confluent_client.create_topics(broker.bootstrap_servers, {"full": 4})
+        confluent.create_topics(broker.bootstrap_servers, {"full": 4})
         members = [full.join("confluent"), full.join("confluent")]
         full.wait_shared(members, places("full", 4))
         late = full.join("confluent")

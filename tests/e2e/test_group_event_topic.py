@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import NewPartitions
 from kafka import KafkaAdminClient
 
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast, places
-from tests.e2e.confluent_client import QUIET
-from tests.e2e.test_cleaning import producer, read, watermarks
-from tests.e2e.waiting import wait_for
+from tests.e2e.inside import refusal
+from tests.e2e.test_cleaning import read
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.clients.confluent import producer, watermarks
+from tests.support.kit import produce
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -79,9 +81,9 @@ def test_a_group_of_every_client() -> None:
 
 def test_it_is_internal() -> None:
     with Broker(ON, topics={"t": 1}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+        admin = confluent.admin(broker.bootstrap_servers)
         assert sorted(admin.list_topics(timeout=30).topics) == ["__consumer_offsets", TOPIC, "t"]
-        assert watermarks(broker, TOPIC) == (0, 0)
+        assert watermarks(broker.bootstrap_servers, TOPIC) == (0, 0)
         described = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers).describe_topics([TOPIC])
         assert described[0]["is_internal"] is True
         refusals = []
@@ -90,69 +92,46 @@ def test_it_is_internal() -> None:
             admin.create_partitions([NewPartitions(TOPIC, 3)]),
             admin.delete_records([TopicPartition(TOPIC, 0, 0)]),
         ):
-            for future in asked.values():
-                with pytest.raises(KafkaException) as refusal:
-                    future.result(30)
-                refusals.append(refusal.value.args[0].name())
+            refusals += [refusal(lambda future=future: future.result(30)) for future in asked.values()]
         assert len(refusals) == 3
         outcomes: list[Any] = []
-        writer = producer(broker)
+        writer = producer(broker.bootstrap_servers, linger_ms=2)
         writer.produce(TOPIC, b"mine", partition=0, on_delivery=lambda error, _: outcomes.append(error))
         writer.flush(30)
         assert [error.code() for error in outcomes] == [KafkaError.TOPIC_EXCEPTION]
-        assert watermarks(broker, TOPIC) == (0, 0)
+        assert watermarks(broker.bootstrap_servers, TOPIC) == (0, 0)
 
 
 def test_its_settings_and_those_of_the_offsets() -> None:
     with Broker({**ON, "ottla.group.events.topic.num.partitions": 3}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
-        assert len(admin.list_topics(timeout=30).topics[TOPIC].partitions) == 3
-        told = configs(admin, TOPIC)
-        assert (told["cleanup.policy"], told["retention.ms"], told["retention.bytes"]) == (
-            "delete",
-            "604800000",
-            "67108864",
-        )
-        assert configs(admin, "__consumer_offsets")["min.compaction.lag.ms"] == "86400000"
+        kit = confluent.KIT(broker.bootstrap_servers)
+        assert len(kit.leaders(TOPIC)) == 3
+        wanted = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "67108864"}
+        assert kit.configs(TOPIC).items() >= wanted.items()
+        assert kit.configs("__consumer_offsets")["min.compaction.lag.ms"] == "86400000"
     with Broker({"ottla.offsets.topic.min.compaction.lag.ms": 0}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
-        assert configs(admin, "__consumer_offsets")["min.compaction.lag.ms"] == "0"
+        kit = confluent.KIT(broker.bootstrap_servers)
+        assert kit.configs("__consumer_offsets")["min.compaction.lag.ms"] == "0"
 
 
-def configs(admin: AdminClient, topic: str) -> dict[str, str]:
-    [future] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]).values()
-    return {name: entry.value for name, entry in future.result(30).items()}
-
-
-def test_a_restart(tmp_path: Path) -> None:
-    """What was written stays, and that the group moved is told twice: when it was given up, and when it was loaded."""
+@pytest.mark.parametrize(("killed", "reasons"), [(False, ["given up", "loaded"]), (True, ["loaded"])])
+def test_a_restart(tmp_path: Path, killed: bool, reasons: list[str]) -> None:
+    """Old events stay. The move of the group is recorded when it is given up, if it is, and when it is loaded."""
     with BrokerProcess(tmp_path, topics={"kept": 2}, settings={"group.initial.rebalance.delay.ms": 0}) as broker:
         with Cast(broker.bootstrap_servers, "kept") as cast:
             one = cast.join("confluent")
             cast.wait_shared([one], places("kept", 2))
             before = wait_rows(broker, "kept", "rebalance_completed")
+            if killed:
+                broker.kill()
             broker.restart()
             cast.wait_shared([one], places("kept", 2))
-            found = wait_rows(broker, "kept", "coordinator_moved", 2)
+            found = wait_rows(broker, "kept", "coordinator_moved", len(reasons))
         assert found[: len(before)] == before
         moved = [row for row in found if row["event"] == "coordinator_moved"]
         assert [(row["reason"], row["members"], row["generation"]) for row in moved] == [
-            ("given up", 1, 1),
-            ("loaded", 1, 1),
+            (reason, 1, 1) for reason in reasons
         ]
-
-
-def test_a_killed_broker_keeps_what_was_written(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path, topics={"kept": 2}, settings={"group.initial.rebalance.delay.ms": 0}) as broker:
-        with Cast(broker.bootstrap_servers, "kept") as cast:
-            one = cast.join("confluent")
-            cast.wait_shared([one], places("kept", 2))
-            before = wait_rows(broker, "kept", "rebalance_completed")
-            broker.kill()
-            broker.restart()
-            found = wait_rows(broker, "kept", "coordinator_moved")
-        assert found[: len(before)] == before
-        assert [row["reason"] for row in found if row["event"] == "coordinator_moved"] == ["loaded"]
 
 
 def test_switched_off(tmp_path: Path) -> None:
@@ -160,7 +139,7 @@ def test_switched_off(tmp_path: Path) -> None:
     off = {"ottla.group.events.enable": False}
     with Broker(off, topics={"t": 1}) as broker:
         grow(broker, "t")
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+        admin = confluent.admin(broker.bootstrap_servers)
         assert TOPIC not in admin.list_topics(timeout=30).topics
     with Broker(ON, topics={"t": 1}, data_dir=tmp_path) as broker:
         grow(broker, "t")
@@ -212,14 +191,14 @@ def test_its_retention() -> None:
         "log.retention.check.interval.ms": 50,
     }
     with Broker(small, topics={"churned": 1}) as broker:
-        confluent_client.produce(broker.bootstrap_servers, "churned", ["one"])
+        produce(broker.bootstrap_servers, "churned", ["one"])
         for _ in range(40):
             long_name = "c" * 900
             with Cast(broker.bootstrap_servers, "churned") as cast:
                 cast.wait_shared([cast.join("confluent", name=long_name)], places("churned", 1))
-            if watermarks(broker, TOPIC)[0]:
+            if watermarks(broker.bootstrap_servers, TOPIC)[0]:
                 break
-        wait_for(lambda: watermarks(broker, TOPIC)[0], "old events to go")
-        found = read(broker, TOPIC, **{"auto.offset.reset": "earliest"})
+        wait_for(lambda: watermarks(broker.bootstrap_servers, TOPIC)[0], "old events to go")
+        found = read(broker, TOPIC, auto_offset_reset="earliest")
         assert found[0][0] > 0
         assert sum(len(value or b"") for _, _, value in found) < 4 * 70_000

@@ -3,27 +3,27 @@
 import pytest
 
 from ottla.testing import Broker
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast, places
-from tests.e2e.group_life import Watcher, values
 from tests.e2e.inside import generation
+from tests.interop.python.groups import values
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.kit import KINDS, produce
 
 pytestmark = pytest.mark.e2e
 
 PARTITIONS = 8
-KINDS = ["confluent", "kafka-python", "aiokafka", "ottla"]
 
 
 def test_every_client_in_one_group(broker: Broker, cast: Cast) -> None:
     """Each kind leaves once and comes back, so that each leads the group while others follow."""
     bootstrap, group = broker.bootstrap_servers, cast.group
-    watcher = Watcher(bootstrap)
-    confluent_client.create_topics(bootstrap, {group: PARTITIONS})
+    admin = confluent.admin(bootstrap)
+    confluent.create_topics(bootstrap, {group: PARTITIONS})
     present = [cast.join(kind, options=plain(kind)) for kind in KINDS]
     cast.wait_shared(present, places(group, PARTITIONS))
-    assert watcher.describe(group).partition_assignor == "roundrobin"
+    assert confluent.result(admin.describe_consumer_groups([group])).partition_assignor == "roundrobin"
     known = values("all")
-    confluent_client.produce(bootstrap, group, known)
+    produce(bootstrap, group, known)
     cast.wait_seen_once(known)
     generations = [generation(broker, group)]
 
@@ -32,9 +32,9 @@ def test_every_client_in_one_group(broker: Broker, cast: Cast) -> None:
         gone.stop()
         present = [one for one in present if one is not gone] + [cast.join(kind, options=plain(kind))]
         cast.wait_shared(present, places(group, PARTITIONS))
-        assert watcher.members(group) == {one.role.name for one in present}
+        assert confluent.KIT(bootstrap).describe(group)[1] == {one.role.name for one in present}
         more = values(f"with a new {kind}")
-        confluent_client.produce(bootstrap, group, more)
+        produce(bootstrap, group, more)
         known += more
         cast.wait_seen_once(known)
         generations.append(generation(broker, group))
@@ -54,7 +54,7 @@ def test_the_initial_delay_gathers_a_group() -> None:
         Broker({"group.initial.rebalance.delay.ms": 3000, "group.min.session.timeout.ms": 6000}) as broker,
         Cast(broker.bootstrap_servers, "gathered") as cast,
     ):
-        confluent_client.create_topics(broker.bootstrap_servers, {cast.group: PARTITIONS})
+        confluent.create_topics(broker.bootstrap_servers, {cast.group: PARTITIONS})
         members = [cast.join(kind) for kind in KINDS[:3]]
         cast.wait_shared(members, places(cast.group, PARTITIONS))
         assert generation(broker, cast.group) == 1

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aiokafka
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -25,7 +22,7 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient
 from kafka.admin import (
     ACL,
     ACLFilter,
@@ -40,18 +37,12 @@ from kafka.admin import ScramMechanism as PythonMechanism
 from kafka.admin import UserScramCredentialDeletion as PythonDeletion
 from kafka.admin import UserScramCredentialUpsertion as PythonUpsertion
 
-import ottla.clients
-from ottla.clients.connection import ClientConnection
-from ottla.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntityData,
-    AlterClientQuotasRequestEntryData,
-    AlterClientQuotasResponse,
-    OpData,
-)
+from ottla.protocol.apis import ApiKey
 from ottla.testing import Broker, BrokerProcess
-from tests.differential.real_kafka import NoJava, jars
-from tests.e2e import confluent_client
+from tests.e2e.conftest import Tool
+from tests.support.client import Client
+from tests.support.clients import confluent
+from tests.support.kit import KINDS, Row, kit_of
 
 pytestmark = pytest.mark.e2e
 
@@ -59,22 +50,10 @@ SETTINGS = {"ottla.unenforced.security.apis.enable": "true"}
 
 
 @pytest.fixture(scope="module")
-def keeping() -> Iterator[Broker]:
+def broker() -> Iterator[Broker]:
     """A broker that keeps credentials and rules."""
     with Broker(SETTINGS) as broker:
         yield broker
-
-
-@pytest.fixture
-def admin(keeping: Broker) -> AdminClient:
-    return AdminClient({"bootstrap.servers": keeping.bootstrap_servers, **confluent_client.QUIET})
-
-
-@pytest.fixture
-def python_admin(keeping: Broker) -> Iterator[KafkaAdminClient]:
-    client = KafkaAdminClient(bootstrap_servers=keeping.bootstrap_servers)
-    yield client
-    client.close()
 
 
 EVERY_RULE = AclBindingFilter(
@@ -132,9 +111,9 @@ def test_credentials_with_kafka_python(python_admin: KafkaAdminClient) -> None:
     python_admin.alter_user_scram_credentials([PythonDeletion("p", PythonMechanism.SCRAM_SHA_512)])
 
 
-def test_nothing_is_enforced_and_nothing_is_promised(broker: Broker) -> None:
+def test_nothing_is_enforced_and_nothing_is_promised(shared_broker: Broker) -> None:
     """Without the setting rules are refused, as Kafka does without an authorizer; of credentials the client knows."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **confluent_client.QUIET})
+    admin = confluent.admin(shared_broker.bootstrap_servers)
     rule = AclBinding(
         ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:u", "*", AclOperation.READ, AclPermissionType.ALLOW
     )
@@ -157,92 +136,26 @@ RECORDS, RECORD_BYTES = 12, 10_000
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Broker]:
     """A broker at which every client has a quota for producing and one for fetching."""
-    with Broker({"quota.window.num": 2}, topics=dict.fromkeys(CLIENTS, 1)) as broker:
-        asyncio.run(_limit(broker.bootstrap_servers))
+    entity = [{"entity_type": "client-id", "entity_name": None}]
+    ops = [{"key": key, "value": RATE} for key in ("producer_byte_rate", "consumer_byte_rate")]
+    with Broker({"quota.window.num": 2}, topics=dict.fromkeys(KINDS, 1)) as broker, Client(broker.port) as client:
+        answer = client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[{"entity": entity, "ops": ops}])
+        assert [entry.error_code for entry in answer.entries] == [0]
         yield broker
 
 
-async def _limit(bootstrap: str) -> None:
-    ops = [OpData(key=key, value=RATE) for key in ("producer_byte_rate", "consumer_byte_rate")]
-    everybody = [AlterClientQuotasRequestEntityData(entity_type="client-id", entity_name=None)]
-    request = AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData(entity=everybody, ops=ops)])
-    host, port = bootstrap.split(":")
-    connection = await ClientConnection.connect(host, int(port), client_id="admin", timeout_ms=10_000)
-    answer = await connection.send(request, AlterClientQuotasResponse, timeout_ms=10_000)
-    assert [entry.error_code for entry in answer.entries] == [0]
-    connection.close()
-
-
-async def _ottla(bootstrap: str, topic: str) -> int:
-    async with ottla.clients.Producer(bootstrap_servers=bootstrap, client_id=topic, max_batch_size=1000) as producer:
-        for _ in range(RECORDS):
-            await producer.send_and_wait(topic, b"x" * RECORD_BYTES)
-    options = {"bootstrap_servers": bootstrap, "client_id": topic, "auto_offset_reset": "earliest"}
-    async with ottla.clients.Consumer(**options) as consumer:
-        consumer.assign([ottla.clients.TopicPartition(topic, 0)])
-        return len([await consumer.getone() for _ in range(RECORDS)])
-
-
-async def _aiokafka(bootstrap: str, topic: str) -> int:
-    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, client_id=topic)
-    async with producer:
-        for _ in range(RECORDS):
-            await producer.send_and_wait(topic, b"x" * RECORD_BYTES)
-    consumer = aiokafka.AIOKafkaConsumer(
-        topic, bootstrap_servers=bootstrap, client_id=topic, auto_offset_reset="earliest"
-    )
-    async with consumer:
-        return len([await consumer.getone() for _ in range(RECORDS)])
-
-
-async def _confluent(bootstrap: str, topic: str) -> int:
-    options = {"bootstrap.servers": bootstrap, "client.id": topic, **confluent_client.QUIET}
-    producer = Producer(options)
-    for _ in range(RECORDS):
-        producer.produce(topic, b"x" * RECORD_BYTES)
-        assert producer.flush(30) == 0
-    consumer = Consumer({**options, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = 0
-    while found < RECORDS and (message := consumer.poll(30)) is not None:
-        found += message.error() is None
-    consumer.close()
-    return found
-
-
-async def _kafka_python(bootstrap: str, topic: str) -> int:
-    with KafkaProducer(bootstrap_servers=bootstrap, client_id=topic) as producer:
-        for _ in range(RECORDS):
-            producer.send(topic, b"x" * RECORD_BYTES).get(30)
-    with KafkaConsumer(
-        topic, bootstrap_servers=bootstrap, client_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=30_000
-    ) as consumer:
-        return len([record for _, record in zip(range(RECORDS), consumer, strict=False)])
-
-
-CLIENTS = {"ottla": _ottla, "aiokafka": _aiokafka, "confluent": _confluent, "kafka-python": _kafka_python}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("client", CLIENTS)
-def test_clients_bear_quotas(limited: Broker, client: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_clients_bear_quotas(limited: Broker, kind: str) -> None:
     """They get everything to the broker and back, and take the time that their quotas give them."""
+    kit = kit_of(kind, limited.bootstrap_servers)
     began = time.monotonic()
-    assert asyncio.run(CLIENTS[client](limited.bootstrap_servers, client)) == RECORDS
+    kit.produce(kind, [Row(b"x" * RECORD_BYTES)] * RECORDS, one_by_one=True, client_id=kind)
+    assert len(kit.read({(kind, 0): 0}, RECORDS, patience_s=30, client_id=kind)) == RECORDS
     assert time.monotonic() - began > 2
 
 
 # --------------------------------------------------------------------------------------------- Kafka's own tools
-
-Tool = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def java() -> list[str]:
-    try:
-        return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars()}/*"]
-    except NoJava as missing:
-        pytest.skip(str(missing))
 
 
 @pytest.fixture
@@ -252,25 +165,15 @@ def process(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def tool(java: list[str], process: BrokerProcess) -> Tool:
-    return _tool_of(java, process)
+def tool(kafkas_tool: Tool, process: BrokerProcess) -> Tool:
+    return partial(kafkas_tool, process)
 
 
 @pytest.fixture
-def plain_tool(java: list[str], tmp_path: Path) -> Iterator[Tool]:
+def plain_tool(kafkas_tool: Tool, tmp_path: Path) -> Iterator[Tool]:
     """Of a broker with no settings of its own."""
     with BrokerProcess(tmp_path) as broker:
-        yield _tool_of(java, broker)
-
-
-def _tool_of(java: list[str], process: BrokerProcess) -> Tool:
-    def run(main: str, *arguments: str) -> str:
-        command = [*java, main, "--bootstrap-server", process.bootstrap_servers, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    return run
+        yield partial(kafkas_tool, broker)
 
 
 CONFIGS, ACLS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.AclCommand"
@@ -280,16 +183,8 @@ CONFIGS, ACLS = "kafka.admin.ConfigCommand", "org.apache.kafka.tools.AclCommand"
 def test_quotas_with_kafka_configs(tool: Tool, process: BrokerProcess) -> None:
     client = ("--entity-type", "clients", "--entity-name", "slow")
     tool(CONFIGS, "--alter", *client, "--add-config", "producer_byte_rate=10000,request_percentage=200")
-    tool(
-        CONFIGS,
-        "--alter",
-        "--entity-type",
-        "users",
-        "--entity-default",
-        *client,
-        "--add-config",
-        "consumer_byte_rate=5",
-    )
+    everybody = ("--entity-type", "users", "--entity-default")
+    tool(CONFIGS, "--alter", *everybody, *client, "--add-config", "consumer_byte_rate=5")
     tool(CONFIGS, "--alter", "--entity-type", "ips", "--entity-name", "10.0.0.1", "--add-config",
          "connection_creation_rate=7")  # fmt: skip
     told = tool(CONFIGS, "--describe", *client)
@@ -309,15 +204,8 @@ def test_quotas_with_kafka_configs(tool: Tool, process: BrokerProcess) -> None:
 def throttles(process: BrokerProcess, client_id: str) -> list[float]:
     """For how long a real producer was told to wait, in seconds; it goes on all the same."""
     waits: list[float] = [0.0]
-    producer = Producer(
-        {
-            "bootstrap.servers": process.bootstrap_servers,
-            "client.id": client_id,
-            "linger.ms": 0,
-            "throttle_cb": lambda event: waits.append(event.throttle_time),
-            **confluent_client.QUIET,
-        }
-    )
+    told = {"throttle_cb": lambda event: waits.append(event.throttle_time)}
+    producer = confluent.producer(process.bootstrap_servers, client_id=client_id, **told)
     failed: list[Any] = []
     for _ in range(3):
         producer.produce("t", b"x" * 50_000, on_delivery=lambda error, message: error and failed.append(error))

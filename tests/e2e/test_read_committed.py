@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer
-from aiokafka import TopicPartition as AioTopicPartition
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from kafka import KafkaAdminClient, KafkaConsumer
+from confluent_kafka import Producer, TopicPartition
+from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.admin import AbortTransactionSpec
 
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e.confluent_client import QUIET
+from tests.support.clients import confluent
+from tests.support.clients.confluent import producer
+from tests.support.kit import KINDS, kit_of
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -24,102 +25,33 @@ PATIENCE_S = 30
 SMALL_FETCH = 600
 """Bytes: the transactions of these tests are spread over many fetches, each with a list of its own."""
 
-Read = Callable[[str, str, int], list[bytes]]
+Read = Callable[[str, str, int], list[bytes | None]]
 """Bootstrap servers, topic, how many records: the first ones of partition 0, or as many as come in a while."""
 
 
-def confluent_read(servers: str, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": f"{topic}-confluent",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "fetch.message.max.bytes": SMALL_FETCH,
-        }
-        | QUIET
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
-    deadline = time.monotonic() + PATIENCE_S
-    try:
-        while time.monotonic() < deadline:
-            message = consumer.poll(0.2)
-            if message is None:
-                continue
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                if len(found) >= count:
-                    return found
-                continue
-            found.append(message.value())
-    finally:
-        consumer.close()
-    return found
+def confluent_read(servers: str, topic: str, count: int) -> list[bytes | None]:
+    def enough() -> list[list[bytes | None]]:
+        options = {"isolation_level": "read_committed", "max_partition_fetch_bytes": SMALL_FETCH}
+        found = [message.value() for message in confluent.read_all(servers, topic, **options)[0]]
+        return [found] if len(found) >= count else []
+
+    return wait_for(enough, f"{count} records", timeout_s=PATIENCE_S)[0]
 
 
-def kafka_python_read(servers: str, topic: str, count: int) -> list[bytes]:
-    consumer = KafkaConsumer(
-        bootstrap_servers=servers,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=SMALL_FETCH,
-    )
-    partition = PythonTopicPartition(topic, 0)
-    consumer.assign([partition])
-    consumer.seek(partition, 0)
-    found: list[bytes] = []
-    deadline = time.monotonic() + PATIENCE_S
-    quiet = 0
-    try:
-        while time.monotonic() < deadline and quiet < 3:
-            polled = consumer.poll(timeout_ms=300)
-            found += [record.value for records in polled.values() for record in records]
-            quiet = quiet + 1 if not polled and len(found) >= count else 0
-    finally:
-        consumer.close()
-    return found
+def reader(kind: str) -> Read:
+    """A stock client as a reader; one in pure Python is not told of the end, so nothing more may come for a while."""
+    if kind == "confluent":
+        return confluent_read
+
+    def read(servers: str, topic: str, count: int) -> list[bytes | None]:
+        options = {"quiet_s": 1.0, "patience_s": PATIENCE_S, "max_partition_fetch_bytes": SMALL_FETCH}
+        found = kit_of(kind, servers).read({(topic, 0): 0}, count, committed=True, **options)
+        return [row.value for row in found]
+
+    return read
 
 
-def aiokafka_read(servers: str, topic: str, count: int) -> list[bytes]:
-    async def read() -> list[bytes]:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=servers,
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            max_partition_fetch_bytes=SMALL_FETCH,
-        )
-        partition = AioTopicPartition(topic, 0)
-        await consumer.start()
-        found: list[bytes] = []
-        try:
-            consumer.assign([partition])
-            consumer.seek(partition, 0)
-            deadline = time.monotonic() + PATIENCE_S
-            quiet = 0
-            while time.monotonic() < deadline and quiet < 3:
-                polled = await consumer.getmany(timeout_ms=300)
-                found += [record.value for records in polled.values() for record in records]
-                quiet = quiet + 1 if not polled and len(found) >= count else 0
-        finally:
-            await consumer.stop()
-        return found
-
-    return asyncio.run(read())
-
-
-READERS = pytest.mark.parametrize("read", [confluent_read, kafka_python_read, aiokafka_read])
-
-
-def producer(servers: str, transactional_id: str | None = None) -> Producer:
-    options: dict[str, object] = {"bootstrap.servers": servers, "linger.ms": 0} | QUIET
-    if transactional_id is None:
-        return Producer(options)
-    made = Producer(options | {"transactional.id": transactional_id})
-    made.init_transactions(PATIENCE_S)
-    return made
+READERS = pytest.mark.parametrize("read", [reader(kind) for kind in KINDS[:3]], ids=KINDS[:3])
 
 
 def say(writer: Producer, topic: str, *values: str) -> None:
@@ -172,17 +104,8 @@ def test_a_reader_that_waits_is_shown_the_transaction_when_it_commits(broker: Br
     writer = producer(servers, name)
     writer.begin_transaction()
     say(writer, name, "late")
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": name,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 20_000,
-            "fetch.min.bytes": 70,
-        }
-        | QUIET
-    )
-    try:
+    options = {"isolation_level": "read_committed", "fetch_wait_max_ms": 20_000, "fetch_min_bytes": 70}
+    with closing(confluent.consumer(servers, name, **options)) as consumer:
         consumer.assign([TopicPartition(name, 0, 0)])
         assert consumer.poll(1.5) is None
         began = time.monotonic()
@@ -190,8 +113,6 @@ def test_a_reader_that_waits_is_shown_the_transaction_when_it_commits(broker: Br
         message = consumer.poll(PATIENCE_S)
         assert message is not None and message.error() is None and message.value() == b"late"
         assert time.monotonic() - began < 5
-    finally:
-        consumer.close()
 
 
 @pytest.mark.parametrize("orderly", [True, False], ids=["stopped", "killed"])
@@ -203,13 +124,12 @@ def test_after_the_broker_comes_back(tmp_path: Path, name: str, orderly: bool) -
         say(writer, name, "open")
         if orderly:
             broker.stop()
-            broker.start()
         else:
             broker.kill()
-            broker.start()
+        broker.start()
         assert list((tmp_path / "producers").glob("*.snapshot")) != [] or not orderly
-        for read in (confluent_read, kafka_python_read, aiokafka_read):
-            assert read(broker.bootstrap_servers, name, len(wanted)) == wanted
+        for kind in KINDS[:3]:
+            assert reader(kind)(broker.bootstrap_servers, name, len(wanted)) == wanted
 
 
 def test_an_administrator_ends_a_hanging_transaction(broker: Broker, name: str) -> None:
@@ -220,14 +140,11 @@ def test_an_administrator_ends_a_hanging_transaction(broker: Broker, name: str) 
     say(producer(servers), name, "after")
     assert confluent_read(servers, name, 0) == []
     partition = PythonTopicPartition(name, 0)
-    admin = KafkaAdminClient(bootstrap_servers=servers)
-    try:
+    with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
         states = admin.describe_producers([partition])[partition].active_producers
         (hanging,) = [state for state in states if state.current_transaction_start_offset == 0]
         assert hanging.last_sequence == 0
         admin.abort_transaction(AbortTransactionSpec(partition, hanging.producer_id, hanging.producer_epoch))
         states = admin.describe_producers([partition])[partition].active_producers
         assert all(state.current_transaction_start_offset == -1 for state in states)
-    finally:
-        admin.close()
     assert confluent_read(servers, name, 1) == [b"after"]

@@ -1,24 +1,24 @@
-"""What real clients did to a served broker, recorded in a file and played back."""
+"""Requests of real clients to a served broker, recorded in a file and replayed."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
-from ottla.broker.observe.events import Disconnected, Event, GroupLoaded, SessionExpired, TxnCommitReceived
-from ottla.broker.observe.recording import Recording, open_recording
+from ottla.broker.core.events import Disconnected, Event, GroupLoaded, SessionExpired, TxnCommitReceived
+from ottla.observe.recording import Recording, open_recording
 from ottla.testing import BrokerProcess
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast, places
-from tests.e2e.group_life import values
 from tests.e2e.test_transactions import PATIENCE_S, producer, send
-from tests.e2e.waiting import wait_for
+from tests.interop.python.groups import values
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.kit import produce
+from tests.support.processes import python
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -27,23 +27,21 @@ SETTINGS = {"group.initial.rebalance.delay.ms": 300}
 
 
 def replayed(path: Path) -> dict[str, Any]:
-    """What `ottla replay` says."""
-    command = [sys.executable, "-m", "ottla.cli", "replay", str(path), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    verdict: dict[str, Any] = json.loads(done.stdout)
-    assert (done.returncode, verdict["differences"]) == (0, []), done.stdout + done.stderr
+    """The output of `ottla replay`."""
+    verdict: dict[str, Any] = json.loads(python("ottla.cli", "replay", str(path), "--format", "json"))
+    assert verdict["differences"] == [], verdict
     return verdict
 
 
 def life(broker: BrokerProcess, group: str) -> None:
     """A group of every kind of client: it grows, one is killed, one leaves; records are read and offsets committed."""
-    confluent_client.create_topics(broker.bootstrap_servers, {group: PARTITIONS})
+    confluent.create_topics(broker.bootstrap_servers, {group: PARTITIONS})
     with Cast(broker.bootstrap_servers, group) as cast:
         doomed = cast.join("confluent", process=True)
         staying = [cast.join(kind) for kind in ("aiokafka", "kafka-python")]
         cast.wait_shared([doomed, *staying], places(group, PARTITIONS))
         known = values("recorded")
-        confluent_client.produce(broker.bootstrap_servers, group, known)
+        produce(broker.bootstrap_servers, group, known)
         cast.wait_seen(known)
         doomed.kill()
         cast.wait_shared(staying, places(group, PARTITIONS))
@@ -52,7 +50,7 @@ def life(broker: BrokerProcess, group: str) -> None:
 def commit_in_transaction(broker: BrokerProcess, group: str) -> None:
     """A record and an offset of a group without members, in one transaction."""
     made = producer(broker, "recorded")
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group} | confluent_client.QUIET)
+    consumer = confluent.consumer(broker.bootstrap_servers, group)
     made.begin_transaction()
     send(made, group, "in a transaction")
     places = [TopicPartition(group, 0, 1)]

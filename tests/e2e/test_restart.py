@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from ottla.testing import BrokerProcess
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast, places
-from tests.e2e.confluent_client import Stream
 from tests.e2e.conftest import KAFKAS_DEFAULTS
-from tests.e2e.group_life import AMPLE_MS
-from tests.e2e.waiting import wait_for
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.kit import KINDS, produce
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
 PARTITIONS = 4
-KINDS = ["confluent", "kafka-python", "aiokafka", "ottla"]
+AMPLE_MS = 45_000
+"""A session timeout that even a busy machine keeps."""
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL"])
@@ -34,12 +34,12 @@ def test_groups_outlive_the_broker(how: str, tmp_path: Path, show_log: Callable[
                     cast.join(cast.group, ["t"], session_timeout_ms=AMPLE_MS)
             for cast in casts:
                 cast.wait_shared(cast.everyone, places("t", PARTITIONS))
-            first = confluent_client.produce(bootstrap, "t", [f"before {number}" for number in range(40)])
+            first = produce(bootstrap, "t", [f"before {number}" for number in range(40)])
             assert len(first) == 40
             for cast in casts:
                 cast.wait_seen_once([f"before {number}" for number in range(40)])
             changes = [list(one.changes) for cast in casts for one in cast.everyone]
-            stream = Stream(bootstrap, "t", PARTITIONS, enable_idempotence=True)
+            stream = confluent.Stream(bootstrap, "t", PARTITIONS, enable_idempotence=True)
             wait_for(lambda: stream.acknowledged, "the stream to begin")
 
             if how == "SIGTERM":
@@ -65,6 +65,6 @@ def test_groups_outlive_the_broker(how: str, tmp_path: Path, show_log: Callable[
             with Cast(bootstrap, kind) as heirs:
                 heir = heirs.join(kind, ["t"])
                 heirs.wait_shared([heir], places("t", PARTITIONS))
-                confluent_client.produce(bootstrap, "t", [f"after {kind}"])
+                produce(bootstrap, "t", [f"after {kind}"])
                 heirs.wait_seen([f"after {kind}"])
                 assert {seen.value.split()[0] for seen in heir.seen} == {"after"}, f"it goes on where {kind} was"

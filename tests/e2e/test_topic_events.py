@@ -1,13 +1,14 @@
-"""What becomes of topics is recorded, beside what the coordinator does."""
+"""Changes of topics are recorded beside the coordinator's events."""
 
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ottla.broker.observe.events import TopicChanged, TopicDeleted
-from ottla.broker.observe.recording import open_recording
+from ottla.broker.core.events.beside import TopicChanged
+from ottla.broker.core.events.inputs import TopicDeleted
+from ottla.observe.recording import open_recording
 from ottla.testing import Broker
+from tests.support.clients import confluent
 
 pytestmark = pytest.mark.e2e
 
@@ -15,13 +16,18 @@ pytestmark = pytest.mark.e2e
 def test_topics_that_are_created_grow_and_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "run.ottla"
     with Broker({"ottla.recorder.file": str(path)}, topics={"orders": 3}) as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_topics([NewTopic("refunds", 2)])["refunds"].result(30)
-        admin.create_topics([NewTopic("nothing", 2)], validate_only=True)["nothing"].result(30)
-        admin.create_partitions([NewPartitions("orders", 6)])["orders"].result(30)
-        admin.delete_topics(["refunds"])["refunds"].result(30)
-    told = [one for one in open_recording(path).events() if isinstance(one, TopicChanged | TopicDeleted)]
-    changed = [(one.topic, one.partitions_before, one.partitions) for one in told if isinstance(one, TopicChanged)]
-    assert changed == [("orders", 0, 3), ("refunds", 0, 2), ("orders", 3, 6)]
-    assert isinstance(told[-1], TopicDeleted) and told[-1].topic == "refunds" and len(told) == 4
-    assert all(one.at_ms and one.wall_ms for one in told)
+        kit = confluent.KIT(broker.bootstrap_servers)
+        kit.create("refunds", 2)
+        kit.create("nothing", 2, validate_only=True)
+        kit.grow("orders", 6)
+        kit.delete("refunds")
+    found = [one for one in open_recording(path).events() if isinstance(one, (TopicChanged, TopicDeleted))]
+    assert [(one.topic, isinstance(one, TopicDeleted)) for one in found] == [
+        ("orders", False),
+        ("refunds", False),
+        ("orders", False),
+        ("refunds", True),
+    ]
+    counts = [(one.partitions_before, one.partitions) for one in found if isinstance(one, TopicChanged)]
+    assert counts == [(0, 3), (0, 2), (3, 6)]
+    assert all(one.at_ms and one.wall_ms for one in found)

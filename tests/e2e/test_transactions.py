@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka import KafkaProducer
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e.confluent_client import QUIET
+from tests.e2e.inside import Staged, refusal
+from tests.interop.python.harness import Scenario
+from tests.interop.python.transactions import SCENARIOS
+from tests.support.clients import confluent
+from tests.support.kit import KINDS
 
 pytestmark = pytest.mark.e2e
 
@@ -21,42 +22,13 @@ PATIENCE_S = 30
 
 def producer(broker: Broker | BrokerProcess, transactional_id: str, **options: object) -> Producer:
     """A producer whose transactions are initialised."""
-    made = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": transactional_id, "linger.ms": 0}
-        | QUIET
-        | {key.replace("_", "."): value for key, value in options.items()}
-    )
-    made.init_transactions(PATIENCE_S)
-    return made
+    return confluent.producer(broker.bootstrap_servers, transactional_id, **options)
 
 
-def read(broker: Broker | BrokerProcess, topic: str, *, committed: bool = True, group: str = "") -> list[str]:
-    """Everything in partition 0 that a reader is shown."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group or f"{topic}-reader",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
-        }
-        | QUIET
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    deadline = time.monotonic() + PATIENCE_S
-    try:
-        while time.monotonic() < deadline:
-            message = consumer.poll(0.2)
-            if message is None:
-                continue
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                return found
-            found.append(message.value().decode())
-    finally:
-        consumer.close()
-    raise AssertionError("the end was not reached")
+def read(broker: Broker | BrokerProcess, topic: str) -> list[str]:
+    """Everything in partition 0 that a reader of committed records is shown."""
+    found = confluent.read_all(broker.bootstrap_servers, topic, isolation_level="read_committed")[0]
+    return [message.value().decode() for message in found]
 
 
 def send(made: Producer, topic: str, *values: str) -> None:
@@ -64,77 +36,51 @@ def send(made: Producer, topic: str, *values: str) -> None:
         made.produce(topic, value.encode(), partition=0)
 
 
-def code_of(action: Callable[[], object]) -> KafkaError:
-    with pytest.raises(KafkaException) as caught:
-        action()
-    return caught.value.args[0]
+def begin(made: Producer, topic: str, value: str) -> None:
+    """Begin a transaction with a record that is at the broker."""
+    made.begin_transaction()
+    send(made, topic, value)
+    made.flush(PATIENCE_S)
 
 
-def test_committed_and_aborted(broker: Broker, name: str) -> None:
-    made = producer(broker, name)
-    for number, commit in enumerate((True, False, True, False)):
-        made.begin_transaction()
-        send(made, name, f"{number}a", f"{number}b")
-        made.flush(PATIENCE_S)
-        if number == 0:
-            assert read(broker, name) == [], "it is open"
-            assert read(broker, name, committed=False) == ["0a", "0b"]
-        if commit:
-            made.commit_transaction(PATIENCE_S)
-        else:
-            made.abort_transaction(PATIENCE_S)
-    assert read(broker, name) == ["0a", "0b", "2a", "2b"]
-    assert read(broker, name, committed=False) == [f"{number}{letter}" for number in range(4) for letter in "ab"]
+@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("scenario", [scenario for _, scenario in SCENARIOS], ids=lambda scenario: scenario.__name__)
+def test_a_scenario(scenario: Scenario, kind: str, broker: Broker, name: str) -> None:
+    Staged(kind, broker, name).play(scenario)
 
 
-def test_the_second_producer_fences_the_first(broker: Broker, name: str) -> None:
+def test_the_error_of_a_producer_that_is_fenced_is_fatal(broker: Broker, name: str) -> None:
+    """The shared scenario takes any error of the client's own; librdkafka must say that this producer cannot go on."""
     first = producer(broker, name)
-    first.begin_transaction()
-    send(first, name, "old")
-    first.flush(PATIENCE_S)
-    second = producer(broker, name)
-    second.begin_transaction()
-    send(second, name, "new")
-    second.commit_transaction(PATIENCE_S)
-    error = code_of(lambda: first.commit_transaction(PATIENCE_S))
+    begin(first, name, "old")
+    producer(broker, name)
+    error = refusal(lambda: first.commit_transaction(PATIENCE_S))
     assert error.fatal()
     assert error.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
-    assert read(broker, name) == ["new"]
 
 
 def test_a_transaction_that_takes_too_long(name: str) -> None:
     settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
     with Broker(settings) as broker:
         made = producer(broker, name, transaction_timeout_ms=1_000)
-        made.begin_transaction()
-        send(made, name, "late")
-        made.flush(PATIENCE_S)
+        begin(made, name, "late")
         assert read(broker, name) == []
         time.sleep(1.5)
-        error = code_of(lambda: made.commit_transaction(PATIENCE_S))
+        error = refusal(lambda: made.commit_transaction(PATIENCE_S))
         assert error.fatal() or error.txn_requires_abort()
         other = producer(broker, name)
-        other.begin_transaction()
-        send(other, name, "next")
+        begin(other, name, "next")
         other.commit_transaction(PATIENCE_S)
         assert read(broker, name) == ["next"]
 
 
 def test_offsets_are_part_of_the_transaction(broker: Broker, name: str) -> None:
     source, sink, group = f"{name}-source", f"{name}-sink", f"{name}-group"
-    plain = Producer({"bootstrap.servers": broker.bootstrap_servers} | QUIET)
+    plain = confluent.producer(broker.bootstrap_servers)
     send(plain, source, *"abcdef")
     plain.flush(PATIENCE_S)
     made = producer(broker, name)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-        | QUIET
-    )
+    consumer = confluent.consumer(broker.bootstrap_servers, group, auto_offset_reset="earliest")
     consumer.subscribe([source])
     commits = []
     while sum(commits) < 3:
@@ -160,9 +106,7 @@ def test_offsets_are_part_of_the_transaction(broker: Broker, name: str) -> None:
 def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> None:
     with BrokerProcess(tmp_path / "data") as broker:
         made = producer(broker, name)
-        made.begin_transaction()
-        send(made, name, "before")
-        made.flush(PATIENCE_S)
+        begin(made, name, "before")
         if decided:
             made.commit_transaction(PATIENCE_S)
         broker.kill()
@@ -171,36 +115,6 @@ def test_a_broker_that_is_killed(tmp_path: Path, name: str, decided: bool) -> No
             send(made, name, "after")
             made.commit_transaction(PATIENCE_S)
         assert read(broker, name) == (["before"] if decided else ["before", "after"])
-        made.begin_transaction()
-        send(made, name, "next")
+        begin(made, name, "next")
         made.commit_transaction(PATIENCE_S)
         assert read(broker, name)[-1] == "next"
-
-
-@pytest.mark.asyncio
-async def test_aiokafka(broker: Broker, name: str) -> None:
-    async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as made:
-        async with made.transaction():
-            await made.send_and_wait(name, b"kept", partition=0)
-        with pytest.raises(ZeroDivisionError):
-            async with made.transaction():
-                await made.send_and_wait(name, b"dropped", partition=0)
-                raise ZeroDivisionError
-        async with made.transaction():
-            await made.send_and_wait(name, b"too", partition=0)
-    assert read(broker, name) == ["kept", "too"]
-
-
-def test_kafka_python(broker: Broker, name: str) -> None:
-    made = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name)
-    made.init_transactions()
-    for value, commit in ((b"kept", True), (b"dropped", False), (b"too", True)):
-        made.begin_transaction()
-        made.send(name, value, partition=0)
-        made.flush()
-        if commit:
-            made.commit_transaction()
-        else:
-            made.abort_transaction()
-    made.close()
-    assert read(broker, name) == ["kept", "too"]

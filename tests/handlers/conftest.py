@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import itertools
 import uuid
-from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
@@ -12,52 +11,43 @@ import pytest_asyncio
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
-from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
-from ottla.broker.handlers.fetch import complete
 from ottla.broker.handlers.services import Node, Services
+from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.topics import TopicManager
-from ottla.broker.runtime.transactions import TransactionDriver
+from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
+from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.messages.fetch import FetchableTopicResponse
+from ottla.protocol.records import Record
+from tests.shell.host import Log, Timer
+from tests.support.batches import build_batch
+from tests.support.requests import (
+    delete_records_fields,
+    fetch_fields,
+    list_offsets_fields,
+    named,
+    produce_fields,
+    request,
+)
 
 NOW_MS = 1_700_000_000_000
-
-
-class Quiet:
-    """A log that keeps what it is told."""
-
-    def __init__(self):
-        self.lines = []
-
-    def info(self, event, **fields):
-        self.lines.append((event, fields))
-
-    error = info
-
-
-class Timer:
-    """A callback that waits for the clock."""
-
-    def __init__(self, when_ms, callback):
-        self.when_ms = when_ms
-        self.callback = callback
-        self.cancelled = False
-
-    def cancel(self):
-        self.cancelled = True
+KEYS = {api(key).request: key for key in ApiKey}
 
 
 class Exchange:
     """One request and what became of it; it is its own connection."""
 
     client_host = "/127.0.0.1"
+    encoded = b""
     client_software = ""
     local_host = "127.0.0.1"
     local_port = 9092
@@ -81,6 +71,17 @@ class Exchange:
     def go_on(self):
         pass
 
+    @property
+    def rows(self):
+        """What a Produce or a Fetch was told of the partitions of its first topic."""
+        first = self.response.responses[0]
+        return first.partitions if isinstance(first, FetchableTopicResponse) else first.partition_responses
+
+    @property
+    def row(self):
+        """What it was told of the first of them."""
+        return self.rows[0]
+
     def hang_up(self):
         """The client goes away."""
         self.ctx.closed = True
@@ -91,13 +92,15 @@ class Exchange:
 class World:
     """See the module. ``run`` lets the storage finish what was appended; ``advance`` moves the clock."""
 
+    group_config = GroupConfig()
+
     def __init__(self, **settings):
         self.settings = Settings(**settings)
         self.now_ms = 1_000
         self.wall = NOW_MS
         self.scheduled = []
         self.timers = []
-        self.log = Quiet()
+        self.log = Log()
         self.deleted = []
         ids = itertools.count(1)
         self.session_ids = itertools.count(100)
@@ -112,49 +115,56 @@ class World:
         self.engine.on_appended = self.appended
         self.fetches = FetchPurgatory()
         self.topics = TopicManager(self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid)
-        self.topics.on_touched = self.touched
+        self.host = self.new_host()
+        self.topics.on_touched = self.host.touched
         self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
-        facade = SimpleNamespace(park=self.fetches.park, drop=self.fetches.drop, touched=self.touched)
         await self.topics.start()
-        self.transactions = TransactionDriver(
-            TransactionConfig(),
-            self,
-            self.topics,
-            partition_count=self.settings.transaction_state_log_num_partitions,
-            write_marker=self.write_marker,
-            new_producer_id=self.topics.new_producer_id,
-            max_batch_bytes=self.settings.message_max_bytes,
-            report=self.log,
-        )
-        self.transactions.load()
+        self.groups = GroupCoordinator(self.group_config, self.new_id, self.topics.partition_count(OFFSETS_TOPIC))
+        self.groups.start()
+        self.host.add(OFFSETS_TOPIC, self.groups)
+        self.members = MemberConnections(self.groups, self.host.now)
+        self.transactions = TransactionNeeds(self.settings, self.host, self.topics, self.log)
         self.services = Services(
             settings=self.settings,
             clock=self,
             node=Node(1, self.engine.cluster_id),
-            groups=None,
+            host=self.host,
+            groups=self.groups,
+            members=self.members,
             topics=self.topics,
-            fetches=facade,
-            transactions=self.transactions,
+            transactions=self.transactions.coordinator,
+            transaction_needs=self.transactions,
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots, lambda: next(self.session_ids)
             ),
         )
+        await self.host.load(OFFSETS_TOPIC)
+        await self.transactions.load()
         return self
+
+    def new_host(self, kind=Host, **more):
+        return kind(
+            self,
+            self.fetches,
+            partition=self.topics.partition,
+            max_batch_bytes=self.settings.message_max_bytes,
+            report=self.log,
+            **more,
+        )
 
     async def restart(self):
         """What a killed process leaves behind is opened again."""
         self.engine.abandon()
+        self.host.silence()
+        self.transactions.stop()
         self.scheduled.clear()
         await self.start()
 
-    # -- what the driver does
+    # -- what the host needs
 
-    def write_marker(self, tp, marker, settled):
-        partition = self.topics.partition(tp)
-        if partition is None:
-            settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        else:
-            partition.append_marker(marker, self.wall, settled)
+    def new_id(self):
+        """The random part of a member's id."""
+        return "id"
 
     def call_at(self, when_ms, callback):
         timer = Timer(when_ms, callback)
@@ -162,17 +172,7 @@ class World:
         return timer
 
     def appended(self, tp):
-        self.fetches.appended(tp, self.engine.logs[tp].size_bytes)
-        self.settle()
-
-    def touched(self, tp):
-        self.fetches.touched(tp)
-        self.settle()
-
-    def settle(self):
-        while wakes := self.fetches.take_effects():
-            for wake in wakes:
-                complete(wake.parked, self.services)
+        self.host.appended(tp, self.engine.logs[tp].size_bytes)
 
     def run(self):
         while self.scheduled:
@@ -186,8 +186,6 @@ class World:
         for timer in due:
             if not timer.cancelled:
                 timer.callback()
-        self.fetches.advance(self.now_ms)
-        self.settle()
 
     async def idle(self):
         """Let tasks go on until they wait for the test."""
@@ -199,7 +197,7 @@ class World:
 
     def send(self, request, version):
         """Send a request as it is after the wire; the exchange may be answered already."""
-        key = ApiKey[_snake(type(request).__name__.removesuffix("Request"))]
+        key = KEYS[type(request)]
         row = api(key)
         exchange = Exchange(row.response.layout(version))
         encode = row.response.layout(version).encode
@@ -226,6 +224,14 @@ class World:
         assert exchange.finished, "not answered"
         return exchange.response
 
+    def begin(self, key, version, /, **fields):
+        """Send a request with these fields, as in `tests.support.requests`."""
+        return self.send(request(key, fields), version)
+
+    async def call(self, key, version, /, **fields):
+        """Send a request with these fields and return its response."""
+        return await self.ask(request(key, fields), version)
+
     # -- shorthands
 
     async def topic(self, name="t", partitions=1, **configs):
@@ -241,37 +247,67 @@ class World:
 
     def produce(self, batch, *, topic="t", partition=0, acks=-1, version=9):
         """Send one batch; the exchange is answered when the storage has run."""
-        rows = [PartitionProduceData(index=partition, records=batch)]
-        data = TopicProduceData(name=topic, topic_id=self.id_of(topic), partition_data=rows)
-        return self.send(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[data]), version)
+        fields = produce_fields(topic, batch, partition, acks)
+        fields["topic_data"][0]["topic_id"] = self.id_of(topic)
+        return self.begin(ApiKey.PRODUCE, version, **fields)
 
     def produced(self, batch, **options):
         """Send one batch, let the storage run, and return the partition's row."""
         exchange = self.produce(batch, **options)
         self.run()
-        return exchange.response.responses[0].partition_responses[0]
+        return exchange.row
 
     def fetch(self, offset=0, *, topic="t", partitions=(0,), version=12, max_wait_ms=0, min_bytes=1, **options):
         """Send a fetch of some partitions, all from ``offset``."""
-        wanted = {
-            key: options.pop(key)
-            for key in ("current_leader_epoch", "last_fetched_epoch", "partition_max_bytes")
-            if key in options
-        }
-        wanted.setdefault("partition_max_bytes", 1 << 20)
-        rows = [FetchPartition(partition=index, fetch_offset=offset, **wanted) for index in partitions]
         options = {"max_bytes": 50 << 20} | options
-        wanted_topic = FetchTopic(topic=topic, topic_id=self.id_of(topic), partitions=rows)
-        request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=[wanted_topic], **options)
-        return self.send(request, version)
+        fields = fetch_fields(topic, offset, *partitions, max_wait_ms=max_wait_ms, min_bytes=min_bytes, **options)
+        fields["topics"][0]["topic_id"] = self.id_of(topic)
+        return self.begin(ApiKey.FETCH, version, **fields)
+
+    def produce_all(self, *topics, version=9, acks=-1, **options):
+        """Send batches of several topics, as (name or id, [(partition, records), …])."""
+        data = [
+            named(topic) | {"partition_data": [{"index": index, "records": records} for index, records in rows]}
+            for topic, rows in topics
+        ]
+        return self.begin(ApiKey.PRODUCE, version, acks=acks, topic_data=data, **options)
+
+    def produced_all(self, *topics, **options):
+        """The same, and let the storage run; the exchange is answered unless it waits for something else."""
+        exchange = self.produce_all(*topics, **options)
+        self.run()
+        return exchange
+
+    def fetch_all(self, *topics, version=12, **options):
+        """Send a fetch of several topics, as (name or id, [(partition, offset), …])."""
+        rows = [
+            {"topic_id" if isinstance(topic, uuid.UUID) else "topic": topic}
+            | {"partitions": [{"partition": i, "fetch_offset": at, "partition_max_bytes": 100} for i, at in places]}
+            for topic, places in topics
+        ]
+        return self.begin(ApiKey.FETCH, version, topics=rows, **options)
+
+    async def trim(self, offset, *, topic="t", partition=0, version=2):
+        """Ask for the records before an offset to be deleted; the partition's row."""
+        answer = await self.call(ApiKey.DELETE_RECORDS, version, **delete_records_fields(topic, offset, partition))
+        return answer.topics[0].partitions[0]
+
+    async def offsets(self, timestamp, *partitions, topic="t", version=7, **options):
+        """Look up partitions of a topic, 0 unless told otherwise, by time; their rows."""
+        fields = list_offsets_fields(topic, timestamp, *partitions, **options)
+        return (await self.call(ApiKey.LIST_OFFSETS, version, **fields)).topics[0].partitions
+
+    async def delete(self, *names):
+        """Ask for topics to be deleted; the answer."""
+        return await self.call(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout_ms=1000)
+
+    async def refuse_to_store(self, state):
+        """May take the place of ``engine.catalog.store``."""
+        raise StorageFull("no room")
 
     def fetched(self, offset=0, **options):
         """Fetch without waiting; the row of the first partition."""
-        return self.fetch(offset, **options).response.responses[0].partitions[0]
-
-
-def _snake(name):
-    return "".join("_" + c if c.isupper() else c for c in name).strip("_").upper()
+        return self.fetch(offset, **options).row
 
 
 def batch(*values, key=b"k", timestamp_ms=NOW_MS, **options):
@@ -292,3 +328,41 @@ def new_world():
 @pytest_asyncio.fixture
 async def world():
     return await World().start()
+
+
+@pytest_asyncio.fixture
+async def topic(world):
+    """The topic ``t`` of one partition."""
+    return await world.topic()
+
+
+@pytest_asyncio.fixture
+async def wide_topic(world):
+    """The topic ``t`` of two partitions."""
+    return await world.topic(partitions=2)
+
+
+@pytest.fixture
+def slow_world(world, monkeypatch):
+    """One whose changes take a while, so that others wait for them."""
+    store = world.engine.catalog.store
+
+    async def slowly(state):
+        await asyncio.sleep(0)
+        await store(state)
+
+    monkeypatch.setattr(world.engine.catalog, "store", slowly)
+    return world
+
+
+@pytest.fixture
+def on_disk(new_world, tmp_path):
+    """Makes worlds over one directory; call again after ``close`` of the engine for a restart."""
+
+    async def make(**settings):
+        world = new_world(**settings)
+        world.new_uuid = uuid.uuid4
+        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
+        return await world.start()
+
+    return make

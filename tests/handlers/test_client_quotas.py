@@ -1,18 +1,11 @@
 """DescribeClientQuotas, AlterClientQuotas and ListConfigResources; and that quotas outlive a restart."""
 
 import asyncio
-import uuid
 
 import pytest
 
-from ottla.broker.storage.engine import StorageFull
-from ottla.broker.storage.local.engine import LocalEngine
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import alter_client_quotas as altering
-from ottla.protocol.messages import describe_client_quotas as describing
-from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
-
-pytestmark = pytest.mark.asyncio
 
 RATE = "producer_byte_rate"
 
@@ -20,27 +13,21 @@ RATE = "producer_byte_rate"
 async def alter(world, *changes, version=1, validate_only=False):
     """Changes are (parts, values), None to remove one; the error codes by entity."""
     rows = [
-        altering.AlterClientQuotasRequestEntryData(
-            entity=[
-                altering.AlterClientQuotasRequestEntityData(entity_type=kind, entity_name=name)
-                for kind, name in parts.items()
-            ],
-            ops=[altering.OpData(key=key, value=value or 0, remove=value is None) for key, value in values.items()],
-        )
+        {
+            "entity": [{"entity_type": kind, "entity_name": name} for kind, name in parts.items()],
+            "ops": [{"key": key, "value": value or 0, "remove": value is None} for key, value in values.items()],
+        }
         for parts, values in changes
     ]
-    request = altering.AlterClientQuotasRequest(entries=rows, validate_only=validate_only)
-    entries = (await world.ask(request, version)).entries
+    answer = await world.call(ApiKey.ALTER_CLIENT_QUOTAS, version, entries=rows, validate_only=validate_only)
+    entries = answer.entries
     assert all(bool(row.error_code) == (row.error_message is not None) for row in entries)
     return {tuple((part.entity_type, part.entity_name) for part in row.entity): row.error_code for row in entries}
 
 
 async def describe(world, *components, strict=False, version=1):
-    rows = [
-        describing.ComponentData(entity_type=kind, match_type=match_type, match=match)
-        for kind, match_type, match in components
-    ]
-    return await world.ask(describing.DescribeClientQuotasRequest(components=rows, strict=strict), version)
+    rows = [dict(zip(("entity_type", "match_type", "match"), component, strict=True)) for component in components]
+    return await world.call(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, components=rows, strict=strict)
 
 
 async def every(world):
@@ -111,25 +98,16 @@ async def test_a_filter_that_makes_no_sense(world):
 
 
 async def test_a_storage_that_fails(world):
-    async def store(state):
-        raise StorageFull("no room")
-
-    world.engine.catalog.store = store
+    world.engine.catalog.store = world.refuse_to_store
     assert await alter(world, ({"user": "u"}, {RATE: 5.0})) == {(("user", "u"),): ErrorCode.KAFKA_STORAGE_ERROR}
     assert await every(world) == {}
 
 
-async def test_quotas_outlive_a_restart(new_world, tmp_path):
-    async def make():
-        world = new_world()
-        world.new_uuid = uuid.uuid4
-        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
-        return await world.start()
-
-    world = await make()
+async def test_quotas_outlive_a_restart(on_disk):
+    world = await on_disk()
     await alter(world, ({"user": None}, {RATE: 5.0, "request_percentage": 0.25}), ({"ip": None}, {}))
     await world.engine.close()
-    world = await make()
+    world = await on_disk()
     assert await every(world) == {(("user", None),): {RATE: 5.0, "request_percentage": 0.25}}
     assert world.topics.catalog.quotas == {(("user", None),): {RATE: 5.0, "request_percentage": 0.25}}
 
@@ -138,12 +116,11 @@ async def test_quotas_outlive_a_restart(new_world, tmp_path):
 
 
 async def resources(world, *kinds, version=1):
-    response = await world.ask(ListConfigResourcesRequest(resource_types=list(kinds)), version)
+    response = await world.call(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=list(kinds))
     return response.error_code, [(row.resource_type, row.resource_name) for row in response.config_resources]
 
 
-async def test_resources_are_listed(world):
-    await world.topic("t")
+async def test_resources_are_listed(world, topic):
     topics = [(2, "__consumer_offsets"), (2, "t")]
     assert await resources(world) == (0, [(8, "1"), (4, "1"), *topics])
     assert await resources(world, 2) == (0, topics)

@@ -5,18 +5,22 @@ import pytest
 from ottla.broker.core.configs.groups import GROUP_KEYS
 from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.handlers.services import Node
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-
-pytestmark = pytest.mark.asyncio
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5
 
 
-async def describe(world, kind, name, keys=None, version=4, **options):
-    resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-    (result,) = (await world.ask(DescribeConfigsRequest(resources=[resource], **options), version)).results
+async def describe_all(world, *asked, version=4, **options):
+    """What is told of (type, name, keys or None), …"""
+    columns = "resource_type", "resource_name", "configuration_keys"
+    rows = [dict(zip(columns, each, strict=True)) for each in asked]
+    return (await world.call(ApiKey.DESCRIBE_CONFIGS, version, resources=rows, **options)).results
+
+
+async def describe(world, kind, name, keys=None, **options):
+    (result,) = await describe_all(world, (kind, name, keys), **options)
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
 
@@ -54,17 +58,12 @@ async def test_resources_are_described_together_as_each_alone(world, options):
         (BROKER, "1", ["min.insync.replicas", "no.such"]),
         (TOPIC, "other", ["min.insync.replicas"]),
     ]
-    resources = [
-        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-        for kind, name, keys in asked
-    ]
-    together = (await world.ask(DescribeConfigsRequest(resources=resources, **options), 4)).results
+    together = await describe_all(world, *asked, **options)
     assert together == [await describe(world, *each, **options) for each in asked]
     assert together[1].configs == together[2].configs != together[3].configs
 
 
-async def test_some_keys_or_all(world):
-    await world.topic()
+async def test_some_keys_or_all(world, topic):
     assert set(await rows(world, TOPIC, "t", ["retention.ms", "no.such"])) == {"retention.ms"}
     assert set(await rows(world, TOPIC, "t", [])) == set(TOPIC_KEYS)
 

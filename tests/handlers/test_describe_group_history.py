@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 from msgspec import msgpack
+from msgspec.json import Decoder
 
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.api_versions import table
 from ottla.broker.handlers.describe_group_history import handle
-from ottla.broker.observe.why.explain import Explanations, explanations, read_told
-from ottla.broker.observe.why.history import History
+from ottla.broker.settings import Settings
+from ottla.observe.observatory import Observatory
+from ottla.observe.why.explain import Explanations, Told
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
-from tests.observe.why.scenarios import flapping
+from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP, Story
+
+read_told = Decoder(Told).decode
 
 
 class Recorded:
@@ -32,6 +36,12 @@ class Recorded:
         return [row for row in rows if row[0] > after][:limit]
 
 
+class Drawn:
+    async def told(self, group_id: str, pause: Any, *, last: int | None, since_ms: int | None) -> bytes:
+        await pause()
+        return json.dumps([group_id, last, since_ms]).encode()
+
+
 def ask(explain: Any, **request: Any) -> DescribeGroupHistoryResponse:
     asked = DescribeGroupHistoryRequest(**{"group_id": GROUP, "view": "why"} | request)
     layout = DescribeGroupHistoryRequest.layout(0)
@@ -40,17 +50,18 @@ def ask(explain: Any, **request: Any) -> DescribeGroupHistoryResponse:
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    return flapping()
+    return played("flapping")
 
 
 @pytest.fixture
 def explain(story: Story) -> Explanations:
-    async def timeline(group_id: str, pause: Any, *, last: int | None, since_ms: int | None) -> bytes:
-        await pause()
-        return json.dumps([group_id, last, since_ms]).encode()
-
+    recorder, timelines = Recorded(), Drawn()
     return Explanations(
-        story.history, lambda: 77, recorder=Recorded(), timeline=timeline, is_group=lambda name: name == "quiet"
+        story.history,
+        lambda: 77,
+        recorder=recorder,  # type: ignore[arg-type]
+        timelines=timelines,  # type: ignore[arg-type]
+        is_group=lambda name: name == "quiet",
     )
 
 
@@ -68,7 +79,7 @@ def test_why(explain: Explanations, story: Story) -> None:
 def test_of_a_long_history_the_latest_is_told(
     explain: Explanations, monkeypatch: pytest.MonkeyPatch, asked: dict[str, int]
 ) -> None:
-    monkeypatch.setattr("ottla.broker.observe.why.explain.MOST_EPISODES", 3)
+    monkeypatch.setattr("ottla.observe.why.explain.MOST_EPISODES", 3)
     assert [one.number for one in read_told(ask(explain, **asked).body).episodes] == [5, 6, 7]
 
 
@@ -103,7 +114,7 @@ def test_what_cannot_be_asked(explain: Explanations) -> None:
 
 
 def test_a_broker_that_keeps_nothing(story: Story) -> None:
-    assert explanations(History(budget_bytes=0), lambda: 0, Recorded(), lambda name: True) is None
+    assert not Observatory(Settings(ottla_history_memory_bytes=0)).history.keeps
     answer = ask(None)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "ottla.history.memory.bytes" in (answer.error_message or "")

@@ -5,13 +5,10 @@ from uuid import UUID
 import pytest
 
 from ottla.broker.handlers.fetch import failed
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from ottla.protocol.records import decode_batch, iter_batches
-
-pytestmark = pytest.mark.asyncio
+from tests.support.client import values
+from tests.support.requests import request
 
 NAMES, IDS = 12, 13
 BOTH = pytest.mark.parametrize("version", [NAMES, IDS])
@@ -26,29 +23,27 @@ class Reader:
         self.options = {"max_bytes": 1 << 20, "min_bytes": 1} | options
         self.session_id = self.epoch = 0
 
-    def send(self, *wanted, forgotten=(), max_wait_ms=0, session=None, **options):
+    def send(self, *wanted, forgotten=(), max_wait_ms=0, session=None, row=None, **options):
         """``wanted`` are (partition, offset) of the topic t, or (topic, partition, offset)."""
         topics = []
         for entry in wanted:
             name, index, offset = ("t", *entry) if len(entry) == 2 else entry
-            row = FetchPartition(
-                partition=index, fetch_offset=offset, **({"partition_max_bytes": 1 << 20} | options.get("row", {}))
-            )
-            topic_id = name if not isinstance(name, str) else self.world.id_of(name)
-            topics.append(FetchTopic(topic=str(name), topic_id=topic_id, partitions=[row]))
-        options.pop("row", None)
+            place = {"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20} | (row or {})
+            topics.append(self.named(name) | {"partitions": [place]})
         session_id, epoch = session or (self.session_id, self.epoch)
-        request = FetchRequest(
+        return self.world.begin(
+            ApiKey.FETCH,
+            self.version,
             max_wait_ms=max_wait_ms,
             session_id=session_id,
             session_epoch=epoch,
             topics=topics,
-            forgotten_topics_data=[
-                ForgottenTopic(topic="t", topic_id=self.world.id_of("t"), partitions=[index]) for index in forgotten
-            ],
-            **(self.options | options),
+            forgotten_topics_data=[self.named("t") | {"partitions": [index]} for index in forgotten],
+            **self.options | options,
         )
-        return self.world.send(request, self.version)
+
+    def named(self, name):
+        return {"topic": str(name), "topic_id": self.world.id_of(name) if isinstance(name, str) else name}
 
     def ask(self, *wanted, **options):
         """Send, and go on with the session; what was told, by partition."""
@@ -62,6 +57,11 @@ class Reader:
         return rows(response)
 
 
+@pytest.fixture
+def reader(world):
+    return Reader(world, IDS)
+
+
 def rows(response):
     """Error, high watermark and values, by partition."""
     return {
@@ -69,10 +69,6 @@ def rows(response):
         for topic in response.responses
         for row in topic.partitions
     }
-
-
-def values(records):
-    return [record.value for _, batch in iter_batches(records) for record in decode_batch(batch)]
 
 
 @BOTH
@@ -92,9 +88,8 @@ async def test_only_what_changed_is_asked_and_told(world, make_batch, version):
     assert reader.ask((1, 2), (2, 0)) == {2: (0, 1, [b"z"])}
 
 
-async def test_a_parked_fetch_tells_only_what_changed(world, make_batch):
+async def test_a_parked_fetch_tells_only_what_changed(world, reader, make_batch):
     await world.topic("t", 3)
-    reader = Reader(world, IDS)
     reader.ask((0, 0), (1, 0), (2, 0))
     waiting = reader.send(max_wait_ms=5000)
     assert not waiting.finished
@@ -106,9 +101,7 @@ async def test_a_parked_fetch_tells_only_what_changed(world, make_batch):
     assert reader.told(waiting) == {}
 
 
-async def test_a_session_begins_with_a_parked_fetch(world, make_batch):
-    await world.topic("t", 2)
-    reader = Reader(world, IDS)
+async def test_a_session_begins_with_a_parked_fetch(world, wide_topic, reader, make_batch):
     waiting = reader.send((0, 0), (1, 0), max_wait_ms=5000)
     assert len(world.services.fetch_sessions) == 0
     world.produced(make_batch(b"x"))
@@ -116,14 +109,11 @@ async def test_a_session_begins_with_a_parked_fetch(world, make_batch):
     assert reader.ask((0, 1)) == {}
 
 
-async def test_trimming_is_told(world, make_batch):
-    await world.topic()
+async def test_trimming_is_told(world, topic, reader, make_batch):
     for _ in range(3):
         world.produced(make_batch(b"x"))
-    reader = Reader(world, IDS)
     reader.ask((0, 3))
-    trimmed = [DeleteRecordsPartition(partition_index=0, offset=2)]
-    await world.ask(DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=trimmed)]), 2)
+    await world.trim(2)
     response = reader.send().response
     assert [row.log_start_offset for row in response.responses[0].partitions] == [2]
     reader.epoch += 1
@@ -143,9 +133,7 @@ async def test_everybody_has_a_turn(world, make_batch):
     assert served == [[0], [1], [2], [0], [1], [2]]
 
 
-async def test_an_error_is_told_as_long_as_it_lasts(world, make_batch):
-    await world.topic("t", 2)
-    reader = Reader(world, IDS)
+async def test_an_error_is_told_as_long_as_it_lasts(world, wide_topic, reader, make_batch):
     assert reader.ask((0, 9), (1, 0))[0] == (ErrorCode.OFFSET_OUT_OF_RANGE, -1, [])
     for _ in range(2):
         assert reader.ask() == {0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1, [])}
@@ -157,8 +145,7 @@ async def test_an_error_is_told_as_long_as_it_lasts(world, make_batch):
 
 
 @BOTH
-async def test_sessions_that_are_none(world, version):
-    await world.topic()
+async def test_sessions_that_are_none(world, topic, version):
     reader = Reader(world, version)
     for session in ((77, 3), (0, 3), (77, -2), (-1, 1), (2**31 - 9, 1), (-(2**28) + 2, 1)):
         response = reader.send((0, 0), session=session).response
@@ -167,8 +154,7 @@ async def test_sessions_that_are_none(world, version):
 
 
 @pytest.mark.parametrize("session_id", [2**31 - 8, 2**31 - 1, -(2**28) + 1, -(2**31)])
-async def test_ids_that_no_session_could_have(world, session_id):
-    await world.topic()
+async def test_ids_that_no_session_could_have(world, topic, session_id):
     for epoch in (-1, 0, 1):
         response = Reader(world, NAMES).send((0, 0), session=(session_id, epoch)).response
         assert (response.error_code, response.session_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, session_id)
@@ -178,9 +164,7 @@ async def test_ids_that_no_session_could_have(world, session_id):
     assert len(world.services.fetch_sessions) == 0
 
 
-async def test_an_epoch_that_is_not_the_next(world):
-    await world.topic()
-    reader = Reader(world, IDS)
+async def test_an_epoch_that_is_not_the_next(world, topic, reader):
     reader.ask((0, 0))
     for epoch in (2, 7, -2):
         response = reader.send(session=(reader.session_id, epoch)).response
@@ -188,8 +172,7 @@ async def test_an_epoch_that_is_not_the_next(world):
     assert reader.ask() == {}
 
 
-async def test_a_session_does_not_change_from_names_to_ids(world):
-    await world.topic()
+async def test_a_session_does_not_change_from_names_to_ids(world, topic):
     for version, other in ((NAMES, IDS), (IDS, NAMES)):
         reader = Reader(world, version)
         reader.ask((0, 0))
@@ -199,10 +182,8 @@ async def test_a_session_does_not_change_from_names_to_ids(world):
         assert reader.ask() == {}
 
 
-async def test_two_requests_of_one_session_at_once(world, make_batch):
+async def test_two_requests_of_one_session_at_once(world, topic, reader, make_batch):
     """The one that waits has been overtaken: what it would tell is not what the session knows now."""
-    await world.topic()
-    reader = Reader(world, IDS)
     reader.ask((0, 0))
     waiting = reader.send(max_wait_ms=5000)
     overtaking = reader.send(session=(reader.session_id, 2))
@@ -219,9 +200,7 @@ async def test_two_requests_of_one_session_at_once(world, make_batch):
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
-async def test_a_full_fetch_ends_the_session_that_it_names(world, epoch):
-    await world.topic()
-    reader = Reader(world, IDS)
+async def test_a_full_fetch_ends_the_session_that_it_names(world, topic, reader, epoch):
     reader.ask((0, 0))
     response = reader.send((0, 0), session=(reader.session_id, epoch)).response
     assert (response.error_code, len(response.responses)) == (0, 1)
@@ -231,15 +210,12 @@ async def test_a_full_fetch_ends_the_session_that_it_names(world, epoch):
     assert reader.send().response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_closing_what_is_not_there(world):
-    await world.topic()
+async def test_closing_what_is_not_there(world, topic):
     response = Reader(world, IDS).send((0, 0), session=(77, -1)).response
     assert (response.error_code, response.session_id, len(response.responses)) == (0, 0, 1)
 
 
-async def test_a_session_of_nothing_is_none(world):
-    await world.topic()
-    reader = Reader(world, IDS)
+async def test_a_session_of_nothing_is_none(world, topic, reader):
     reader.ask((0, 0))
     assert reader.ask(forgotten=[0]) == {}
     assert (reader.session_id, len(world.services.fetch_sessions)) == (0, 0)
@@ -258,16 +234,13 @@ async def test_without_a_slot_all_is_told(new_world):
 
 
 @pytest.mark.parametrize("version", range(4, 7))
-async def test_older_versions_have_no_sessions(world, version):
-    await world.topic()
+async def test_older_versions_have_no_sessions(world, topic, version):
     exchange = world.fetch(version=version)
     assert (exchange.response.session_id, len(world.services.fetch_sessions)) == (0, 0)
 
 
-async def test_a_gone_connection_does_not_end_a_session(world, make_batch):
+async def test_a_gone_connection_does_not_end_a_session(world, topic, reader, make_batch):
     """It goes on elsewhere; a fetch that was under way is lost, and the consumer begins anew."""
-    await world.topic()
-    reader = Reader(world, IDS)
     reader.ask((0, 0))
     reader.send(max_wait_ms=5000).hang_up()
     assert len(world.fetches) == 0
@@ -280,12 +253,7 @@ async def test_a_gone_connection_does_not_end_a_session(world, make_batch):
 # -- topics that come and go
 
 
-async def delete(world, name="t"):
-    await world.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
-
-
-async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world):
-    await world.topic()
+async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world, topic):
     reader = Reader(world, NAMES)
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, [])}
     assert reader.ask(("n" * 250, 0, 0)) == unknown
@@ -297,14 +265,13 @@ async def test_names_that_no_topic_can_have_are_fetched_without_a_session(world)
     assert len(world.services.fetch_sessions) == 0
 
 
-async def test_a_deleted_topic(world):
-    await world.topic()
+async def test_a_deleted_topic(world, topic):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for version in (NAMES, IDS):
         reader = Reader(world, version)
         reader.ask((0, 0))
         waiting = reader.send(max_wait_ms=5000)
-        await delete(world)
+        await world.delete("t")
         assert reader.told(waiting) == {0: (unknown, -1, [])}
         assert reader.ask() == {0: (unknown, -1, [])}
         await world.topic()
@@ -312,22 +279,19 @@ async def test_a_deleted_topic(world):
         assert again == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, []) if version == IDS else (0, 0, [])}
 
 
-async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_same(world):
-    await world.topic()
+async def test_a_topic_made_anew_is_told_from_one_of_its_name_that_looks_the_same(world, topic):
     by_name, by_id = Reader(world, NAMES), Reader(world, IDS)
     for reader in (by_name, by_id):
         reader.ask((0, 0))
-    await delete(world)
+    await world.delete("t")
     await world.topic()
     assert by_name.ask() == {}
     assert by_id.ask() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, [])}
 
 
-async def test_a_partition_without_news_is_looked_at_all_the_same(world, make_batch):
-    await world.topic()
+async def test_a_partition_without_news_is_looked_at_all_the_same(world, topic, reader, make_batch):
     world.produced(make_batch(b"x"))
     await world.restart()
-    reader = Reader(world, IDS)
     reader.ask((0, 1))
     partition = world.topics.topics["t"].partitions[0]
     for wrong, error in (
@@ -345,10 +309,9 @@ async def test_a_partition_without_news_is_looked_at_all_the_same(world, make_ba
     assert reader.ask() == {0: (ErrorCode.KAFKA_STORAGE_ERROR, -1, [])}
 
 
-async def test_an_id_that_is_nobody_s_yet(world, make_batch):
+async def test_an_id_that_is_nobody_s_yet(world, reader, make_batch):
     await world.topic("other")
     late = UUID(int=world.id_of("other").int + 1)  # ids are counted here
-    reader = Reader(world, IDS)
     for _ in range(2):
         answer = reader.ask((late, 0, 0)) if reader.epoch == 0 else reader.ask()
         assert answer == {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, [])}
@@ -357,9 +320,7 @@ async def test_an_id_that_is_nobody_s_yet(world, make_batch):
     assert reader.ask() == {0: (0, 1, [b"x"])}
 
 
-async def test_an_unknown_partition_does_not_hurry_the_others(world, make_batch):
-    await world.topic("t", 2)
-    reader = Reader(world, IDS)
+async def test_an_unknown_partition_does_not_hurry_the_others(world, wide_topic, reader, make_batch):
     reader.ask((0, 0), (9, 0))
     waiting = reader.send(max_wait_ms=5000)
     assert not waiting.finished
@@ -367,8 +328,7 @@ async def test_an_unknown_partition_does_not_hurry_the_others(world, make_batch)
     assert reader.told(waiting) == {0: (0, 1, [b"x"]), 9: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, [])}
 
 
-async def test_a_version_that_cannot_say_where_logs_part(world, make_batch):
-    await world.topic()
+async def test_a_version_that_cannot_say_where_logs_part(world, topic, make_batch):
     world.produced(make_batch(b"x"))
     await world.restart()
     reader = Reader(world, NAMES)
@@ -382,11 +342,10 @@ async def test_a_version_that_cannot_say_where_logs_part(world, make_batch):
     assert reader.ask()[0] == (0, 1, [])  # and where they part, as long as it is so
 
 
-async def test_a_bug_of_ours_by_version(world):
-    await world.topic()
-    row = FetchPartition(partition=3)
-    by_name = failed(FetchRequest(session_id=5, topics=[FetchTopic(topic="t", partitions=[row])]), -1)
+async def test_a_bug_of_ours_by_version(world, topic):
+    rows_3 = {"partitions": [{"partition": 3}]}
+    by_name = failed(request(ApiKey.FETCH, {"session_id": 5, "topics": [{"topic": "t"} | rows_3]}), -1)
     assert (by_name.error_code, by_name.session_id) == (-1, 5)
     assert rows(by_name) == {3: (-1, -1, [])}
-    by_id = failed(FetchRequest(topics=[FetchTopic(topic_id=world.id_of("t"), partitions=[row])]), -1)
+    by_id = failed(request(ApiKey.FETCH, {"topics": [{"topic_id": world.id_of("t")} | rows_3]}), -1)
     assert (by_id.error_code, by_id.responses) == (-1, [])

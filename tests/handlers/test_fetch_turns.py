@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from ottla.broker.core.fetches import TURN_BYTES, TurnReads
 from ottla.protocol.records import iter_batches
 
@@ -26,13 +24,11 @@ def test_a_turn_reads_so_much() -> None:
     assert len(turns) == 2
 
 
-@pytest.mark.asyncio
-async def test_whoever_comes_when_the_turn_has_read_enough_is_given_one_batch_at_once(world, make_batch):
-    await world.topic()
+async def test_whoever_comes_when_the_turn_has_read_enough_is_given_one_batch_at_once(world, topic, make_batch):
     for value in (b"a", b"b", b"c"):
         world.produced(make_batch(value))
     world.services.reads = TurnReads([].append)
     world.services.reads.took(TURN_BYTES)
     exchange = world.fetch(0, min_bytes=1 << 20, max_wait_ms=60_000)
-    assert len(list(iter_batches(exchange.response.responses[0].partitions[0].records))) == 1
+    assert len(list(iter_batches(exchange.row.records))) == 1
     assert world.fetch(3, min_bytes=1, max_wait_ms=60_000).response is None, "where there is nothing it is waited for"

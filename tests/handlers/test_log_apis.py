@@ -5,31 +5,19 @@ import asyncio
 import pytest
 
 from ottla.broker.core.topics.catalog import PRODUCER_ID_BLOCK
-from ottla.broker.storage.engine import Unavailable
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopic,
-)
+from tests.handlers.conftest import NOW_MS
 
-pytestmark = pytest.mark.asyncio
-
-NOW_MS = 1_700_000_000_000
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, TIERED, PENDING_UPLOAD = range(-1, -7, -1)
 
 
-async def list_offset(world, timestamp, *, version=7, topic="t", partition=0, **options):
-    rows = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp, **options)]
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=rows)])
-    return (await world.ask(request, version)).topics[0].partitions[0]
+async def list_offset(world, timestamp, *, partition=0, **options):
+    (row,) = await world.offsets(timestamp, partition, **options)
+    return row
 
 
-async def test_ends_of_a_log(world, make_batch):
-    await world.topic()
+async def test_ends_of_a_log(world, topic, make_batch):
     for n in range(4):
         world.produced(make_batch(b"x", timestamp_ms=NOW_MS + n))
     await world.topics.topics["t"].partitions[0].log.trim(1)
@@ -43,8 +31,7 @@ async def test_ends_of_a_log(world, make_batch):
         assert (latest.leader_epoch, earliest.leader_epoch) == (epoch, epoch)
 
 
-async def test_by_time(world, make_batch):
-    await world.topic()
+async def test_by_time(world, topic, make_batch):
     world.produced(make_batch(b"a", b"b", timestamp_ms=1000))  # 1000, 1001
     world.produced(make_batch(b"c", b"d", timestamp_ms=2000))
     for timestamp, expected in [(0, (0, 1000)), (1001, (1, 1001)), (1002, (2, 2000)), (2001, (3, 2001))]:
@@ -54,8 +41,7 @@ async def test_by_time(world, make_batch):
     assert (row.error_code, row.offset, row.timestamp, row.leader_epoch) == (0, -1, -1, -1)
 
 
-async def test_the_largest_timestamp(world, make_batch):
-    await world.topic()
+async def test_the_largest_timestamp(world, topic, make_batch):
     assert (await list_offset(world, MAX_TIMESTAMP)).offset == -1
     for timestamp in (1000, 3000, 2000):
         world.produced(make_batch(b"x", timestamp_ms=timestamp))
@@ -64,8 +50,7 @@ async def test_the_largest_timestamp(world, make_batch):
 
 
 @pytest.mark.parametrize(("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, None), (-100, None)])
-async def test_special_times_have_a_version_of_their_own(world, timestamp, since):
-    await world.topic()
+async def test_special_times_have_a_version_of_their_own(world, topic, timestamp, since):
     for version in range(1, 12):
         known = since is not None and version >= since
         row = await list_offset(world, timestamp, version=version)
@@ -75,8 +60,7 @@ async def test_special_times_have_a_version_of_their_own(world, timestamp, since
             assert row.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_everything_is_local(world, make_batch):
-    await world.topic()
+async def test_everything_is_local(world, topic, make_batch):
     for _ in range(3):
         world.produced(make_batch(b"x"))
     await world.topics.topics["t"].partitions[0].log.trim(1)
@@ -86,8 +70,7 @@ async def test_everything_is_local(world, make_batch):
     assert rows == {EARLIEST_LOCAL: (0, 1, -1, 0), TIERED: nothing, PENDING_UPLOAD: nothing}
 
 
-async def test_the_epoch_is_that_of_the_record(world, make_batch):
-    await world.topic()
+async def test_the_epoch_is_that_of_the_record(world, topic, make_batch):
     for _ in range(3):  # an offset for each of the epochs 0, 1 and 2
         world.produced(make_batch(b"x", timestamp_ms=1000 + world.engine.leader_epoch))
         await world.restart()
@@ -98,51 +81,38 @@ async def test_the_epoch_is_that_of_the_record(world, make_batch):
         assert (row.offset, row.leader_epoch) == (epoch, epoch)
 
 
-async def test_a_topic_without_partitions_is_not_answered(world):
-    await world.topic()
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[])])
-    assert (await world.ask(request, 7)).topics == []
+async def test_a_topic_without_partitions_is_not_answered(world, topic):
+    topics = [{"name": "t", "partitions": []}]
+    assert (await world.call(ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)).topics == []
 
 
-async def test_list_offsets_errors(world):
-    await world.topic()
+async def test_list_offsets_errors(world, topic):
     assert (await list_offset(world, LATEST, topic="no-such")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await list_offset(world, LATEST, partition=1)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    fenced = await list_offset(world, LATEST, current_leader_epoch=7)
+    fenced = await list_offset(world, LATEST, leader_epoch=7)
     assert (fenced.error_code, fenced.offset, fenced.timestamp) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
 
 
-async def test_a_partition_named_twice(world):
-    await world.topic("t", 2)
-    rows = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
-    response = await world.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=rows)]), 7)
-    errors = [row.error_code for row in response.topics[0].partitions]
+async def test_a_partition_named_twice(world, wide_topic):
+    errors = [row.error_code for row in await world.offsets(LATEST, 0, 1, 0)]
     assert errors == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
 
 
 # -- DeleteRecords
 
 
-async def delete_records(world, offset, *, topic="t", partition=0, version=2):
-    rows = [DeleteRecordsPartition(partition_index=partition, offset=offset)]
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=rows)])
-    return (await world.ask(request, version)).topics[0].partitions[0]
-
-
 @pytest.mark.parametrize("version", range(3))
-async def test_delete_records(world, make_batch, version):
-    await world.topic()
+async def test_delete_records(world, topic, make_batch, version):
     for _ in range(5):
         world.produced(make_batch(b"x"))
     for offset, low in ((2, 2), (1, 2), (-1, 5)):
-        row = await delete_records(world, offset, version=version)
+        row = await world.trim(offset, version=version)
         assert (row.error_code, row.low_watermark) == (0, low)
         assert (await list_offset(world, EARLIEST)).offset == low
         assert world.fetched(low).log_start_offset == low
 
 
-async def test_delete_records_errors(world, make_batch):
-    await world.topic()
+async def test_delete_records_errors(world, topic, make_batch):
     await world.topic("compacted", cleanup_policy="compact")
     world.produced(make_batch(b"x"))
     for options, error in [
@@ -153,7 +123,7 @@ async def test_delete_records_errors(world, make_batch):
         ({"offset": 0, "topic": "compacted"}, ErrorCode.POLICY_VIOLATION),
         ({"offset": 0, "topic": "__consumer_offsets"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]:
-        row = await delete_records(world, **options)
+        row = await world.trim(**options)
         assert (row.error_code, row.low_watermark) == (error, -1)
 
 
@@ -161,15 +131,14 @@ async def test_delete_records_errors(world, make_batch):
 
 
 async def epoch_end(world, epoch, *, topic="t", partition=0, current=-1, version=4):
-    rows = [OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)]
-    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=rows)])
-    row = (await world.ask(request, version)).topics[0].partitions[0]
+    rows = [{"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}]
+    topics = [{"topic": topic, "partitions": rows}]
+    row = (await world.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics)).topics[0].partitions[0]
     return row.error_code, row.leader_epoch, row.end_offset
 
 
 @pytest.mark.parametrize("version", range(2, 5))
-async def test_where_epochs_end(world, make_batch, version):
-    await world.topic()
+async def test_where_epochs_end(world, topic, make_batch, version):
     for _ in range(2):
         world.produced(make_batch(b"x"))
     await world.restart()
@@ -181,8 +150,7 @@ async def test_where_epochs_end(world, make_batch, version):
     assert await epoch_end(world, 3, version=version) == (0, -1, -1)
 
 
-async def test_offset_for_leader_epoch_errors(world):
-    await world.topic()
+async def test_offset_for_leader_epoch_errors(world, topic):
     await world.restart()
     assert (await epoch_end(world, 0, topic="no-such"))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await epoch_end(world, 0, current=0) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
@@ -193,8 +161,7 @@ async def test_offset_for_leader_epoch_errors(world):
 
 
 async def init(world, version=4, **options):
-    request = InitProducerIdRequest(**({"transactional_id": None} | options))
-    response = await world.ask(request, version)
+    response = await world.call(ApiKey.INIT_PRODUCER_ID, version, **{"transactional_id": None} | options)
     return response.error_code, response.producer_id, response.producer_epoch
 
 
@@ -213,24 +180,15 @@ async def test_an_id_is_never_given_twice(world):
     assert given[-1][1] == 2 * PRODUCER_ID_BLOCK + 2
 
 
-async def test_ids_asked_for_at_once_differ(world, monkeypatch):
-    store = world.engine.catalog.store
-
-    async def slowly(state):
-        await asyncio.sleep(0)
-        await store(state)
-
-    monkeypatch.setattr(world.engine.catalog, "store", slowly)
+async def test_ids_asked_for_at_once_differ(slow_world):
+    world = slow_world
     answers = await asyncio.gather(*(init(world) for _ in range(5)))
     assert sorted(producer_id for _, producer_id, _ in answers) == [0, 1, 2, 3, 4]
     assert world.engine.catalog.load()["next_producer_id"] == PRODUCER_ID_BLOCK
 
 
-async def test_without_storage_no_id_is_given(world, monkeypatch):
-    async def fail(state):
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(world.engine.catalog, "store", fail)
+async def test_without_storage_no_id_is_given(world):
+    world.engine.catalog.store = world.refuse_to_store
     assert await init(world) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 

@@ -2,14 +2,12 @@
 
 import pytest
 
+from ottla.broker.core.topics.catalog import NewTopic
 from ottla.broker.handlers.services import Node
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import ZERO_UUID
-
-pytestmark = pytest.mark.asyncio
 
 INT32_MIN = -(2**31)
 
@@ -39,8 +37,7 @@ async def test_every_version_describes_a_topic(world, version):
     assert [p.leader_epoch for p in row.partitions] == ([0, 0] if version >= 7 else [-1, -1])
 
 
-async def test_all_topics_none_or_some(world):
-    await world.topic("t")
+async def test_all_topics_none_or_some(world, topic):
     everything = {"t", "__consumer_offsets"}
     assert set(by_name(await world.ask(MetadataRequest(topics=[]), 0))) == everything
     assert set(by_name(await world.ask(MetadataRequest(topics=None), 1))) == everything
@@ -83,11 +80,10 @@ async def test_not_created_when_the_client_or_the_broker_says_so(world, new_worl
         assert where.topics.partition_count("new") == 0
 
 
-async def test_a_deleted_topic_is_created_anew_but_not_told_of_at_once(world):
+async def test_a_deleted_topic_is_created_anew_but_not_told_of_at_once(world, topic):
     """Else a producer would begin in the new topic before it repeats what it had sent to the old one."""
-    await world.topic("t")
     old = world.id_of("t")
-    await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    await world.delete("t")
     assert world.topics.was_deleted("t")
     exchange = world.send(named("t"), 12)
     assert exchange.finished
@@ -108,25 +104,23 @@ async def test_invalid_names_are_never_created(world, name):
     assert set(world.topics.topics) == {"__consumer_offsets"}
 
 
-async def test_why_a_topic_cannot_be_created(new_world):
-    world = await new_world(default_replication_factor=3).start()
-    (row,) = (await world.ask(named("new"), 12)).topics
-    assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+@pytest.mark.parametrize(
+    ("settings", "name", "error"),
+    [
+        ({"default_replication_factor": 3}, "new", ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({}, "a_b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({}, "__transaction_state", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+    ids=["too many replicas", "a colliding name", "an internal topic"],
+)
+async def test_why_a_topic_cannot_be_created(new_world, settings, name, error):
+    world = await new_world(**settings).start()
+    await world.topics.create([NewTopic("a.b", 1, 1)])
+    (row,) = (await world.ask(named(name), 12)).topics
+    assert (row.error_code, row.is_internal) == (error, name.startswith("__"))
 
 
-async def test_a_colliding_name_is_not_created(world):
-    await world.topic("a.b")
-    (row,) = (await world.ask(named("a_b"), 12)).topics
-    assert row.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-
-
-async def test_internal_topics_are_not_created_by_asking(world):
-    (row,) = (await world.ask(named("__transaction_state"), 12)).topics
-    assert (row.error_code, row.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
-
-
-async def test_by_id(world):
-    topic = await world.topic("t")
+async def test_by_id(world, topic):
     unknown = world.new_uuid()
     asked = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in (topic.topic_id, unknown)]
     first, second = (await world.ask(MetadataRequest(topics=asked), 12)).topics
@@ -138,8 +132,7 @@ async def test_by_id(world):
     assert (refused.brokers, refused.cluster_id, refused.controller_id) == ([], None, -1)
 
 
-async def test_authorized_operations_only_when_asked(world):
-    await world.topic("t")
+async def test_authorized_operations_only_when_asked(world, topic):
     plain = await world.ask(named("t"), 8)
     assert plain.cluster_authorized_operations == plain.topics[0].topic_authorized_operations == INT32_MIN
     options = {"include_cluster_authorized_operations": True, "include_topic_authorized_operations": True}
@@ -152,8 +145,7 @@ async def test_authorized_operations_only_when_asked(world):
     assert asked.cluster_authorized_operations == 0b1_1111_1010_0000
 
 
-async def test_partitions_that_were_added_are_described(world):
-    await world.topic("t", 1)
+async def test_partitions_that_were_added_are_described(world, topic):
     assert len((await world.ask(named("t"), 12)).topics[0].partitions) == 1
     await world.topics.grow([("t", 3, None)])
     assert len((await world.ask(named("t"), 12)).topics[0].partitions) == 3
@@ -181,11 +173,11 @@ async def test_version_13_can_say_that_nothing_is_wrong(world):
 
 
 async def test_describe_cluster(world):
-    response = await world.ask(DescribeClusterRequest(), 1)
+    response = await world.call(ApiKey.DESCRIBE_CLUSTER, 1)
     assert (response.error_code, response.cluster_id, response.controller_id) == (0, world.engine.cluster_id, 1)
     assert [(b.broker_id, b.host, b.port) for b in response.brokers] == [(1, "127.0.0.1", 9092)]
     assert response.cluster_authorized_operations == INT32_MIN
-    asked = await world.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
+    asked = await world.call(ApiKey.DESCRIBE_CLUSTER, 0, include_cluster_authorized_operations=True)
     assert asked.cluster_authorized_operations > 0
 
 
@@ -193,12 +185,12 @@ async def test_describe_cluster(world):
     ("endpoint_type", "error"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
 async def test_describe_cluster_of_other_endpoints(world, endpoint_type, error):
-    response = await world.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
+    response = await world.call(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=endpoint_type)
     assert (response.error_code, response.brokers, response.endpoint_type) == (error, [], 1)
     assert response.cluster_id == ""
 
 
 @pytest.mark.parametrize("fenced", [False, True])
 async def test_no_broker_is_fenced(world, fenced):
-    response = await world.ask(DescribeClusterRequest(include_fenced_brokers=fenced), 2)
+    response = await world.call(ApiKey.DESCRIBE_CLUSTER, 2, include_fenced_brokers=fenced)
     assert [(b.broker_id, b.is_fenced) for b in response.brokers] == [(1, False)]

@@ -4,27 +4,22 @@ from uuid import UUID
 
 import pytest
 
-from ottla.broker.storage.engine import StorageFull, Unavailable
+from ottla.broker.engine import StorageFull, Unavailable
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import TimestampType, batch_crc, decode_batch, parse_header
 from ottla.protocol.steps import finished
+from tests.handlers.conftest import NOW_MS, batch
 
-pytestmark = pytest.mark.asyncio
-
-NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 
 
-async def test_answered_only_when_durable(world, make_batch):
-    await world.topic()
+async def test_answered_only_when_durable(world, topic, make_batch):
     exchange = world.produce(make_batch(b"a", b"b"))
     assert not exchange.finished
     world.run()
-    row = exchange.response.responses[0].partition_responses[0]
+    row = exchange.row
     assert (row.error_code, row.base_offset, row.log_append_time_ms, row.log_start_offset) == (0, 0, -1, 0)
     assert world.produced(make_batch(b"c")).base_offset == 2
 
@@ -38,7 +33,7 @@ async def test_the_next_produce_waits_for_a_batch_that_takes_long_but_not_for_th
     finished(line.pop())
     assert not exchange.finished and exchange.ctx.overlaps
     world.run()
-    assert exchange.response.responses[0].partition_responses[0].base_offset == 0
+    assert exchange.row.base_offset == 0
 
 
 async def test_a_batch_may_become_larger_than_a_request_may_be(new_world, make_batch):
@@ -48,87 +43,61 @@ async def test_a_batch_may_become_larger_than_a_request_may_be(new_world, make_b
     assert world.produced(make_batch(bytes(3 << 20), key=b"k", codec=Codec.ZSTD)).error_code == 0
 
 
-async def test_one_answer_when_all_partitions_are_done(world, make_batch):
-    await world.topic("t", 2)
-    data = [
-        PartitionProduceData(index=0, records=make_batch(b"a")),
-        PartitionProduceData(index=9, records=make_batch(b"b")),
-        PartitionProduceData(index=1, records=b""),
-        PartitionProduceData(index=1, records=make_batch(b"c")),
-    ]
-    missing = TopicProduceData(name="no-such", partition_data=[PartitionProduceData(index=0, records=make_batch(b"d"))])
-    topics = [TopicProduceData(name="t", partition_data=data), missing]
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 9)
+async def test_one_answer_when_all_partitions_are_done(world, wide_topic, make_batch):
+    data = [(0, make_batch(b"a")), (9, make_batch(b"b")), (1, b""), (1, make_batch(b"c"))]
+    exchange = world.produce_all(("t", data), ("no-such", [(0, make_batch(b"d"))]))
     assert not exchange.finished
     world.run()
     rows = [row for topic in exchange.response.responses for row in topic.partition_responses]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [(row.index, row.error_code) for row in rows] == [
-        (0, 0),
-        (9, unknown),
-        (1, ErrorCode.INVALID_RECORD),
-        (1, 0),
-        (0, unknown),
-    ]
+    assert [row.index for row in rows] == [0, 9, 1, 1, 0]
+    assert [row.error_code for row in rows] == [0, unknown, ErrorCode.INVALID_RECORD, 0, unknown]
 
 
-async def test_topics_by_id(world, make_batch):
-    await world.topic()
+async def test_topics_by_id(world, topic, make_batch):
     t = world.id_of("t")
     wanted = [(t, 0, b"a"), (t, 9, b"b"), (UUID(int=1 << 100), 0, b"c"), (ZERO_UUID, 0, b"d")]
-    topics = [
-        TopicProduceData(
-            topic_id=topic_id, partition_data=[PartitionProduceData(index=index, records=make_batch(value))]
-        )
-        for topic_id, index, value in wanted
-    ]
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 13)
-    world.run()
+    exchange = world.produced_all(
+        *((topic_id, [(index, make_batch(value))]) for topic_id, index, value in wanted), version=13
+    )
     unknown, nobody = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
     rows = [(topic.topic_id, row.index, row.error_code) for topic in exchange.response.responses
             for row in topic.partition_responses]  # fmt: skip
     assert rows == [(t, 0, 0), (t, 9, unknown), (UUID(int=1 << 100), 0, nobody), (ZERO_UUID, 0, nobody)]
 
 
-async def test_a_topic_made_anew_is_another_one(world, make_batch):
-    await world.topic()
+async def test_a_topic_made_anew_is_another_one(world, topic, make_batch):
     old = world.id_of("t")
-    await world.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    await world.delete("t")
     await world.topic()
     assert world.id_of("t") != old
-    data = TopicProduceData(topic_id=old, partition_data=[PartitionProduceData(index=0, records=make_batch(b"x"))])
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=[data]), 13)
-    assert exchange.response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    exchange = world.produced_all((old, [(0, make_batch(b"x"))]), version=13)
+    assert exchange.row.error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert world.produced(make_batch(b"x"), version=13).error_code == 0
 
 
-async def test_a_refusal_names_topics_by_id_too(world, make_batch):
-    await world.topic()
+async def test_a_refusal_names_topics_by_id_too(world, topic, make_batch):
     answer = world.produce(make_batch(b"x"), version=13, acks=9).response
     assert answer.responses[0].topic_id == world.id_of("t")
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-async def test_other_acks_are_refused(world, make_batch, acks):
-    await world.topic()
-    exchange = world.produce(make_batch(b"a"), acks=acks)
-    row = exchange.response.responses[0].partition_responses[0]
+async def test_other_acks_are_refused(world, topic, make_batch, acks):
+    row = world.produce(make_batch(b"a"), acks=acks).row
     assert (row.error_code, row.base_offset) == (ErrorCode.INVALID_REQUIRED_ACKS, -1)
     assert world.topics.topics["t"].partitions[0].log.log_end_offset == 0
 
 
-async def test_what_there_is_not_is_said_before_the_acks_are_looked_at(world, make_batch):
-    await world.topic()
+async def test_what_there_is_not_is_said_before_the_acks_are_looked_at(world, topic, make_batch):
     found = [
-        world.produce(data, topic=topic, partition=partition, acks=2).response.responses[0].partition_responses[0]
+        world.produce(data, topic=topic, partition=partition, acks=2).row
         for topic, partition, data in (("other", 0, make_batch(b"a")), ("t", 9, make_batch(b"a")), ("t", 0, b""))
     ]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [row.error_code for row in found] == [unknown, unknown, ErrorCode.INVALID_RECORD]
 
 
-async def test_acks_0_is_never_answered(world, make_batch):
-    await world.topic()
+async def test_acks_0_is_never_answered(world, topic, make_batch):
     exchange = world.produce(make_batch(b"a"), acks=0)
     assert not exchange.finished  # the connection is held until the batch is durable: no flood can pile up
     world.run()
@@ -137,8 +106,7 @@ async def test_acks_0_is_never_answered(world, make_batch):
 
 
 @pytest.mark.parametrize("where", ["at once", "by the storage"])
-async def test_a_failure_with_acks_0_closes_the_connection(world, make_batch, where):
-    await world.topic()
+async def test_a_failure_with_acks_0_closes_the_connection(world, topic, make_batch, where):
     if where == "by the storage":
         world.engine.fault = lambda tp, offset: StorageFull("no room")
         exchange = world.produce(make_batch(b"a"), acks=0)
@@ -149,8 +117,7 @@ async def test_a_failure_with_acks_0_closes_the_connection(world, make_batch, wh
     assert "acks=0" in exchange.aborted and "t-" in exchange.aborted
 
 
-async def test_a_failing_storage_is_a_retriable_error(world, make_batch):
-    await world.topic()
+async def test_a_failing_storage_is_a_retriable_error(world, topic, make_batch):
     world.engine.fault = lambda tp, offset: StorageFull("no room")
     row = world.produced(make_batch(b"a"))
     assert (row.error_code, row.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
@@ -158,14 +125,26 @@ async def test_a_failing_storage_is_a_retriable_error(world, make_batch):
     assert world.produced(make_batch(b"a")).base_offset == 0
 
 
-async def test_internal_topics_cannot_be_produced_to(world, make_batch):
-    row = world.produced(make_batch(b"a"), topic="__consumer_offsets")
-    assert row.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+IDEMPOTENT = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+
+
+@pytest.mark.parametrize(
+    ("sent", "options", "error"),
+    [
+        (batch(b"a"), {"topic": "__consumer_offsets"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (batch(b"x", codec=Codec.ZSTD), {"version": 6}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (batch(b"x", codec=Codec.ZSTD), {"version": 7}, ErrorCode.NONE),
+        (batch(b"v", **IDEMPOTENT, is_transactional=True), {}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (batch(b"v", **IDEMPOTENT, is_control=True), {}, ErrorCode.INVALID_RECORD),
+    ],
+    ids=["an internal topic", "zstd too early", "zstd", "a transaction without an id", "a control batch"],
+)
+async def test_what_is_accepted(world, topic, sent, options, error):
+    assert world.produced(sent, **options).error_code == error
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-async def test_batches_are_stored_byte_exact_but_for_offset_and_epoch(world, make_batch, codec):
-    await world.topic()
+async def test_batches_are_stored_byte_exact_but_for_offset_and_epoch(world, topic, make_batch, codec):
     world.produced(make_batch(b"first"))
     sent = make_batch(b"x" * 500, b"y" * 500, codec=codec)
     assert world.produced(sent).base_offset == 1
@@ -175,12 +154,12 @@ async def test_batches_are_stored_byte_exact_but_for_offset_and_epoch(world, mak
     assert [record.value for record in decode_batch(stored)] == [b"x" * 500, b"y" * 500]
 
 
-def corrupt(batch):
-    return batch[:-1] + bytes([batch[-1] ^ 1])
+def corrupt(data):
+    return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def old_magic(batch):
-    return batch[:16] + b"\x01" + batch[17:]
+def old_magic(data):
+    return data[:16] + b"\x01" + data[17:]
 
 
 @pytest.mark.parametrize(
@@ -196,8 +175,7 @@ def old_magic(batch):
     ],
 )
 @pytest.mark.parametrize("count", [2, 300])
-async def test_broken_batches_are_refused(world, make_batch, spoil, error, count):
-    await world.topic()
+async def test_broken_batches_are_refused(world, topic, make_batch, spoil, error, count):
     row = world.produced(spoil(make_batch(*[b"v"] * count)))
     assert row.error_code == error
     assert bool(row.error_message) == (error != ErrorCode.CORRUPT_MESSAGE)
@@ -208,13 +186,6 @@ async def test_too_large_batches_are_refused_by_their_size_on_the_wire(world, ma
     await world.topic(max_message_bytes=1000)
     assert world.produced(make_batch(b"x" * 2000)).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert world.produced(make_batch(b"x" * 100_000, codec=Codec.GZIP)).error_code == 0
-
-
-async def test_zstd_needs_version_7(world, make_batch):
-    await world.topic()
-    sent = make_batch(b"x", codec=Codec.ZSTD)
-    assert world.produced(sent, version=6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert world.produced(sent, version=7).error_code == 0
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
@@ -230,8 +201,7 @@ async def test_compacted_topics_take_no_record_without_a_key(world, make_batch, 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("count", [3, 300])
-async def test_timestamps_too_far_ahead_are_refused(world, make_batch, codec, count):
-    await world.topic()
+async def test_timestamps_too_far_ahead_are_refused(world, topic, make_batch, codec, count):
     late = NOW_MS + HOUR_MS - 1
     row = world.produced(make_batch(*[b"v"] * count, timestamp_ms=late, codec=codec))
     assert row.error_code == ErrorCode.INVALID_TIMESTAMP
@@ -260,8 +230,7 @@ async def test_log_append_time(world, make_batch, count, codec):
 
 
 @pytest.mark.parametrize("count", [1, 300])
-async def test_a_producer_claims_log_append_time_in_vain(world, make_batch, count):
-    await world.topic()
+async def test_a_producer_claims_log_append_time_in_vain(world, topic, make_batch, count):
     claimed = make_batch(*[b"v"] * count, timestamp_ms=5, timestamp_type=TimestampType.LOG_APPEND_TIME)
     row = world.produced(claimed)
     assert (row.error_code, row.log_append_time_ms) == (0, -1)
@@ -270,38 +239,27 @@ async def test_a_producer_claims_log_append_time_in_vain(world, make_batch, coun
     assert decode_batch(stored)[0].timestamp_ms == 5  # and the CRC fits
 
 
-async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way_of_all(world, make_batch):
-    await world.topic("t", 2)
+async def test_a_batch_that_cannot_be_told_from_its_neighbours_stands_in_the_way_of_all(world, wide_topic, make_batch):
     bad = make_batch(b"a")[:8] + b"\xff\xff\xff\xff" + make_batch(b"a")[12:]
-    data = [PartitionProduceData(index=n, records=records) for n, records in enumerate([make_batch(b"a"), bad])]
-    absent = TopicProduceData(name="no-such", partition_data=[PartitionProduceData(index=0, records=make_batch(b"d"))])
-    topics = [TopicProduceData(name="t", partition_data=data), absent]
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=topics), 9)
+    topics = [("t", [(0, make_batch(b"a")), (1, bad)]), ("no-such", [(0, make_batch(b"d"))])]
+    exchange = world.produced_all(*topics)
     rows = [row for topic in exchange.response.responses for row in topic.partition_responses]
     assert [row.error_code for row in rows] == [ErrorCode.CORRUPT_MESSAGE] * 3
-    exchange = world.send(ProduceRequest(acks=0, topic_data=topics), 9)
+    exchange = world.produced_all(*topics, acks=0)
     assert "acks=0" in exchange.aborted
     assert world.fetched().high_watermark == 0
 
 
-async def test_a_transactional_batch_without_an_id_stands_in_the_way_of_all(world, make_batch):
-    await world.topic("t", 2)
-    transactional = make_batch(b"a", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
-    data = [
-        PartitionProduceData(index=n, records=records) for n, records in enumerate([make_batch(b"a"), transactional])
-    ]
-    topics = [TopicProduceData(name="t", partition_data=data)]
-    rows = world.send(ProduceRequest(acks=-1, topic_data=topics), 9).response.responses[0].partition_responses
+async def test_a_transactional_batch_without_an_id_stands_in_the_way_of_all(world, wide_topic, make_batch):
+    transactional = make_batch(b"a", **IDEMPOTENT, is_transactional=True)
+    exchange = world.produced_all(("t", [(0, make_batch(b"a")), (1, transactional)]))
+    rows = exchange.rows
     assert [row.error_code for row in rows] == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
 
 
-async def test_a_transactional_batch_without_a_producer_is_written_as_if_it_were_plain(world, make_batch):
-    await world.topic()
-    data = PartitionProduceData(index=0, records=make_batch(b"a", is_transactional=True))
-    topics = [TopicProduceData(name="t", partition_data=[data])]
-    exchange = world.send(ProduceRequest(acks=-1, transactional_id="x", topic_data=topics), 9)
-    world.run()
-    row = exchange.response.responses[0].partition_responses[0]
+async def test_a_transactional_batch_without_a_producer_is_written_as_if_it_were_plain(world, topic, make_batch):
+    exchange = world.produced_all(("t", [(0, make_batch(b"a", is_transactional=True))]), transactional_id="x")
+    row = exchange.row
     assert (row.error_code, row.base_offset) == (0, 0)
     assert world.fetched().last_stable_offset == 1
 
@@ -315,8 +273,7 @@ async def test_a_transactional_batch_without_a_producer_is_written_as_if_it_were
         (old_magic, ErrorCode.INVALID_RECORD, -1),
     ],
 )
-async def test_the_start_of_the_log_is_told_where_the_log_was_looked_at(world, make_batch, spoil, error, start):
-    await world.topic()
+async def test_the_start_of_the_log_is_told_where_the_log_was_looked_at(world, topic, make_batch, spoil, error, start):
     row = world.produced(spoil(make_batch(b"v")))
     assert (row.error_code, row.log_start_offset) == (error, start)
 
@@ -328,8 +285,7 @@ def sequenced(make_batch, sequence, count=1, epoch=0, pid=9):
     return make_batch(*[b"s%d" % sequence] * count, producer_id=pid, producer_epoch=epoch, base_sequence=sequence)
 
 
-async def test_a_resent_batch_gets_the_original_offset(world, make_batch):
-    await world.topic()
+async def test_a_resent_batch_gets_the_original_offset(world, topic, make_batch):
     offsets = [world.produced(sequenced(make_batch, 2 * n, 2)).base_offset for n in range(7)]
     assert offsets == [0, 2, 4, 6, 8, 10, 12]
     again = [world.produced(sequenced(make_batch, 2 * n, 2)) for n in range(2, 7)]
@@ -339,34 +295,29 @@ async def test_a_resent_batch_gets_the_original_offset(world, make_batch):
     assert world.fetched().high_watermark == 14
 
 
-async def test_a_resend_of_a_batch_on_its_way_waits_for_it(world, make_batch):
-    await world.topic()
+async def test_a_resend_of_a_batch_on_its_way_waits_for_it(world, topic, make_batch):
     first = world.produce(sequenced(make_batch, 0))
     second = world.produce(sequenced(make_batch, 0))
     assert not first.finished and not second.finished
     world.run()
-    answers = [exchange.response.responses[0].partition_responses[0] for exchange in (first, second)]
+    answers = [exchange.row for exchange in (first, second)]
     assert [(row.error_code, row.base_offset) for row in answers] == [(0, 0), (0, 0)]
     assert world.fetched().high_watermark == 1
 
 
-async def test_a_batch_that_failed_may_be_sent_again(world, make_batch):
-    await world.topic()
+async def test_a_batch_that_failed_may_be_sent_again(world, topic, make_batch):
     world.engine.fault = lambda tp, offset: StorageFull("no room") if offset == 1 else None
     assert world.produced(sequenced(make_batch, 0)).error_code == 0
     failed = [world.produce(sequenced(make_batch, 1)) for _ in range(2)]
     behind = world.produce(sequenced(make_batch, 2))
     world.run()
-    for exchange in [*failed, behind]:
-        row = exchange.response.responses[0].partition_responses[0]
-        assert row.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert {exchange.row.error_code for exchange in (*failed, behind)} == {ErrorCode.KAFKA_STORAGE_ERROR}
     world.engine.fault = lambda tp, offset: None
     assert world.produced(sequenced(make_batch, 2)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert [world.produced(sequenced(make_batch, n)).base_offset for n in (1, 2)] == [1, 2]
 
 
-async def test_gaps_and_old_epochs_are_refused(world, make_batch):
-    await world.topic()
+async def test_gaps_and_old_epochs_are_refused(world, topic, make_batch):
     world.produced(sequenced(make_batch, 0, epoch=3))
     assert world.produced(sequenced(make_batch, 2, epoch=3)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert world.produced(sequenced(make_batch, 1, epoch=2)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -374,8 +325,7 @@ async def test_gaps_and_old_epochs_are_refused(world, make_batch):
     assert world.produced(sequenced(make_batch, 0, epoch=4)).base_offset == 1
 
 
-async def test_producers_are_known_again_after_a_restart(world, make_batch):
-    await world.topic("t", 2)
+async def test_producers_are_known_again_after_a_restart(world, wide_topic, make_batch):
     for n in range(3):
         world.produced(sequenced(make_batch, n))
     world.produced(make_batch(b"plain"))
@@ -387,28 +337,14 @@ async def test_producers_are_known_again_after_a_restart(world, make_batch):
     assert world.produced(sequenced(make_batch, 3), partition=1).base_offset == 0
 
 
-async def test_producers_idle_for_a_day_are_not_rebuilt(world, make_batch):
-    await world.topic()
+async def test_producers_idle_for_a_day_are_not_rebuilt(world, topic, make_batch):
     world.produced(sequenced(make_batch, 0))
     world.advance(25 * HOUR_MS)
     await world.restart()
     assert world.produced(sequenced(make_batch, 7)).error_code == 0
 
 
-async def test_transactional_batches_need_a_transactional_id(world, make_batch):
-    await world.topic()
-    sent = make_batch(b"v", producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
-    assert world.produced(sent).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
-async def test_control_batches_are_refused(world, make_batch):
-    await world.topic()
-    sent = make_batch(b"v", producer_id=9, producer_epoch=0, base_sequence=0, is_control=True)
-    assert world.produced(sent).error_code == ErrorCode.INVALID_RECORD
-
-
-async def test_answering_versions(world, make_batch):
-    await world.topic()
+async def test_answering_versions(world, topic, make_batch):
     for version in range(3, 10):
         assert world.produced(make_batch(b"v"), version=version).error_code == 0
     # Before version 8 the reason cannot be told.
@@ -426,25 +362,20 @@ async def test_what_producers_log_at_each_retry_has_no_words(world, make_batch):
 @pytest.mark.parametrize(
     ("version", "error"), [(12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)]
 )
-async def test_a_topic_that_is_deleted_under_a_batch_is_unknown(world, make_batch, version, error):
-    await world.topic()
-    data = [PartitionProduceData(index=0, records=make_batch(b"v"))]
-    topic = TopicProduceData(name="t" if version < 13 else "", topic_id=world.id_of("t"), partition_data=data)
-    exchange = world.send(ProduceRequest(acks=-1, topic_data=[topic]), version)
+async def test_a_topic_that_is_deleted_under_a_batch_is_unknown(world, topic, make_batch, version, error):
+    exchange = world.produce(make_batch(b"v"), version=version)
     world.engine.fault = lambda tp, offset: Unavailable("the log is deleted")
-    await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    await world.delete("t")
     world.run()
-    assert exchange.response.responses[0].partition_responses[0].error_code == error
+    assert exchange.row.error_code == error
 
 
-async def test_a_batch_behind_one_that_cannot_be_decompressed_is_looked_at_too(world, make_batch):
-    await world.topic(partitions=2)
+async def test_a_batch_behind_one_that_cannot_be_decompressed_is_looked_at_too(world, wide_topic, make_batch):
     rows = []
     for index in range(2):
         data = bytearray(make_batch(b"v" * 100, codec=Codec.ZSTD))
         data[61:65] = b"\0\0\0\0"
         data[17:21] = batch_crc(data).to_bytes(4, "big")
-        rows.append(PartitionProduceData(index=index, records=bytes(data)))
-    request = ProduceRequest(acks=-1, timeout_ms=1, topic_data=[TopicProduceData(name="t", partition_data=rows)])
-    told = (await world.ask(request, 9)).responses[0].partition_responses
-    assert [row.error_code for row in told] == [ErrorCode.INVALID_RECORD] * 2
+        rows.append((index, bytes(data)))
+    exchange = world.produced_all(("t", rows))
+    assert [row.error_code for row in exchange.rows] == [ErrorCode.INVALID_RECORD] * 2

@@ -1,25 +1,13 @@
 """SCRAM credentials and access control rules through their messages: kept, described, and there after a restart."""
 
-import uuid
-
 import pytest
 import pytest_asyncio
 
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.api_versions import handle as api_versions
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import StorageFull
-from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
-from ottla.protocol.messages import alter_user_scram_credentials as altering
-from ottla.protocol.messages import create_acls as creating
-from ottla.protocol.messages import delete_acls as deleting
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.describe_acls import DescribeAclsRequest
-from ottla.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-
-pytestmark = pytest.mark.asyncio
 
 ANY, LITERAL, PREFIXED = 1, 3, 4
 EVERYTHING = {
@@ -41,23 +29,22 @@ async def world(new_world):
 
 async def set_credentials(world, *upsertions, remove=()):
     """Upsertions are (user, mechanism, iterations), removals (user, mechanism); the codes by user."""
-    request = altering.AlterUserScramCredentialsRequest(
-        deletions=[altering.ScramCredentialDeletion(name=user, mechanism=mechanism) for user, mechanism in remove],
-        upsertions=[
-            altering.ScramCredentialUpsertion(
-                name=user, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=b"secret"
-            )
-            for user, mechanism, iterations in upsertions
-        ],
+    secret = {"salt": b"salt", "salted_password": b"secret"}
+    columns = "name", "mechanism", "iterations"
+    answer = await world.call(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        deletions=[{"name": user, "mechanism": mechanism} for user, mechanism in remove],
+        upsertions=[secret | dict(zip(columns, upsertion, strict=True)) for upsertion in upsertions],
     )
-    return {row.user: row.error_code for row in (await world.ask(request, 0)).results}
+    return {row.user: row.error_code for row in answer.results}
 
 
 async def credentials(world, *users):
-    request = DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users] or None)
+    named = [{"name": user} for user in users] or None
     return {
         row.user: row.error_code or [(info.mechanism, info.iterations) for info in row.credential_infos]
-        for row in (await world.ask(request, 0)).results
+        for row in (await world.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=named)).results
     }
 
 
@@ -71,19 +58,16 @@ async def test_credentials_are_set_and_removed(world):
 
 
 def creation(**fields):
-    rule = {"resource_type": 2, "resource_name": "t", "resource_pattern_type": LITERAL, "principal": "User:u",
+    return {"resource_type": 2, "resource_name": "t", "resource_pattern_type": LITERAL, "principal": "User:u",
             "host": "*", "operation": 3, "permission_type": 3} | fields  # fmt: skip
-    return creating.AclCreation(**rule)
 
 
 async def allow(world, *creations, version=3):
-    rows = (await world.ask(creating.CreateAclsRequest(creations=list(creations)), version)).results
-    return [row.error_code for row in rows]
+    return [row.error_code for row in (await world.call(ApiKey.CREATE_ACLS, version, creations=creations)).results]
 
 
 async def rules(world, version=3, **fields):
-    wanted = EVERYTHING | fields
-    response = await world.ask(DescribeAclsRequest(**wanted), version)
+    response = await world.call(ApiKey.DESCRIBE_ACLS, version, **EVERYTHING | fields)
     assert response.error_code == 0
     return {
         (row.resource_name, row.pattern_type): [(acl.principal, acl.operation) for acl in row.acls]
@@ -92,9 +76,7 @@ async def rules(world, version=3, **fields):
 
 
 async def take_back(world, **fields):
-    wanted = EVERYTHING | fields
-    request = deleting.DeleteAclsRequest(filters=[deleting.DeleteAclsFilter(**wanted)])
-    (result,) = (await world.ask(request, 3)).filter_results
+    (result,) = (await world.call(ApiKey.DELETE_ACLS, 3, filters=[EVERYTHING | fields])).filter_results
     return result.error_code or sorted(acl.resource_name for acl in result.matching_acls)
 
 
@@ -121,11 +103,9 @@ async def test_rules_without_an_authorizer(new_world):
     """As Kafka. MirrorMaker 2 asks for rules from time to time, and takes this as "none"; other errors it logs."""
     world = await new_world().start()
     for answer in (
-        await world.ask(DescribeAclsRequest(**EVERYTHING), 3),
-        *(await world.ask(creating.CreateAclsRequest(creations=[creation()]), 3)).results,
-        *(
-            await world.ask(deleting.DeleteAclsRequest(filters=[deleting.DeleteAclsFilter(**EVERYTHING)]), 3)
-        ).filter_results,
+        await world.call(ApiKey.DESCRIBE_ACLS, 3, **EVERYTHING),
+        *(await world.call(ApiKey.CREATE_ACLS, 3, creations=[creation()])).results,
+        *(await world.call(ApiKey.DELETE_ACLS, 3, filters=[EVERYTHING])).filter_results,
     ):
         assert answer.error_code == ErrorCode.SECURITY_DISABLED
         assert "everybody may do everything" in answer.error_message
@@ -133,40 +113,32 @@ async def test_rules_without_an_authorizer(new_world):
 
 
 async def test_what_a_client_cannot_mean_closes_its_connection(world):
-    with pytest.raises(MalformedFrame):
-        await allow(world, creation(operation=0))
-    with pytest.raises(MalformedFrame):
-        await rules(world, pattern_type_filter=0)
-    with pytest.raises(MalformedFrame):
-        await take_back(world, permission_type=0)
+    for asking in (
+        allow(world, creation(operation=0)),
+        rules(world, pattern_type_filter=0),
+        take_back(world, permission_type=0),
+    ):
+        with pytest.raises(MalformedFrame):
+            await asking
 
 
 async def test_a_storage_that_fails(world):
-    async def store(state):
-        raise StorageFull("no room")
-
     await allow(world, creation())
-    world.engine.catalog.store = store
+    world.engine.catalog.store = world.refuse_to_store
     assert await set_credentials(world, ("u", 1, 4096)) == {"u": ErrorCode.KAFKA_STORAGE_ERROR}
     assert await allow(world, creation(), creation(operation=4)) == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert await take_back(world) == ErrorCode.KAFKA_STORAGE_ERROR
     assert (await credentials(world), await rules(world)) == ({}, {("t", LITERAL): [("User:u", 3)]})
 
 
-async def test_they_outlive_a_restart(new_world, tmp_path):
-    async def make():
-        world = new_world(ottla_unenforced_security_apis_enable=True)
-        world.new_uuid = uuid.uuid4
-        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
-        return await world.start()
-
-    world = await make()
+async def test_they_outlive_a_restart(on_disk, tmp_path):
+    world = await on_disk(ottla_unenforced_security_apis_enable=True)
     await set_credentials(world, ("u", 1, 4096))
     await allow(world, creation())
     kept = world.topics.catalog.credentials
     await world.engine.close()
     assert b"secret" not in (tmp_path / "catalog.json").read_bytes()
-    world = await make()
+    world = await on_disk(ottla_unenforced_security_apis_enable=True)
     assert await credentials(world) == {"u": [(1, 4096)]}
     assert world.topics.catalog.credentials == kept
     assert await rules(world) == {("t", LITERAL): [("User:u", 3)]}
@@ -175,7 +147,7 @@ async def test_they_outlive_a_restart(new_world, tmp_path):
 @pytest.mark.parametrize("given", [False, True])
 async def test_they_are_advertised_to_those_who_asked(world, given):
     world.services.settings = Settings(ottla_unenforced_security_apis_enable=given)
-    response = await world.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+    response = await world.call(ApiKey.API_VERSIONS, 3, client_software_name="a", client_software_version="1")
     advertised = {row.api_key for row in response.api_keys}
     kept = {key for key in ApiKey if handler(key).unenforced}
     assert kept == {51}

@@ -6,39 +6,23 @@ import uuid
 import pytest
 
 from ottla.broker.core.topics.catalog import NewTopic
-from ottla.broker.storage.engine import Unavailable
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from ottla.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.primitives import ZERO_UUID
-
-pytestmark = pytest.mark.asyncio
 
 
 def wanted(name, partitions=-1, factor=-1, assignments=(), **configs):
-    rows = [CreatableReplicaAssignment(partition_index=index, broker_ids=brokers) for index, brokers in assignments]
-    pairs = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-    return CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=factor, assignments=rows, configs=pairs
-    )
-
-
-def creating(*topics, **options):
-    return CreateTopicsRequest(topics=list(topics), **options)
+    return {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": factor,
+        "assignments": [{"partition_index": index, "broker_ids": brokers} for index, brokers in assignments],
+        "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+    }
 
 
 async def create(world, *topics, version=7, **options):
-    response = await world.ask(creating(*topics, **options), version)
+    response = await world.call(ApiKey.CREATE_TOPICS, version, topics=topics, **options)
     return response.topics[0] if len(response.topics) == 1 else response.topics
 
 
@@ -136,10 +120,7 @@ async def test_validate_only_changes_nothing(world):
 
 
 async def test_what_cannot_be_stored_is_not_there(world, monkeypatch):
-    async def fail(state):
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(world.engine.catalog, "store", fail)
+    monkeypatch.setattr(world.engine.catalog, "store", world.refuse_to_store)
     assert (await create(world, wanted("t"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert world.topics.partition_count("t") == 0
     monkeypatch.undo()
@@ -158,14 +139,19 @@ async def test_topics_survive_a_restart(world, make_batch):
 # -- DeleteTopics
 
 
+async def delete(world, *topics):
+    """Delete topics by name, id or (name, id); their rows."""
+    states = [topic if isinstance(topic, tuple) else (topic, None) for topic in topics]
+    states = [(None, name) if isinstance(name, uuid.UUID) else (name, topic_id) for name, topic_id in states]
+    rows = [{"name": name, "topic_id": topic_id or ZERO_UUID} for name, topic_id in states]
+    return (await world.call(ApiKey.DELETE_TOPICS, 6, topics=rows)).responses
+
+
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_delete_by_name(world, version):
-    topic = await world.topic("t")
-    if version >= 6:
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t"), DeleteTopicState(name="no-such")])
-    else:
-        request = DeleteTopicsRequest(topic_names=["t", "no-such"])
-    first, second = (await world.ask(request, version)).responses
+async def test_delete_by_name(world, topic, version):
+    names = ["t", "no-such"]
+    fields = {"topics": [{"name": name} for name in names], "topic_names": names}
+    first, second = (await world.call(ApiKey.DELETE_TOPICS, version, **fields)).responses
     assert (first.error_code, first.name) == (0, "t")
     assert first.topic_id == (topic.topic_id if version >= 6 else ZERO_UUID)
     assert (second.error_code, second.name) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no-such")
@@ -173,51 +159,32 @@ async def test_delete_by_name(world, version):
     assert not [tp for tp in world.engine.logs if tp.topic == "t"]
 
 
-async def test_delete_by_id(world):
-    topic = await world.topic("t")
+async def test_delete_by_id(world, topic):
     other = uuid.UUID(int=999)
-    states = [DeleteTopicState(name=None, topic_id=topic.topic_id), DeleteTopicState(name=None, topic_id=other)]
-    first, second = (await world.ask(DeleteTopicsRequest(topics=states), 6)).responses
+    first, second = await delete(world, topic.topic_id, other)
     assert (first.error_code, first.name, first.topic_id) == (0, "t", topic.topic_id)
     assert (second.error_code, second.name, second.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, other)
 
 
-@pytest.fixture
-def slow_world(world, monkeypatch):
-    """One whose changes take a while, so that others wait for them."""
-    store = world.engine.catalog.store
-
-    async def slowly(state):
-        await asyncio.sleep(0)
-        await store(state)
-
-    monkeypatch.setattr(world.engine.catalog, "store", slowly)
-    return world
-
-
-async def test_delete_by_id_spares_a_topic_that_was_made_anew(slow_world):
-    world = slow_world
-    old = await world.topic("t")
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=old.topic_id)])
-    _, (made,), response = await asyncio.gather(
-        world.topics.delete(["t"]), world.topics.create([NewTopic("t")]), world.ask(request, 6)
+async def deleted_after_it_was_made_anew(world, name_or_id):
+    """What a deletion is told that comes when the topic ``t`` was deleted and made once more, and the new one."""
+    _, (made,), (row,) = await asyncio.gather(
+        world.topics.delete(["t"]), world.topics.create([NewTopic("t")]), delete(world, name_or_id)
     )
-    (row,) = response.responses
-    assert (row.error_code, row.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, old.topic_id)
-    assert world.topics.topics["t"].topic_id == made.topic_id != old.topic_id
+    return row, made
 
 
-async def test_delete_by_name_answers_the_id_of_the_topic_that_it_deleted(slow_world):
-    world = slow_world
-    old = await world.topic("t")
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
-    _, (made,), response = await asyncio.gather(
-        world.topics.delete(["t"]), world.topics.create([NewTopic("t")]), world.ask(request, 6)
-    )
-    (row,) = response.responses
+async def test_delete_by_id_spares_a_topic_that_was_made_anew(slow_world, topic):
+    row, made = await deleted_after_it_was_made_anew(slow_world, topic.topic_id)
+    assert (row.error_code, row.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, topic.topic_id)
+    assert slow_world.topics.topics["t"].topic_id == made.topic_id != topic.topic_id
+
+
+async def test_delete_by_name_answers_the_id_of_the_topic_that_it_deleted(slow_world, topic):
+    row, made = await deleted_after_it_was_made_anew(slow_world, "t")
     assert (row.error_code, row.topic_id) == (0, made.topic_id)
-    assert made.topic_id != old.topic_id
-    assert "t" not in world.topics.topics
+    assert made.topic_id != topic.topic_id
+    assert "t" not in slow_world.topics.topics
 
 
 async def test_a_delete_of_nothing_stores_nothing(world, monkeypatch):
@@ -235,34 +202,28 @@ async def test_a_delete_of_nothing_stores_nothing(world, monkeypatch):
     assert not stored
 
 
-async def test_delete_with_name_and_id_or_neither(world):
-    topic = await world.topic("t")
-    states = [DeleteTopicState(name="t", topic_id=topic.topic_id), DeleteTopicState(name=None)]
-    rows = (await world.ask(DeleteTopicsRequest(topics=states), 6)).responses
+async def test_delete_with_name_and_id_or_neither(world, topic):
+    rows = await delete(world, ("t", topic.topic_id), (None, None))
     assert [row.error_code for row in rows] == [ErrorCode.INVALID_REQUEST] * 2
     assert world.topics.partition_count("t") == 1
 
 
-async def test_delete_twice_in_one_request(world):
-    topic = await world.topic("t")
-    states = [DeleteTopicState(name="t"), DeleteTopicState(name=None, topic_id=topic.topic_id)]
-    (row,) = (await world.ask(DeleteTopicsRequest(topics=states), 6)).responses
+async def test_delete_twice_in_one_request(world, topic):
+    (row,) = await delete(world, "t", topic.topic_id)
     assert row.error_code == ErrorCode.INVALID_REQUEST
     assert world.topics.partition_count("t") == 1
 
 
 @pytest.mark.parametrize("name", ["t", "absent"])
-async def test_a_name_that_is_given_twice_is_refused_once(world, name):
-    await world.topic("t")
-    states = [DeleteTopicState(name=name), DeleteTopicState(name=name)]
-    (row,) = (await world.ask(DeleteTopicsRequest(topics=states), 6)).responses
+async def test_a_name_that_is_given_twice_is_refused_once(world, topic, name):
+    (row,) = await delete(world, name, name)
     assert (row.name, row.error_code) == (name, ErrorCode.INVALID_REQUEST)
     assert world.topics.partition_count("t") == 1
 
 
 async def test_internal_topics_stay(world):
     for version, error in ((2, ErrorCode.INVALID_REQUEST), (5, ErrorCode.TOPIC_DELETION_DISABLED)):
-        response = await world.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"]), version)
+        response = await world.call(ApiKey.DELETE_TOPICS, version, topic_names=["__consumer_offsets"])
         assert response.responses[0].error_code == error
     assert world.topics.partition_count("__consumer_offsets") == 50
 
@@ -270,7 +231,7 @@ async def test_internal_topics_stay(world):
 async def test_deletion_can_be_forbidden(new_world):
     world = await new_world(delete_topic_enable=False).start()
     await world.topic("t")
-    response = await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    response = await world.delete("t")
     assert response.responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
     assert world.topics.partition_count("t") == 1
 
@@ -278,7 +239,7 @@ async def test_deletion_can_be_forbidden(new_world):
 async def test_a_topic_created_anew_is_another(world, make_batch):
     before = await world.topic("t")
     world.produced(make_batch(b"old"))
-    await world.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
+    await world.delete("t")
     assert world.produced(make_batch(b"x")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     after = await world.topic("t")
     assert after.topic_id != before.topic_id
@@ -288,8 +249,7 @@ async def test_a_topic_created_anew_is_another(world, make_batch):
     assert world.fetched().high_watermark == 0
 
 
-async def test_what_a_crash_left_of_a_deleted_topic_is_removed(world, make_batch):
-    await world.topic("t")
+async def test_what_a_crash_left_of_a_deleted_topic_is_removed(world, topic, make_batch):
     world.produced(make_batch(b"old"))
     state = world.engine.catalog.load()
     del state["topics"]["t"]  # as if killed between the catalog and the logs
@@ -301,23 +261,20 @@ async def test_what_a_crash_left_of_a_deleted_topic_is_removed(world, make_batch
 # -- CreatePartitions
 
 
-def growing(*topics, **options):
+async def grow(world, *topics, version=3, **options):
+    """Let topics, given as (name, partitions, brokers of each new one or None), grow; the only row of the answer."""
     rows = [
-        CreatePartitionsTopic(
-            name=name,
-            count=count,
-            assignments=None if brokers is None else [CreatePartitionsAssignment(broker_ids=b) for b in brokers],
-        )
+        {"name": name, "count": count, "assignments": brokers and [{"broker_ids": b} for b in brokers]}
         for name, count, brokers in topics
     ]
-    return CreatePartitionsRequest(topics=rows, **options)
+    (row,) = (await world.call(ApiKey.CREATE_PARTITIONS, version, topics=rows, **options)).results
+    return row
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_topics_grow(world, make_batch, version):
-    await world.topic("t", 1)
+async def test_topics_grow(world, topic, make_batch, version):
     world.produced(make_batch(b"x"))
-    (row,) = (await world.ask(growing(("t", 3, None)), version)).results
+    row = await grow(world, ("t", 3, None), version=version)
     assert (row.error_code, row.error_message) == (0, None)
     assert world.produced(make_batch(b"y"), partition=2).error_code == 0
     assert world.fetched().high_watermark == 1  # the old partition is the same
@@ -338,22 +295,19 @@ async def test_topics_grow(world, make_batch, version):
         ("__consumer_offsets", 60, None, ErrorCode.INVALID_TOPIC_EXCEPTION),
     ],
 )
-async def test_what_cannot_grow(world, name, count, brokers, error):
-    await world.topic("t", 2)
-    (row,) = (await world.ask(growing((name, count, brokers)), 3)).results
+async def test_what_cannot_grow(world, wide_topic, name, count, brokers, error):
+    row = await grow(world, (name, count, brokers))
     assert (row.error_code, bool(row.error_message)) == (error, True)
     assert world.topics.partition_count("t") == 2
 
 
-async def test_growing_with_assignments_and_only_to_validate(world):
-    await world.topic("t", 2)
-    (row,) = (await world.ask(growing(("t", 4, [[1], [1]]), validate_only=True), 3)).results
+async def test_growing_with_assignments_and_only_to_validate(world, wide_topic):
+    row = await grow(world, ("t", 4, [[1], [1]]), validate_only=True)
     assert (row.error_code, world.topics.partition_count("t")) == (0, 2)
-    (row,) = (await world.ask(growing(("t", 4, [[1], [1]])), 3)).results
+    row = await grow(world, ("t", 4, [[1], [1]]))
     assert (row.error_code, world.topics.partition_count("t")) == (0, 4)
 
 
-async def test_growing_a_topic_twice_in_one_request(world):
-    await world.topic("t", 2)
-    (row,) = (await world.ask(growing(("t", 3, None), ("t", 4, None)), 3)).results
+async def test_growing_a_topic_twice_in_one_request(world, wide_topic):
+    row = await grow(world, ("t", 3, None), ("t", 4, None))
     assert (row.error_code, world.topics.partition_count("t")) == (ErrorCode.INVALID_REQUEST, 2)

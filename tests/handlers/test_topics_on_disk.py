@@ -1,30 +1,11 @@
 """The topic manager over the local engine: what a restart finds, and what damage does."""
 
-import uuid
-
 import pytest
 
 from ottla.broker.core.topics.catalog import BadCatalog
-from ottla.broker.storage.engine import Corrupt
-from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.engine import Corrupt
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.metadata import MetadataRequest
-
-pytestmark = pytest.mark.asyncio
-
-
-@pytest.fixture
-def on_disk(new_world, tmp_path):
-    """Makes worlds over one directory; call again after ``close`` of the engine for a restart."""
-
-    async def make():
-        world = new_world()
-        world.new_uuid = uuid.uuid4
-        world.engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=uuid.uuid4, threaded=False)
-        return await world.start()
-
-    return make
 
 
 def damage(directory, log):
@@ -38,7 +19,7 @@ def damage(directory, log):
 async def settled(world, exchange):
     while not exchange.finished:
         await world.idle()
-    return exchange.response.responses[0].partition_responses[0]
+    return exchange.row
 
 
 async def test_everything_is_there_after_a_restart(on_disk, make_batch):
@@ -72,7 +53,7 @@ async def test_a_damaged_partition_is_offline_and_the_others_serve(on_disk, make
 
     world = await on_disk()
     assert "partition is offline" in [event for event, _ in world.log.lines]
-    topic = {row.name: row for row in (await world.ask(MetadataRequest(topics=None), 12)).topics}["t"]
+    topic = {row.name: row for row in (await world.call(ApiKey.METADATA, 12, topics=None)).topics}["t"]
     damaged, sound = topic.partitions
     assert (damaged.error_code, damaged.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert damaged.offline_replicas == [1]
@@ -80,9 +61,7 @@ async def test_a_damaged_partition_is_offline_and_the_others_serve(on_disk, make
     error = ErrorCode.KAFKA_STORAGE_ERROR
     assert (await settled(world, world.produce(make_batch(b"y")))).error_code == error
     assert world.fetched().error_code == error
-    rows = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
-    answer = await world.ask(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=rows)]), 7)
-    assert [(row.error_code, row.offset) for row in answer.topics[0].partitions] == [(error, -1), (0, 3)]
+    assert [(row.error_code, row.offset) for row in await world.offsets(-1, 0, 1)] == [(error, -1), (0, 3)]
     assert (await settled(world, world.produce(make_batch(b"y"), partition=1))).base_offset == 3
     await world.engine.close()
     # What is left of it was not taken for a leftover of a deleted topic.

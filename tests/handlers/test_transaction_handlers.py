@@ -1,55 +1,58 @@
 """The APIs of the transaction coordinator, from the handler to the log and back."""
 
 import pytest
+import pytest_asyncio
 
-from ottla.broker.core.topics.catalog import TRANSACTIONS_TOPIC
+from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers import api_versions
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from ottla.protocol.messages.end_txn import EndTxnRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
+from ottla.protocol.offsets_topic import decode_value
 from ottla.protocol.records import decode_batch, iter_batches
-from ottla.protocol.transaction_log import decode_transaction_key, decode_transaction_value
+from ottla.protocol.transaction_log import TransactionLogValue, decode_transaction_key
+from tests.support.requests import add_partitions_fields
 
-pytestmark = pytest.mark.asyncio
 E = ErrorCode
+
+
+INIT = {"transactional_id": "x", "transaction_timeout_ms": 60_000}
 
 
 async def begun(world, name="x", version=5):
     """A producer id and epoch for a transactional id."""
-    request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
-    answer = await world.ask(request, version)
+    answer = await world.call(ApiKey.INIT_PRODUCER_ID, version, **INIT | {"transactional_id": name})
     assert answer.error_code == E.NONE
     return {"transactional_id": name, "producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
 
 
+@pytest_asyncio.fixture
+async def who(world):
+    """A producer with a transactional id, where there is a topic ``t``."""
+    await world.topic()
+    return await begun(world)
+
+
 async def added(world, who, *topics, version=3):
     """Let partition 0 of topics take part; the codes."""
-    rows = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in topics]
-    if version < 4:
-        request = AddPartitionsToTxnRequest(
-            **{f"v3_and_below_{field}": value for field, value in who.items()}, v3_and_below_topics=rows
-        )
-        results = (await world.ask(request, version)).results_by_topic_v3_and_below
-    else:
-        request = AddPartitionsToTxnRequest(transactions=[AddPartitionsToTxnTransaction(**who, topics=rows)])
-        results = (await world.ask(request, version)).results_by_transaction[0].topic_results
+    fields = add_partitions_fields(who, [(name, 0) for name in topics])
+    answer = await world.call(ApiKey.ADD_PARTITIONS_TO_TXN, version, **fields)
+    by_id = answer.results_by_transaction
+    results = answer.results_by_topic_v3_and_below if version < 4 else by_id[0].topic_results
     return [row.partition_error_code for topic in results for row in topic.results_by_partition]
 
 
+async def described(world, *names):
+    return (await world.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=names)).transaction_states
+
+
+async def listed(world, version=2, **filters):
+    return await world.call(ApiKey.LIST_TRANSACTIONS, version, **filters)
+
+
 async def state(world, name="x"):
-    answer = await world.ask(DescribeTransactionsRequest(transactional_ids=[name]), 0)
-    row = answer.transaction_states[0]
+    (row,) = await described(world, name)
     return row.transaction_state or E(row.error_code).name
 
 
@@ -60,16 +63,14 @@ def logged(world, name="x"):
     data = log.read(0, max_bytes=1 << 20) if log.high_watermark else b""
     records = [record for _, batch in iter_batches(data) for record in decode_batch(batch)]
     assert {decode_transaction_key(record.key) for record in records} <= {name}
-    return [decode_transaction_value(record.value).transaction_status for record in records]
+    return [decode_value(TransactionLogValue, record.value).transaction_status for record in records]
 
 
 @pytest.mark.parametrize("version", range(5))
 async def test_the_topic_comes_into_being_with_the_first_question(world, version):
     assert TRANSACTIONS_TOPIC not in world.topics.topics
-    request = FindCoordinatorRequest(key="x", key_type=1, coordinator_keys=["x", "y"] if version >= 4 else [])
-    if version == 0:
-        request = FindCoordinatorRequest(key="x")
-    answer = await world.ask(request, version)
+    fields = {"key": "x", "key_type": 1, "coordinator_keys": ["x", "y"]}
+    answer = await world.call(ApiKey.FIND_COORDINATOR, version, **fields)
     rows = answer.coordinators if version >= 4 else [answer]
     assert {(row.error_code, row.node_id, row.host, row.port) for row in rows} == {(0, 1, "127.0.0.1", 9092)}
     assert world.topics.partition_count(TRANSACTIONS_TOPIC) == (50 if version else 0)
@@ -103,7 +104,7 @@ async def test_before_there_is_a_topic(world):
     await world.topic("t")
     assert await added(world, who, "t") == [E.NOT_COORDINATOR]
     assert await state(world) == "NOT_COORDINATOR"
-    assert (await world.ask(ListTransactionsRequest(), 2)).transaction_states == []
+    assert (await listed(world)).transaction_states == []
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -118,13 +119,12 @@ async def test_producer_ids_are_never_given_twice(world):
     await world.restart()
     seen |= {(await begun(world, f"more-{number}"))["producer_id"] for number in range(30)}
     for _ in range(5):
-        seen.add((await world.ask(InitProducerIdRequest(transactional_id=None), 4)).producer_id)
+        seen.add((await world.call(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None)).producer_id)
     assert len(seen) == 65
 
 
 async def test_several_at_once_before_there_is_a_topic(world):
-    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
-    exchanges = [world.send(request, 5) for _ in range(3)]
+    exchanges = [world.begin(ApiKey.INIT_PRODUCER_ID, 5, **INIT) for _ in range(3)]
     for exchange in exchanges:
         assert await exchange.work is None
     await world.idle()
@@ -132,27 +132,19 @@ async def test_several_at_once_before_there_is_a_topic(world):
 
 
 async def test_a_failing_storage(world):
-    world.engine.catalog.store = failing
-    answer = await world.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+    world.engine.catalog.store = world.refuse_to_store
+    answer = await world.call(ApiKey.INIT_PRODUCER_ID, 4, **INIT)
     assert answer.error_code == E.COORDINATOR_NOT_AVAILABLE
-    answer = await world.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
+    answer = await world.call(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["x"])
     assert [(row.error_code, row.node_id) for row in answer.coordinators] == [(E.COORDINATOR_NOT_AVAILABLE, -1)]
-
-
-async def failing(state):
-    from ottla.broker.storage.engine import EngineError
-
-    raise EngineError("no")
 
 
 @pytest.mark.parametrize("version", range(6))
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_whole_transaction(world, version, committed):
-    await world.topic("t")
-    who = await begun(world)
+async def test_a_whole_transaction(world, who, version, committed):
     assert await added(world, who, "t", version=min(version, 3)) == [E.NONE]
     assert await state(world) == "Ongoing"
-    answer = await world.ask(EndTxnRequest(**who, committed=committed), version)
+    answer = await world.call(ApiKey.END_TXN, version, **who, committed=committed)
     assert answer.error_code == E.NONE
     assert (answer.producer_id, answer.producer_epoch) == ((0, 1) if version >= 5 else (-1, -1))
     await world.idle()
@@ -162,18 +154,14 @@ async def test_a_whole_transaction(world, version, committed):
     assert (header.is_control, header.producer_id, header.producer_epoch) == (True, 0, int(version >= 5))
 
 
-async def test_a_topic_that_does_not_exist(world):
-    await world.topic("t")
-    who = await begun(world)
+async def test_a_topic_that_does_not_exist(world, who):
     assert await added(world, who, "t", "no") == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]
     assert await added(world, who, "t", "no", version=5) == [E.OPERATION_NOT_ATTEMPTED, E.UNKNOWN_TOPIC_OR_PARTITION]
     assert await state(world) == "Empty"
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", TRANSACTIONS_TOPIC, "__share_group_state"])
-async def test_clients_do_not_add_internal_topics(world, topic):
-    await world.topic("t")
-    who = await begun(world)
+async def test_clients_do_not_add_internal_topics(world, who, topic):
     for version in range(4):
         assert await added(world, who, topic, "t", version=version) == [
             E.TOPIC_AUTHORIZATION_FAILED,
@@ -186,24 +174,21 @@ async def test_clients_do_not_add_internal_topics(world, topic):
 @pytest.mark.parametrize("version", range(5))
 async def test_the_offsets_of_a_group(world, version):
     who = await begun(world)
-    assert (await world.ask(AddOffsetsToTxnRequest(**who, group_id="g"), version)).error_code == E.NONE
-    answer = await world.ask(DescribeTransactionsRequest(transactional_ids=["x"]), 0)
-    topics = answer.transaction_states[0].topics
-    assert [(row.topic, row.partitions) for row in topics] == [("__consumer_offsets", [coordinator_partition("g")])]
+    assert (await world.call(ApiKey.ADD_OFFSETS_TO_TXN, version, **who, group_id="g")).error_code == E.NONE
+    (one,) = await described(world, "x")
+    assert [(row.topic, row.partitions) for row in one.topics] == [("__consumer_offsets", [coordinator_partition("g")])]
 
 
 async def test_an_id_is_described_as_often_as_it_is_named(world):
     await begun(world)
-    rows = (await world.ask(DescribeTransactionsRequest(transactional_ids=["x", "y", "x"]), 0)).transaction_states
+    rows = await described(world, "x", "y", "x")
     assert [row.transactional_id for row in rows] == ["x", "y", "x"]
     assert rows[0] == rows[2] != rows[1]
 
 
-async def test_what_was_decided_is_carried_out_after_a_crash(world):
-    await world.topic("t")
-    who = await begun(world)
+async def test_what_was_decided_is_carried_out_after_a_crash(world, who):
     await added(world, who, "t")
-    exchange = world.send(EndTxnRequest(**who, committed=True), 4)
+    exchange = world.begin(ApiKey.END_TXN, 4, **who, committed=True)
     while not exchange.finished:
         world.scheduled.pop(0)()
     await world.restart()
@@ -212,9 +197,7 @@ async def test_what_was_decided_is_carried_out_after_a_crash(world):
     assert logged(world) == [0, 1, 2, 4]
 
 
-async def test_a_transaction_that_is_open_for_too_long(world):
-    await world.topic("t")
-    who = await begun(world)
+async def test_a_transaction_that_is_open_for_too_long(world, who):
     await added(world, who, "t")
     world.advance(59_000)
     await world.idle()
@@ -224,26 +207,22 @@ async def test_a_transaction_that_is_open_for_too_long(world):
     assert await state(world) == "CompleteAbort"
 
 
-async def test_verify(world):
-    await world.topic("t")
-    who = await begun(world)
+async def test_verify(world, who):
     tp = world.topics.topics["t"].partitions[0].tp
     told = []
-    ask = world.transactions.verify
-    ask("x", who["producer_id"], 0, [tp], add=False, then=told.append)
-    ask("x", who["producer_id"], 0, [tp], add=True, then=told.append)
+    question = Question("x", who["producer_id"], 0, [tp], adds=False)
+    world.services.verify(question, told.append)
+    world.services.verify(question._replace(adds=True), told.append)
     assert told == [{tp: E.TRANSACTION_ABORTABLE}]
     world.run()
-    ask("x", who["producer_id"], 0, [tp], add=False, then=told.append)
+    world.services.verify(question, told.append)
     assert told[1:] == [{tp: E.NONE}] * 2
 
 
-async def test_parked_requests_are_answered_at_the_end(world):
-    await world.topic("t")
-    who = await begun(world)
-    exchange = world.send(AddOffsetsToTxnRequest(**who, group_id="g"), 4)
+async def test_parked_requests_are_answered_at_the_end(world, who):
+    exchange = world.begin(ApiKey.ADD_OFFSETS_TO_TXN, 4, **who, group_id="g")
     assert not exchange.finished
-    world.transactions.stop()
+    world.host.stop()
     assert exchange.response.error_code == E.NOT_COORDINATOR
 
 
@@ -251,7 +230,7 @@ async def test_the_list(world):
     await begun(world, "x")
     await begun(world, "y")
     for version in range(3):
-        answer = await world.ask(ListTransactionsRequest(state_filters=["Empty", "No"]), version)
+        answer = await listed(world, version, state_filters=["Empty", "No"])
         assert sorted(row.transactional_id for row in answer.transaction_states) == ["x", "y"]
         assert answer.unknown_state_filters == ["No"]
 
@@ -263,20 +242,19 @@ async def test_the_list(world):
 async def test_a_pattern_must_match_the_whole_id(world, pattern, found):
     for name in ("a", "ab", "b"):
         await begun(world, name)
-    answer = await world.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+    answer = await listed(world, transactional_id_pattern=pattern)
     assert " ".join(sorted(row.transactional_id for row in answer.transaction_states)) == found
 
 
 async def test_a_pattern_that_is_none(world):
     await begun(world)
-    answer = await world.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
+    answer = await listed(world, transactional_id_pattern="(")
     assert (answer.error_code, answer.transaction_states) == (E.INVALID_REGULAR_EXPRESSION, [])
 
 
 @pytest.mark.parametrize(("version", "supported", "finalized"), [(2, [], []), (3, [], [2]), (4, [(0, 2)], [2])])
 async def test_the_features_that_clients_see(world, version, supported, finalized):
-    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-    answer = await world.ask(request, version)
+    answer = await world.call(ApiKey.API_VERSIONS, version, client_software_name="a", client_software_version="1")
     assert [(row.min_version, row.max_version) for row in answer.supported_features] == supported
     assert [row.max_version_level for row in answer.finalized_features] == finalized
     assert {row.name for row in answer.supported_features + answer.finalized_features} <= {"transaction.version"}
@@ -287,8 +265,7 @@ async def test_a_feature_is_not_promised_without_its_versions(world, monkeypatch
     monkeypatch.setattr(api_versions, "TRANSACTION_LEVEL_NEEDS", {0: 99})
     api_versions.transaction_level.cache_clear()
     try:
-        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-        answer = await world.ask(request, 4)
+        answer = await world.call(ApiKey.API_VERSIONS, 4, client_software_name="a", client_software_version="1")
     finally:
         monkeypatch.undo()
         api_versions.transaction_level.cache_clear()

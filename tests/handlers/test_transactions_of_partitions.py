@@ -3,40 +3,14 @@
 import pytest
 import pytest_asyncio
 
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.topics.catalog import OFFSETS_TOPIC
-from ottla.broker.core.topics.transactions import TransactionMarker
-from ottla.broker.handlers.fetch import complete
-from ottla.broker.runtime.driver import Driver
+from ottla.broker.core.topics.producers import TransactionMarker
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from ottla.protocol.messages.describe_producers import DescribeProducersRequest
-from ottla.protocol.messages.describe_producers import TopicRequest as ProducersOf
-from ottla.protocol.messages.end_txn import EndTxnRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
-from ottla.protocol.records import decode_batch, iter_batches
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from tests.support.client import values
+from tests.support.requests import add_partitions_fields, offset_fetch_fields
 
-pytestmark = pytest.mark.asyncio
 E = ErrorCode
 COMMITTED = 1
 
@@ -49,11 +23,11 @@ class Tx:
         self.sequences = {}
 
     async def init(self):
-        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000)
-        answer = await self.world.ask(request, 5)
+        fields = {"transactional_id": self.name, "transaction_timeout_ms": 60_000}
+        answer = await self.world.call(ApiKey.INIT_PRODUCER_ID, 5, **fields)
         if answer.error_code == E.CONCURRENT_TRANSACTIONS:  # the one of a predecessor is being aborted
             await self.world.idle()
-            answer = await self.world.ask(request, 5)
+            answer = await self.world.call(ApiKey.INIT_PRODUCER_ID, 5, **fields)
         assert answer.error_code == E.NONE
         self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
         self.sequences.clear()
@@ -61,41 +35,33 @@ class Tx:
 
     @property
     def who(self):
-        return {
-            "transactional_id": self.name,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.producer_epoch,
-        }
+        return {"transactional_id": self.name} | self.producer
+
+    @property
+    def producer(self):
+        return {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch}
 
     async def add(self, *topics):
-        rows = [AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics]
-        request = AddPartitionsToTxnRequest(
-            **{f"v3_and_below_{field}": value for field, value in self.who.items()}, v3_and_below_topics=rows
-        )
-        answer = await self.world.ask(request, 3)
+        fields = add_partitions_fields(self.who, [(topic, 0) for topic in topics])
+        answer = await self.world.call(ApiKey.ADD_PARTITIONS_TO_TXN, 3, **fields)
         for topic in answer.results_by_topic_v3_and_below:
             assert all(row.partition_error_code == E.NONE for row in topic.results_by_partition)
 
     def send(self, *values, topic="t", version=9, name=..., **changed):
-        sequence = self.sequences.get(topic, 0)
-        options = {"producer_id": self.producer_id, "producer_epoch": self.producer_epoch, "base_sequence": sequence}
-        batch = self.make_batch(*values, is_transactional=True, **(options | changed))
-        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
-        request = ProduceRequest(
-            transactional_id=self.name if name is ... else name, acks=-1, timeout_ms=1000, topic_data=[data]
-        )
-        return self.world.send(request, version)
+        options = self.producer | {"base_sequence": self.sequences.get(topic, 0)} | changed
+        batch = self.make_batch(*values, is_transactional=True, **options)
+        transactional_id = self.name if name is ... else name
+        return self.world.produce_all((topic, [(0, batch)]), transactional_id=transactional_id, version=version)
 
     async def produce(self, *values, topic="t", **options):
         exchange = self.send(*values, topic=topic, **options)
         await self.world.idle()
-        row = exchange.response.responses[0].partition_responses[0]
-        if not row.error_code:
+        if not exchange.row.error_code:
             self.sequences[topic] = self.sequences.get(topic, 0) + len(values)
-        return E(row.error_code)
+        return E(exchange.row.error_code)
 
     async def end(self, *, commit, version=4):
-        answer = await self.world.ask(EndTxnRequest(**self.who, committed=commit), version)
+        answer = await self.world.call(ApiKey.END_TXN, version, **self.who, committed=commit)
         assert answer.error_code == E.NONE
         if version >= 5:
             self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
@@ -103,53 +69,18 @@ class Tx:
         await self.world.idle()
 
 
-@pytest_asyncio.fixture
-async def world(new_world):
-    class WithGroups(new_world):
-        """The group coordinator is there, too, and writes the markers."""
-
-        async def start(self):
-            await super().start()
-            coordinator = GroupCoordinator(GroupConfig(), lambda: "id")
-            coordinator.start()
-            self.driver = Driver(
-                coordinator,
-                self.fetches,
-                self,
-                partition=self.topics.partition,
-                answer_fetch=lambda parked: complete(parked, self.services),
-                partition_count=50,
-                max_batch_bytes=1 << 20,
-                report=self.log,
-            )
-            for partition in range(50):
-                self.driver.load(partition)
-            self.services.groups = self.driver
-            self.engine.on_appended = lambda tp: self.driver.appended(tp, self.engine.logs[tp].size_bytes)
-            return self
-
-        def write_marker(self, tp, marker, settled):
-            self.driver.write_marker(tp, marker, settled)
-
-    made = await WithGroups().start()
-    await made.topic()
-    return made
+pytestmark = pytest.mark.usefixtures("topic")
 
 
 @pytest_asyncio.fixture
-async def tx(world, make_batch):
+async def tx(world, topic, make_batch):
     return await Tx(world, make_batch).init()
-
-
-def values(row):
-    return [record.value for header, batch in iter_batches(row.records) if not header.is_control
-            for record in decode_batch(batch)]  # fmt: skip
 
 
 def seen(world, offset=0):
     row = world.fetched(offset, isolation_level=COMMITTED)
     return (
-        values(row),
+        values(row.records),
         row.last_stable_offset,
         [(one.producer_id, one.first_offset) for one in row.aborted_transactions],
     )
@@ -170,7 +101,7 @@ async def test_a_partition_that_was_added_takes_batches(world, tx, version):
     await tx.add("t")
     assert await tx.produce(b"a", b"b", version=version) is E.NONE
     assert await tx.produce(b"c", version=version) is E.NONE
-    assert values(world.fetched()) == [b"a", b"b", b"c"]
+    assert values(world.fetched().records) == [b"a", b"b", b"c"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +117,7 @@ async def test_a_partition_that_was_added_takes_batches(world, tx, version):
     ],
 )
 async def test_what_a_coordinator_refuses_by_version(world, tx, told, version, error):
-    world.transactions.verify = lambda *who, add, then: then(dict.fromkeys(who[3], told))
+    world.services.transactions.verify = lambda question, *rest: dict.fromkeys(question.partitions, told)
     assert await tx.produce(b"a", version=version) is error
 
 
@@ -205,15 +136,9 @@ async def test_without_a_transactional_id_nobody_writes_in_a_transaction(world, 
 
 async def test_one_request_is_of_one_producer(world, tx, make_batch):
     await world.topic("u")
-    rows = [
-        make_batch(b"v", producer_id=pid, producer_epoch=0, base_sequence=0, is_transactional=True) for pid in (7, 8)
-    ]
-    topics = [
-        TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=batch)])
-        for name, batch in zip("tu", rows, strict=True)
-    ]
-    request = ProduceRequest(transactional_id="x", acks=-1, timeout_ms=1, topic_data=topics)
-    answer = await world.ask(request, 12)
+    one = {"producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    topics = [(name, [(0, make_batch(b"v", producer_id=pid, **one))]) for name, pid in (("t", 7), ("u", 8))]
+    answer = world.produced_all(*topics, transactional_id="x", version=12).response
     codes = [topic.partition_responses[0].error_code for topic in answer.responses]
     assert codes == [E.INVALID_PRODUCER_ID_MAPPING] * 2
 
@@ -228,19 +153,14 @@ async def test_a_producer_that_was_fenced_is_told_so(world, tx, make_batch):
 
 async def test_a_batch_that_was_verified_before_a_marker_is_not_written_after_it(world, tx):
     waiting = []
-    verify, world.transactions.verify = world.transactions.verify, lambda *who, add, then: waiting.append((who, then))
+    world.services.transactions.verify = lambda question, caller, *times: waiting.append((question.partitions, caller))
     exchange = tx.send(b"late", version=12)
-    (who, then) = waiting[0]
-    world.driver.write_marker(who[3][0], _marker(tx), lambda offset, error: None)
-    then(dict.fromkeys(who[3], E.NONE))
+    ((tps, caller),) = waiting
+    marker = TransactionMarker(**tx.producer, coordinator_epoch=0, commit=False)
+    world.host.write_marker(tps[0], marker, lambda offset, error: None)
+    caller.reply(dict.fromkeys(tps, E.NONE))
     await world.idle()
-    assert exchange.response.responses[0].partition_responses[0].error_code == E.INVALID_TXN_STATE
-    world.transactions.verify = verify
-
-
-def _marker(tx, commit=False, **changed):
-    fields = {"producer_id": tx.producer_id, "producer_epoch": tx.producer_epoch, "coordinator_epoch": 0}
-    return TransactionMarker(**(fields | {"commit": commit} | changed))
+    assert exchange.row.error_code == E.INVALID_TXN_STATE
 
 
 async def test_with_version_2_every_transaction_has_an_epoch_of_its_own(world, tx):
@@ -264,7 +184,7 @@ async def test_committed_readers_see_what_was_committed(world, tx, make_batch):
     await tx.produce(b"a", b"b")
     world.produced(make_batch(b"later"))
     assert seen(world) == ([b"plain"], 1, [])
-    assert values(world.fetched()) == [b"plain", b"a", b"b", b"later"]
+    assert values(world.fetched().records) == [b"plain", b"a", b"b", b"later"]
     assert world.fetched().last_stable_offset == 1
     assert world.fetched(2, isolation_level=COMMITTED).records == b""
     await tx.end(commit=True)
@@ -296,7 +216,7 @@ async def test_what_is_not_durable_holds_committed_reading_back_too(world, tx, m
     assert seen(world) == ([], 0, [])
     world.run()
     assert exchange.finished and seen(world) == ([], 0, [])
-    ending = world.send(EndTxnRequest(**tx.who, committed=True), 4)
+    ending = world.begin(ApiKey.END_TXN, 4, **tx.who, committed=True)
     while not ending.finished:
         world.scheduled.pop(0)()
     await world.idle()
@@ -311,13 +231,13 @@ async def test_the_end_of_a_transaction_wakes_committed_readers(world, tx, min_b
     assert not waiting.finished and len(world.fetches) == 1
     await tx.end(commit=True)
     assert waiting.finished
-    assert values(waiting.response.responses[0].partitions[0]) == [b"a" * 100]
+    assert values(waiting.row.records) == [b"a" * 100]
 
 
 async def test_plain_records_wake_committed_readers(world, make_batch):
     waiting = world.fetch(isolation_level=COMMITTED, max_wait_ms=500)
     world.produced(make_batch(b"plain"))
-    assert values(waiting.response.responses[0].partitions[0]) == [b"plain"]
+    assert values(waiting.row.records) == [b"plain"]
 
 
 async def test_after_a_restart_it_is_as_before(world, tx, make_batch):
@@ -340,12 +260,9 @@ async def test_the_log_ends_at_the_last_stable_offset_for_committed_readers(worl
     await tx.add("t")
     await tx.produce(b"a", timestamp_ms=2_000)
 
-    async def listed(timestamp, isolation, version=7):
-        row = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-        request = ListOffsetsRequest(
-            replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name="t", partitions=[row])]
-        )
-        return (await world.ask(request, version)).topics[0].partitions[0].offset
+    async def listed(timestamp, isolation):
+        (row,) = await world.offsets(timestamp, isolation=isolation)
+        return row.offset
 
     assert [await listed(-1, 0), await listed(-1, COMMITTED)] == [2, 1]
     assert [await listed(2_000, 0), await listed(2_000, COMMITTED)] == [1, -1]
@@ -360,26 +277,22 @@ async def test_the_log_ends_at_the_last_stable_offset_for_committed_readers(worl
 
 
 async def commit_offsets(world, tx, offset, *, version=5, group="g", topic="t", **changed):
-    row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-    request = TxnOffsetCommitRequest(
-        **(tx.who | changed),
-        group_id=group,
-        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[row])],
-    )
-    return E((await world.ask(request, version)).topics[0].partitions[0].error_code)
+    row = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    fields = tx.who | {"group_id": group, "topics": [{"name": topic, "partitions": [row]}]} | changed
+    answer = await world.call(ApiKey.TXN_OFFSET_COMMIT, version, **fields)
+    return E(answer.topics[0].partitions[0].error_code)
 
 
 async def stable_offset(world, group="g"):
-    topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=True)
-    row = (await world.ask(request, 8)).groups[0].topics[0].partitions[0]
+    answer = await world.call(ApiKey.OFFSET_FETCH, 8, **offset_fetch_fields(group, {"t": [0]}, stable=True))
+    row = answer.groups[0].topics[0].partitions[0]
     return row.committed_offset if not row.error_code else E(row.error_code)
 
 
 @pytest.mark.parametrize("version", range(6))
 async def test_offsets_count_when_the_transaction_commits(world, tx, version):
     if version < 5:
-        await world.ask(AddOffsetsToTxnRequest(**tx.who, group_id="g"), 3)
+        await world.call(ApiKey.ADD_OFFSETS_TO_TXN, 3, **tx.who, group_id="g")
     assert await commit_offsets(world, tx, 7, version=version) is E.NONE
     assert await stable_offset(world) is E.UNSTABLE_OFFSET_COMMIT
     partition = world.topics.topics[OFFSETS_TOPIC].partitions[coordinator_partition("g")]
@@ -420,10 +333,8 @@ async def test_offsets_of_nobody_and_of_nothing(world, tx):
 
 
 async def write_markers(world, tx, *, commit=False, topic="t", version=2, **changed):
-    marker = {"producer_id": tx.producer_id, "producer_epoch": tx.producer_epoch, "transaction_result": commit}
-    topics = [WritableTxnMarkerTopic(name=topic, partition_indexes=[0])]
-    request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(**(marker | {"topics": topics} | changed))])
-    answer = await world.ask(request, version)
+    marker = {"transaction_result": commit, "topics": [{"name": topic, "partition_indexes": [0]}]}
+    answer = await world.call(ApiKey.WRITE_TXN_MARKERS, version, markers=[tx.producer | marker | changed])
     assert answer.markers[0].producer_id == tx.producer_id
     return E(answer.markers[0].topics[0].partitions[0].error_code)
 
@@ -445,16 +356,15 @@ async def test_markers_that_are_refused(world, tx):
     assert await write_markers(world, tx, transaction_version=2) is E.INVALID_PRODUCER_EPOCH
     assert await write_markers(world, tx, coordinator_epoch=5) is E.NONE
     assert await write_markers(world, tx, coordinator_epoch=4) is E.TRANSACTION_COORDINATOR_FENCED
-    nothing = WriteTxnMarkersRequest(markers=[])
-    assert (await world.ask(nothing, 2)).markers == []
+    assert (await world.call(ApiKey.WRITE_TXN_MARKERS, 2, markers=[])).markers == []
 
 
 async def test_producers_are_listed(world, tx, make_batch):
     world.produced(make_batch(b"p", producer_id=77, producer_epoch=3, base_sequence=5))
     await tx.add("t")
     await tx.produce(b"a", b"b", timestamp_ms=5_000)
-    request = DescribeProducersRequest(topics=[ProducersOf(name="t", partition_indexes=[0, 9, 0])])
-    rows = (await world.ask(request, 0)).topics[0].partitions
+    topics = [{"name": "t", "partition_indexes": [0, 9, 0]}]
+    rows = (await world.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics)).topics[0].partitions
     assert rows[1].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
     assert rows[2] == rows[0]
     shown = [
@@ -464,5 +374,6 @@ async def test_producers_are_listed(world, tx, make_batch):
     assert shown == [(77, 3, 5, -1, -1), (tx.producer_id, tx.producer_epoch, 1, -1, 1)]
     assert rows[0].active_producers[1].last_timestamp == 5_001
     await tx.end(commit=True)
-    one = (await world.ask(request, 0)).topics[0].partitions[0].active_producers[1]
+    rows = (await world.call(ApiKey.DESCRIBE_PRODUCERS, 0, topics=topics)).topics[0].partitions
+    one = rows[0].active_producers[1]
     assert one.current_txn_start_offset == -1 and one.coordinator_epoch >= 0

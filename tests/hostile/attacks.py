@@ -25,12 +25,13 @@ from typing import Any
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec, compress
-from ottla.protocol.headers import encode_request_header
+from ottla.protocol.headers import frame_request
 from ottla.protocol.primitives import uvarint_bytes
 from tests.hostile.fuzz_batches import around
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch, fetch_fields
-from tests.wire.peer import ConnectionClosed
+from tests.support.client import Client, batch
+from tests.support.peer import ConnectionClosed
+from tests.support.requests import fetch_fields
 from tests.wire.requests import SUBSCRIBED
 
 P99_MS = 50
@@ -119,12 +120,12 @@ def records_by_the_million(victim: Victim) -> None:
 
 def body_tags(victim: Victim) -> None:
     """A hundred megabytes of tagged fields that say nothing."""
-    send_large(victim, encode_request_header(18, 3, 1, "c", flexible=True) + b"\2n\2v", b"\x7f\0")
+    send_large(victim, frame_request(18, 3, 1, "c", b"", flexible=True)[4:] + b"\2n\2v", b"\x7f\0")
 
 
 def header_tags(victim: Victim) -> None:
     """The same in the header."""
-    send_large(victim, encode_request_header(18, 3, 1, "c", flexible=True)[:-1], b"\x7f\0")
+    send_large(victim, frame_request(18, 3, 1, "c", b"", flexible=True)[4:-1], b"\x7f\0")
 
 
 def bombs_to_be_compacted(victim: Victim) -> None:

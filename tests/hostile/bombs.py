@@ -6,8 +6,8 @@ import time
 from functools import cache
 from typing import Any
 
+from ottla.protocol import batch_builder
 from ottla.protocol.batch import BatchHeader
-from ottla.protocol.batch_filter import _sealed
 from ottla.protocol.compression import Codec, compress
 from ottla.protocol.steps import Steps
 from ottla.protocol.varints import encode_varint
@@ -34,7 +34,7 @@ def sealed(count: int, records: bytes, codec: Codec = Codec.ZSTD, ahead_ms: int 
     """A batch that says it has ``count`` records, written now."""
     now_ms = int(time.time() * 1000)
     header = BatchHeader(0, 0, -1, 2, 0, codec, count - 1, now_ms, now_ms + ahead_ms, -1, -1, -1, count)
-    return _sealed(header, compress(codec, records))
+    return batch_builder.sealed(header, compress(codec, records))
 
 
 def longest_step(steps: Steps[Any]) -> tuple[float, Any]:

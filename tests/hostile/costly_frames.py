@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.protocol.primitives import ArrayLeaf, Fixed, Leaf, Sized, UuidLeaf, uvarint_bytes
-from ottla.protocol.schema import StructLeaf
+from ottla.protocol.structs import StructLeaf
 
 TAG = b"\x7f\x00"
 """A tag that no message has, and nothing in it."""

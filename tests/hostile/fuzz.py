@@ -29,7 +29,7 @@ from tests.hostile.fuzz_case import ROUND, STANDING, Case, has_quotas
 from tests.hostile.fuzz_guest import LATE_S, Fault, Guest, Machine, Stopwatch
 from tests.hostile.fuzz_requests import HONEST
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 GUESTS = 6
 """Cases that are played at a time."""

@@ -28,9 +28,9 @@ from ottla.protocol.records import (
     EndOfTransaction,
     Record,
     batch_crc,
-    build_batch,
     build_marker,
 )
+from tests.support.batches import build_batch
 
 BOMB_BYTES = 1 << 20
 """What a bomb becomes when it is decompressed."""

@@ -13,9 +13,10 @@ from ottla.protocol.headers import frame_request
 from ottla.protocol.primitives import uvarint_bytes
 from tests.hostile.fuzz_guest import Guest, Stopwatch
 from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of, weight
-from tests.pitfalls.client import batch, fetch_fields
-from tests.wire.peer import ConnectionClosed
-from tests.wire.requests import TOPIC, VALID, World, one_of_everything, request
+from tests.support.client import batch
+from tests.support.peer import ConnectionClosed
+from tests.support.requests import fetch_fields, request
+from tests.wire.requests import TOPIC, VALID, World, one_of_everything
 
 COMPACT, PACKED = "wire-compact", "wire-packed"
 MOST_BYTES = 4 << 20
@@ -158,7 +159,7 @@ class Case:
             return one_of_everything(api(key).request, version)
         if chance < 0.25 and key in VALID and self.world is not None:
             try:
-                return request(key, VALID[key](self.world, version))
+                return request(key, VALID[key](self.world))
             except (AssertionError, IndexError):
                 pass  # another guest has taken away what it needs
             except (ConnectionClosed, OSError):

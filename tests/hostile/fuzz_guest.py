@@ -14,8 +14,8 @@ from ottla.broker.handlers import HANDLERS, handler
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError
 from ottla.protocol.headers import skip_tags, split_request
-from tests.pitfalls.client import Client
-from tests.wire.peer import ConnectionClosed, decoded
+from tests.support.client import Client
+from tests.support.peer import ConnectionClosed, decoded
 from tests.wire.requests import error_codes
 
 LATE_S = 1.0

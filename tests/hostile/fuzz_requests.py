@@ -10,7 +10,8 @@ from typing import Any
 
 from ottla.broker.handlers import HANDLERS, handler
 from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.schema import ArrayOf, WireField, WireType
+from ottla.protocol.schema import ArrayOf, WireType
+from ottla.protocol.structs import WireField
 from tests.hostile.fuzz_batches import hostile_batches
 from tests.protocol.wire_values import at_version, zero
 from tests.wire.requests import SUBSCRIBED

@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 
 def run(port: int, groups: int, interval_s: float) -> dict[str, float]:

@@ -11,11 +11,11 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.primitives import uvarint_bytes
-from ottla.protocol.schema import MAX_ANSWER_BYTES
+from ottla.protocol.structs import MAX_ANSWER_BYTES
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
-from tests.wire.peer import ConnectionClosed
-from tests.wire.requests import request
+from tests.support.client import Client
+from tests.support.peer import ConnectionClosed
+from tests.support.requests import request
 
 BROKER = {"resource_type": 4, "resource_name": "1"}
 WORDY = {"include_synonyms": True, "include_documentation": True}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 
 from ottla.clients.errors import RecordCorrupt
@@ -13,6 +11,7 @@ from ottla.clients.subscription import PartitionState
 from ottla.protocol.compression import Codec
 from tests.hostile.bombs import SMALLEST, keyed, sealed
 from tests.hostile.test_produced_bombs import many_headers
+from tests.support.memory import allocations
 
 TP = TopicPartition("orders", 3)
 
@@ -25,13 +24,10 @@ def fetched(data: bytes, **options: int) -> FetchedPartition:
 
 def test_records_are_made_as_they_are_taken() -> None:
     found = fetched(keyed(200_000, codec=Codec.ZSTD))
-    tracemalloc.start()
-    try:
+    with allocations() as allocated:
         for _ in range(20):
             assert len(found.take(500, None, None)[0]) == 500
-        assert tracemalloc.get_traced_memory()[1] < 8 << 20, "the records section has 2 MB, all records 40"
-    finally:
-        tracemalloc.stop()
+    assert allocated.bytes < 8 << 20, "the records section has 2 MB, all records 40"
     assert found.next_offset == 10_000
 
 

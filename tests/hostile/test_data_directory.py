@@ -12,13 +12,12 @@ import pytest
 import pytest_asyncio
 from structlog.testing import CapturingLogger
 
+from ottla.broker.engine import ClosedToOthers, Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.runtime import producer_states
-from ottla.broker.storage.engine import Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.records import Record, TopicPartition
 from ottla.testing import Broker, BrokerProcess
-
-pytestmark = pytest.mark.asyncio
+from tests.support.batches import build_batch
 
 TOPIC_ID = UUID(int=7)
 
@@ -30,7 +29,7 @@ def engine_of(path: Path) -> LocalEngine:
 
 async def fill(engine: LocalEngine, topic: str = "t") -> None:
     """Put a record into a log, and the log into segments."""
-    log = engine.open_log(topic, TOPIC_ID, 0, LogConfig())
+    log = await engine.open_log(topic, TOPIC_ID, 0, LogConfig())
     log.append(build_batch([Record(value=b"v")]), count=1, max_timestamp_ms=-1, done=lambda base_offset, error: None)
     await engine.catalog.store({"topics": [topic]})
     await engine.flush()
@@ -75,7 +74,7 @@ async def test_all_that_is_made_is_the_owners_alone(closed: Path) -> None:
 
 async def test_snapshots_of_producers_are_too(tmp_path: Path) -> None:
     path = tmp_path / "producers" / "t-0.snapshot"
-    assert producer_states._write_all([(path, {})]) == [None]
+    assert producer_states._write(path, {}) is None
     assert modes(path.parent) == {0o700: ["producers"], 0o600: ["t-0.snapshot"]}
 
 
@@ -95,7 +94,8 @@ async def test_a_directory_of_before_is_closed_to_others(closed: Path, before: i
     engine = engine_of(closed)
     await engine.open()
     await engine.catalog.store({"number": 1})
-    assert engine.closed_to_others == ((before, after) if before != after else None)
+    closed_to_others = ClosedToOthers(str(closed), before, after)
+    assert engine.closed_to_others == (closed_to_others if before != after else None)
     await engine.close()
     assert mode(closed) == after
     assert mode(closed / "catalog.json") == 0o600
@@ -115,7 +115,7 @@ async def test_a_data_directory_may_be_a_link_itself(closed: Path, tmp_path: Pat
     link.symlink_to(closed)
     engine = engine_of(link)
     await engine.open()
-    assert engine.open_log("t", TOPIC_ID, 0, LogConfig()).log_end_offset == 1
+    assert (await engine.open_log("t", TOPIC_ID, 0, LogConfig())).log_end_offset == 1
     await engine.close()
 
 
@@ -136,7 +136,7 @@ async def test_a_link_in_the_place_of_a_log_is_refused(closed: Path, tmp_path: P
     engine = engine_of(closed)
     await engine.open()
     with pytest.raises(Corrupt, match=f"{path} is a symbolic link"):
-        engine.open_log("t", TOPIC_ID, 0, LogConfig())
+        await engine.open_log("t", TOPIC_ID, 0, LogConfig())
     await engine.close()
     assert target.exists()
 

@@ -15,7 +15,7 @@ from ottla.broker.net.listener import bind
 from ottla.broker.settings import BadSetting
 from ottla.cli.serve import check_http, listening_address, settings_of
 from ottla.testing.process import BrokerProcess
-from tests.wire.peer import Peer
+from tests.support.peer import Peer
 
 STOCK = """
 process.roles=broker,controller

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch
+from tests.support.client import Client, batch
 
 pytestmark = pytest.mark.e2e
 

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from ottla.broker.app import Broker
-from ottla.broker.observe import logs
+from ottla.broker.engine import Unknown
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import Unknown
+from ottla.observe import logs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch
+from tests.support.client import Client, batch
 
 TICKS_S = 0.6
 """Long enough for the keeper to try twice to bring to segments what was acknowledged."""
@@ -112,7 +112,6 @@ class Failing:
     debug = info = warning = lambda self, event, **fields: None
 
 
-@pytest.mark.asyncio
 async def test_whatever_fails_on_the_way_a_failed_broker_is_told_to_end(tmp_path: Path) -> None:
     broker = Broker(Settings(), directory=None, host="127.0.0.1", port=0, log=Failing())
     ended: list[bool] = []

@@ -16,8 +16,9 @@ import pytest
 from ottla.protocol.apis import ApiKey
 from ottla.testing import BrokerProcess
 from tests.hostile.fuzz_requests import CALLS
-from tests.wire.peer import Peer
-from tests.wire.requests import World, join_fields, request
+from tests.support.client import Client
+from tests.support.requests import join_fields, request
+from tests.wire.requests import World
 
 SEED = 20261123
 CONNECTIONS = 400
@@ -34,7 +35,7 @@ def test_damaged_frames_leave_no_connection_behind() -> None:
         "group.max.session.timeout.ms": SESSION_MS,
         "group.initial.rebalance.delay.ms": 0,
     }
-    with BrokerProcess(settings=settings) as broker, Peer(broker.port) as peer:
+    with BrokerProcess(settings=settings) as broker, Client(broker.port) as peer:
         frames = whole_frames(peer)
         left = {}
         for _ in range(CONNECTIONS):
@@ -50,7 +51,7 @@ def test_damaged_frames_leave_no_connection_behind() -> None:
         assert not left, f"seed {SEED}: {[data.hex() for data in left.values()]}"
 
 
-def whole_frames(peer: Peer) -> list[bytes]:
+def whole_frames(peer: Client) -> list[bytes]:
     """A frame of every API and version; as many join one group whose members never come back."""
     world = World(peer)
     frames = []

@@ -14,7 +14,7 @@ from ottla.protocol.messages.create_topics import CreatableTopicResult
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.primitives import uvarint_bytes
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 LONG = "x" * 32_767
 

@@ -13,7 +13,8 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.framing import ANY_REQUEST_BYTES
 from ottla.testing import Broker
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch, fetch_fields
+from tests.support.client import Client, batch
+from tests.support.requests import fetch_fields
 
 pytestmark = pytest.mark.e2e
 

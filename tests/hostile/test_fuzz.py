@@ -19,7 +19,7 @@ from tests.hostile import fuzz, fuzz_guest
 from tests.hostile.fuzz_case import MOST_BYTES, Case
 from tests.hostile.fuzz_guest import Fault, Guest, due_of
 from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of, weight
-from tests.wire.requests import request
+from tests.support.requests import request
 
 
 @pytest.mark.e2e

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -18,11 +19,10 @@ from ottla.protocol.messages.offset_commit import (
 )
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.invariants import check
-from tests.core.transactions.txn_world import T0, T1
 from tests.core.transactions.txn_world import World as Transactions
 from tests.core.world import Ctx, World
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 MIB = 1 << 20
 
@@ -73,7 +73,7 @@ def test_metadata_of_a_group_is_bounded() -> None:
     refused = [answer for answer in answers if answer is not None]
     assert {answer.error_code for answer in refused} == {ErrorCode.GROUP_MAX_SIZE_REACHED}
     assert len(refused) == 13
-    assert w.coordinator.machine.groups["g"].held_bytes <= 8 * MIB
+    assert w.coordinator.groups["g"].held_bytes <= 8 * MIB
     assert join(w, "c", MIB, group="other").answer is None, "another group has its own"
 
 
@@ -84,7 +84,7 @@ def test_a_member_cannot_grow_beyond_it_and_stays_what_it_was() -> None:
     member_id = first.answer.member_id
     for again in (join(w, "c", MIB, member_id=member_id), join(w, "c", MIB, instance="i")):
         assert again.answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert w.coordinator.machine.groups["g"].members[member_id].protocols == [("range", bytes(1_000))]
+    assert w.coordinator.groups["g"].members[member_id].protocols == [("range", bytes(1_000))]
     assert join(w, "c", 900, instance="i").answer.error_code == ErrorCode.NONE, "less is welcome"
 
 
@@ -93,8 +93,8 @@ def test_all_groups_are_bounded_together() -> None:
     answers = [join(w, "c", MIB // 2, group=f"g{number}").answer for number in range(40)]
     assert [answer is None for answer in answers] == [True] * 15 + [False] * 25
     assert {answer.error_code for answer in answers[15:]} == {ErrorCode.GROUP_MAX_SIZE_REACHED}
-    assert w.coordinator.machine.held_bytes <= 8 * MIB
-    assert len(w.coordinator.machine.groups) == 15, "a group that nobody could join is not kept"
+    assert w.coordinator.held_bytes <= 8 * MIB
+    assert len(w.coordinator.groups) == 15, "a group that nobody could join is not kept"
 
 
 def test_members_that_go_make_room() -> None:
@@ -109,8 +109,8 @@ def test_groups_that_nobody_joins_count_with_their_names() -> None:
     w = world(groups_max_bytes=MIB)
     for number in range(100):
         join(w, "c", 0, group=f"{number}" + "x" * 32_000)
-    assert len(w.coordinator.machine.groups) < 40
-    assert w.coordinator.machine.held_bytes <= MIB
+    assert len(w.coordinator.groups) < 40
+    assert w.coordinator.held_bytes <= MIB
 
 
 def test_assignments_count() -> None:
@@ -135,7 +135,7 @@ def test_members_do_not_wait_for_ever_for_assignments_that_were_refused() -> Non
     w.advance_to(31_000)  # the rebalance timeout is over; the leader is heard of and has brought nothing
     check(w.coordinator, w.now_ms)
     assert waiting.answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    assert set(w.coordinator.machine.groups["g"].members) == {other.member_id}
+    assert set(w.coordinator.groups["g"].members) == {other.member_id}
 
 
 def test_a_commit_makes_no_group_where_there_is_no_room() -> None:
@@ -153,28 +153,35 @@ def test_a_commit_makes_no_group_where_there_is_no_room() -> None:
 def test_what_is_loaded_counts() -> None:
     w = world(groups_max_bytes=4 * MIB)
     assert stable(w, "g", MIB) is ErrorCode.NONE
-    before = w.coordinator.machine.held_bytes
+    before = w.coordinator.held_bytes
     w.restart()
-    assert w.coordinator.machine.held_bytes == before
+    assert w.coordinator.held_bytes == before
     for partition in range(3):
         w.coordinator.unload(partition, w.now_ms, w.wall_ms)
-    assert w.coordinator.machine.held_bytes == 0
+    assert w.coordinator.held_bytes == 0
+
+
+def transactions(max_bytes: int) -> Transactions:
+    made = Transactions(Settings(ottla_transactional_ids_max_bytes=max_bytes))
+    made.load()
+    return made
 
 
 def test_transactional_ids_are_bounded() -> None:
-    w = Transactions(transactional_ids_max_bytes=100_000)
-    errors = [w.init(f"{number}" + "x" * 32_000).error for number in range(5)]
+    w = transactions(100_000)
+    errors = [w.init(f"{number}" + "x" * 32_000).error_code for number in range(5)]
     assert errors == [ErrorCode.NONE] * 3 + [ErrorCode.POLICY_VIOLATION] * 2
-    assert w.init("0" + "x" * 32_000).error is ErrorCode.NONE, "whoever is there goes on"
-    w.advance(8 * 86_400_000)
-    assert w.init("y" * 32_000).error is ErrorCode.NONE, "ids that expired make room"
+    assert w.init("0" + "x" * 32_000).error_code == ErrorCode.NONE, "whoever is there goes on"
+    w.advance_to(8 * 86_400_000)
+    assert w.init("y" * 32_000).error_code == ErrorCode.NONE, "ids that expired make room"
 
 
 def test_partitions_of_transactions_are_bounded() -> None:
-    w = Transactions(transactional_ids_max_bytes=1_100 + 256)
-    producer = w.producer("x")
-    assert w.add(producer, T0, T1).codes == [ErrorCode.POLICY_VIOLATION] * 2
-    assert w.add(producer, T0).codes == [ErrorCode.NONE]
+    w = transactions(1_100 + 256)
+    answer = w.init("x")
+    producer = answer.producer_id, answer.producer_epoch
+    assert w.add("x", producer, [("t", 0), ("t", 1)]) == [ErrorCode.POLICY_VIOLATION] * 2
+    assert w.add("x", producer, [("t", 0)]) == [ErrorCode.NONE]
 
 
 @pytest.mark.e2e

@@ -16,15 +16,15 @@ from urllib.parse import quote
 
 import pytest
 
-from ottla.broker.observe.http import server, stream
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.stream import Feed
-from ottla.broker.observe.logs import logger
+from ottla.observe.http import server, stream
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.stream import Feed
+from ottla.observe.logs import logger
 from ottla.testing import Broker
 from tests.hostile.victim import Victim
 from tests.observe.http.conftest import Answer, ask
 from tests.observe.http.fakes import FakeView, Lines, ManualClock
-from tests.pitfalls.client import Client
+from tests.support.client import Client
 
 pytestmark = pytest.mark.e2e
 
@@ -147,7 +147,6 @@ def test_a_page_of_long_names_is_bounded_and_nothing_is_left_out() -> None:
         assert len(seen) == len(set(seen)) == 90
 
 
-@pytest.mark.asyncio
 async def test_long_names_do_not_end_the_streams_of_others() -> None:
     """One look at all of them would be more than a reader may be behind."""
     view, clock = FakeView(), ManualClock()
@@ -167,7 +166,6 @@ async def test_long_names_do_not_end_the_streams_of_others() -> None:
     feed.stop()
 
 
-@pytest.mark.asyncio
 async def test_all_readers_together_may_be_behind_by_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "MOST_BEHIND_BYTES", 1_000_000)
     view, clock = FakeView(), ManualClock()
@@ -186,7 +184,7 @@ class Lazy:
     """Clients that ask and never read, where the kernel takes little off the broker."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
-        assert (port := broker._running.http) is not None  # noqa: RUF018
+        assert (port := broker.observatory.http) is not None  # noqa: RUF018
         self.port, self.broker, self._stack = port, broker, stack
         assert port._server is not None
         [listening] = port._server.sockets
@@ -374,7 +372,7 @@ def test_the_token_is_not_in_the_log(token_file: Path, monkeypatch: pytest.Monke
     def work(url: str) -> None:
         assert ask(url, "/login", "POST", "token=s3cret-token").status == 303
         assert ask(url, "/v1/cluster?token=s3cret-token").status == 401
-        monkeypatch.setattr("ottla.broker.observe.http.routes.read_query", broken)
+        monkeypatch.setattr("ottla.observe.http.routes.read_query", broken)
         failed = ask(url, "/v1/cluster", Authorization="Bearer s3cret-token")
         assert failed.status == 500
         assert b"Traceback" not in failed.body

@@ -12,8 +12,8 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest
 from tests.core.invariants import check
 from tests.core.world import Ctx, World
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, join_fields
-from tests.wire.requests import request
+from tests.support.client import Client
+from tests.support.requests import join_fields, request
 
 JOINS = 2_500
 LONGEST_ID = "x" * 32_700
@@ -52,10 +52,10 @@ def issued(world: World, client: str, group: str = "g") -> str:
 def test_of_too_many_the_oldest_is_void() -> None:
     w = world(group_max_issued_ids=3)
     ids = [issued(w, f"c{number}") for number in range(5)]
-    assert list(w.coordinator.machine.groups["g"].pending_members) == ids[2:]
+    assert list(w.coordinator.groups["g"].pending_members) == ids[2:]
     assert join(w, "c0", member_id=ids[0]).answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert join(w, "c2", member_id=ids[2]).answer is None, "one that is kept joins"
-    assert ids[2] in w.coordinator.machine.groups["g"].members
+    assert ids[2] in w.coordinator.groups["g"].members
 
 
 def test_bytes_of_all_groups_count_and_each_pays_for_itself() -> None:
@@ -63,7 +63,7 @@ def test_bytes_of_all_groups_count_and_each_pays_for_itself() -> None:
     honest = issued(w, "honest", "other")
     for _ in range(200):
         issued(w, LONGEST_ID)
-    m = w.coordinator.machine
+    m = w.coordinator
     assert m.issued_bytes <= 100_000
     assert len(m.groups["g"].pending_members) == 2
     assert join(w, "honest", "other", honest).answer is None, "another group has lost nothing"
@@ -73,7 +73,7 @@ def test_many_groups_are_bounded_together() -> None:
     w = world(groups_max_issued_bytes=100_000)
     for number in range(50):
         issued(w, LONGEST_ID, f"g{number}")
-    m = w.coordinator.machine
+    m = w.coordinator
     assert m.issued_bytes <= 100_000
     assert [group.group_id for group in m.groups.values() if group.pending_members] == ["g47", "g48", "g49"]
 
@@ -102,7 +102,7 @@ def test_time_and_use_make_room() -> None:
         issued(w, "c", f"other{number}")
         assert joined.answer is None
     w.advance_to(2_000_000)
-    assert w.coordinator.machine.issued_bytes == 0 == len(w.coordinator.machine.issued)
+    assert w.coordinator.issued_bytes == 0 == len(w.coordinator.issued)
 
 
 @pytest.mark.e2e

@@ -22,7 +22,8 @@ from ottla.protocol.steps import NEXT_IN_LINE, Steps
 from ottla.protocol.varints import encode_varint
 from tests.hostile.bombs import keyed, longest_step, sealed
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch, produce_fields
+from tests.support.client import Client, batch
+from tests.support.requests import produce_fields
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +139,6 @@ class _Told:
         self.lines.append(event)
 
 
-@pytest.mark.asyncio
 async def test_those_in_line_work_by_turns_and_who_is_gone_not_at_all() -> None:
     log, seen = _Told(), []
     work = LongWork("test", log)
@@ -162,7 +162,6 @@ async def test_those_in_line_work_by_turns_and_who_is_gone_not_at_all() -> None:
     await work.stop()
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("can_be_told", [True, False])
 async def test_a_bug_is_answered_or_closes_and_the_next_in_line_is_served(can_be_told: bool) -> None:
     log = _Told()

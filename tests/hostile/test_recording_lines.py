@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from msgspec import msgpack
 
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import TopicDeleted
-from ottla.broker.observe.recording import (
+from ottla.broker.core.events import TopicDeleted
+from ottla.observe.recording import (
     HEAD,
     LARGEST_BYTES,
     MOST_NOTES,
-    Header,
     NoRecording,
     beginning,
     open_recording,
 )
-from ottla.broker.observe.recording_writer import RecordingWriter
-from tests.observe.test_recording import Loop
+from tests.observe.makers import HEADER
+from tests.observe.test_recording import Loop, writer_of
 
 HUGE_BYTES = 400 << 20
 MOST_BYTES = 80 << 20
 """A reader takes half of it, most of that for its own modules."""
-HEADER = Header(
-    version="1",
-    node_id=1,
-    cluster_id="c",
-    run_id="r",
-    started_ms=0,
-    started_at_ms=0,
-    partitions=50,
-    settings=asdict(GroupConfig()),
-)
-
 READ = """
 import sys
 from click.testing import CliRunner
@@ -94,16 +80,13 @@ def test_lines_that_cannot_be_read_are_told_so_many_times(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["events.jsonl", "events.rec"])
 def test_no_event_is_written_that_cannot_be_read(tmp_path: Path, name: str) -> None:
-    loop = Loop()
-    writer = RecordingWriter(
-        tmp_path / name, HEADER, limit_bytes=1 << 30, limit_parts=1, clock=loop, soon=loop.soon, log=loop
-    )
+    writer = writer_of(tmp_path / name, Loop())
     writer.start(1)
     for seq, size in enumerate((1, LARGEST_BYTES, 1), 1):
         event = TopicDeleted(group_id="", cause=0, number=seq, topic="t" * size)
         writer.write(seq, msgpack.encode(event), event)
     writer.close()
     recording = open_recording(tmp_path / name)
-    assert [seq for seq, _ in recording.numbered()] == [1, 3]
+    assert [seq for seq, _ in recording.entries()] == [1, 3]
     assert recording.notes == [f"{name}: the events 2 to 2 are missing"]
     assert writer.lost_events == 1

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.observe.http.access import HEADERS, PAGE
-from ottla.broker.observe.http.console import FOLDER
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.page import page as timeline_page
+from ottla.observe.console_files import FOLDER
+from ottla.observe.http.access import HEADERS, PAGE
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.page import page as timeline_page
 from ottla.pipeline.report.heat import axis
 from ottla.pipeline.report.lists import _meter
 from ottla.pipeline.report.page import HERE, _policy

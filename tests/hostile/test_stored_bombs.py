@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt, OffsetAndTimestamp
+from ottla.broker.engine import Corrupt, OffsetAndTimestamp
 from ottla.broker.storage.lookup import PIECE_BYTES, search
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.batch import parse_header
@@ -19,7 +18,8 @@ from ottla.protocol.records import MOST_RECORDS
 from ottla.protocol.steps import finished
 from tests.hostile.bombs import SMALLEST, bomb, longest_step, sealed
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client
+from tests.support.client import Client
+from tests.support.memory import allocations
 
 MINUTE_MS = 60_000
 
@@ -103,13 +103,10 @@ def test_large_batches_are_searched_rightly(victim: Victim, codec: Codec) -> Non
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
 def test_a_search_holds_a_piece_of_a_batch_at_a_time(codec: Codec) -> None:
     log = OneBatch(bomb(60_000, codec=codec, ahead_ms=MINUTE_MS))
-    tracemalloc.start()
-    try:
+    with allocations() as allocated:
         steps = search(log, parse_header(log.batch).max_timestamp, 0)
         assert finished(steps) is None
-        assert tracemalloc.get_traced_memory()[1] < 5 * PIECE_BYTES
-    finally:
-        tracemalloc.stop()
+    assert allocated.bytes < 5 * PIECE_BYTES
 
 
 def test_a_search_stops_at_the_hit() -> None:

@@ -12,7 +12,7 @@ from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.headers import MAX_HEADER_TAGS, skip_tags
 from tests.hostile.costly_frames import costly_bodies, tags
 from tests.hostile.victim import Victim
-from tests.wire.peer import Peer
+from tests.support.peer import Peer
 
 MANY = 4 << 20
 """Two bytes each: 8 MiB. Each took half a microsecond, and nobody else was served meanwhile."""

@@ -13,15 +13,15 @@ import click.testing
 import pytest
 from click.testing import CliRunner, Result
 
-from ottla.broker.observe.logs import logger
-from ottla.broker.observe.printable import printable
 from ottla.cli.escapes import compile_format
 from ottla.cli.group_watch import Watched, page
 from ottla.cli.main import command
 from ottla.cli.output import Refused, json_text, plain, table
 from ottla.clients import ConsumerRecord
+from ottla.observe.logs import logger
+from ottla.observe.printable import printable
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, batch
+from tests.support.client import Client, batch
 from tests.wire.requests import SUBSCRIBED
 
 TITLE, SCREEN, LINE, RETURN = "\x1b]0;owned\x07", "\x1b[2J\x1b[7;35m", "\nFORGED line", "\rFORGED return"

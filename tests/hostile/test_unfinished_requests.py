@@ -8,11 +8,11 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from ottla.protocol.apis import ApiKey
-from tests.e2e.waiting import wait_for
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch, produce_fields
-from tests.wire.peer import ConnectionClosed
-from tests.wire.requests import request
+from tests.support.client import Client, batch
+from tests.support.peer import ConnectionClosed
+from tests.support.requests import produce_fields, request
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 

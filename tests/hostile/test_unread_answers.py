@@ -8,9 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 from ottla.protocol.apis import ApiKey
-from tests.e2e.waiting import wait_for
 from tests.hostile.victim import Victim
-from tests.pitfalls.client import Client, batch, fetch_fields
+from tests.support.client import Client, batch
+from tests.support.requests import fetch_fields
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 

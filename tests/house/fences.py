@@ -10,14 +10,15 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-PATIENCE_S = 60.0
+from tests.support.processes import Child, without
+from tests.support.waiting import PATIENCE_S, wait_for
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 END = "==end of command=="
 
@@ -83,7 +84,7 @@ class Reader:
         self._commands = commands
         self._lines: queue.Queue[str] = queue.Queue()
         self._environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("OTTLA_", "KAFKA_", "PIP_"))},
+            **without("OTTLA_", "KAFKA_", "PIP_"),
             "PATH": f"{commands}:{os.environ['PATH']}",
             "OTTLA_BOOTSTRAP_SERVERS": self.bootstrap,
             "OTTLA_LISTENERS": f"PLAINTEXT://{self.bootstrap}",
@@ -91,29 +92,15 @@ class Reader:
         }
 
     def __enter__(self) -> Self:
-        self._shell = subprocess.Popen(
-            ["bash", "--noprofile", "--norc"],
-            cwd=self.home,
-            env=self._environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        threading.Thread(target=self._read, daemon=True).start()
+        self._shell = self._started("bash", "--noprofile", "--norc", heard=self._lines.put, start_new_session=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        os.killpg(self._shell.pid, signal.SIGKILL)
-        self._shell.wait()
+    def __exit__(self, *error: object) -> None:
+        os.killpg(self._shell.process.pid, signal.SIGKILL)
+        self._shell.kill()
 
-    def _read(self) -> None:
-        assert self._shell.stdout is not None
-        for line in self._shell.stdout:
-            self._lines.put(line.rstrip("\n"))
+    def _started(self, *command: str, heard: Callable[[str], object], **options: Any) -> Child:
+        return Child(command, heard, subprocess.STDOUT, self.home, env=self._environment, **options)
 
     def here(self, text: str) -> str:
         """A text of a document, with the reader's own ports."""
@@ -134,47 +121,33 @@ class Reader:
 
     def say(self, command: str, expected: list[str] | None = None, code: int = 0) -> list[str]:
         """Run a command in the shell, and give its output."""
-        assert self._shell.stdin is not None
-        self._shell.stdin.write(f"{{ {self.here(command)}\n}} < /dev/null\ncode=$?; echo; echo '{END}' $code\n")
-        self._shell.stdin.flush()
+        self._shell.say(f"{{ {self.here(command)}\n}} < /dev/null\ncode=$?; echo; echo '{END}' $code")
         output: list[str] = []
         deadline = time.monotonic() + PATIENCE_S
         while not output or not output[-1].startswith(END):
             try:
-                output.append(self._lines.get(timeout=max(0.0, deadline - time.monotonic())))
+                output.append(self._lines.get(timeout=max(0.0, deadline - time.monotonic())).rstrip("\n"))
             except queue.Empty:
                 raise AssertionError(f"{command!r} takes longer than {PATIENCE_S} s: {output}") from None
         told = "\n".join(["", command, *output])
         assert int(output.pop().rpartition(" ")[2]) == code, told
         assert (missing := lacking([self.here(line) for line in expected or ()], output)) == [], (missing, told)
         if "ottla serve" in command and command.rstrip().endswith(("&", "$!")):
-            self._wait_for_broker(deadline)
+            wait_for(self._listens, "the broker to listen")
         return output
 
-    def _wait_for_broker(self, deadline: float) -> None:
+    def _listens(self) -> bool:
         host, _, port = self.bootstrap.partition(":")
-        while True:
-            try:
-                socket.create_connection((host, int(port)), 1).close()
-                return
-            except OSError:
-                assert time.monotonic() < deadline, "the broker does not listen"
-                time.sleep(0.02)
+        with socket.socket() as tried:
+            return tried.connect_ex((host, int(port))) == 0
 
-    def snippet(self, text: str) -> subprocess.Popen[str]:
+    def snippet(self, text: str, heard: Callable[[str], object]) -> Child:
         """A snippet of Python, in which ``await`` may stand at the top, as a process of its own."""
         runs = (
             "import ast, asyncio, sys; code = compile(sys.argv[1], 'snippet', 'exec', ast.PyCF_ALLOW_TOP_LEVEL_AWAIT);"
             "made = eval(code, {}); made and asyncio.run(made)"
         )
-        return subprocess.Popen(
-            [self._commands / "python", "-c", runs, self.here(text)],
-            cwd=self.home,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        return self._started(str(self._commands / "python"), "-c", runs, self.here(text), heard=heard)
 
 
 def missing_tools(*names: str) -> tuple[str, ...]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ROOMS: tuple[str, ...] = tuple(
     re.findall(r'"(\w+)"', re.search(r"ROOMS = \((.*?)\)", (ROOT / "setup.py").read_text(), re.DOTALL)[1])  # type: ignore[index]
 )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import tomllib
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.layout import FORMAT, decode_meta, encode_meta
-from tests.house.sources import ROOT
+from tests.house.sources import PROJECT, ROOT
 
-VERSION: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+VERSION: str = PROJECT["version"]
 ROWS: dict[int, tuple[str, str]] = {
     int(number): (written, read)
     for number, written, read in re.findall(

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tarfile
-import tomllib
 import urllib.request
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.house.fences import Reader, fences
-from tests.house.sources import ROOT
+from tests.house.sources import PROJECT, ROOT
 from tests.house.test_documents_run import ELSEWHERE
 from tests.house.test_wheel import environment
+from tests.support import processes
 
 pytestmark = pytest.mark.slow
 
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAME = f"ottla-{PROJECT['version']}"
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 """pip reads the second one as the value of the option ``--build-isolation``."""
@@ -36,12 +33,9 @@ def test_broker(ottla_broker):
 
 
 def run(*command: str | Path, cwd: Path, **more: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV", "PIP_"))}
-    kept["PATH"] = f"{Path(sys.executable).parent}:{kept['PATH']}"
-    words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env={**kept, **OFFLINE, **more}, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (words, done.stdout[-4000:], done.stderr[-4000:])
-    return done.stdout
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kept = processes.without("PYTHON", "COV", "PIP_") | {"PATH": path}
+    return processes.run(*command, cwd=cwd, env=kept | OFFLINE | more, timeout_s=600)
 
 
 def checkout(home: Path) -> Path:
@@ -114,7 +108,7 @@ def check_five_minutes(commands: Path, unpacked: Path, tmp_path: Path) -> None:
         begin, five_minutes = (one for one in fences(unpacked / "README.md")[:3] if "$ ottla" in one.text)
         reader.say(*begin.commands()[1])
         reader.say("python -c 'import ottla.broker.app as app; print(app.__file__)'", [f"{commands.parent}…"])
-        for name in (path.name for path in (ROOT / "broker/observe/console").iterdir()):
+        for name in (path.name for path in (ROOT / "observe/console").iterdir()):
             page = "" if name == "index.html" else name
             with urllib.request.urlopen(f"http://127.0.0.1:{reader.http_port}/{page}", timeout=10) as answer:
                 assert answer.status == 200, name

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
-import threading
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from tests.house.fences import PATIENCE_S, Fence, Reader, fences, lacking, missing_tools, shown
+from tests.house.fences import Fence, Reader, fences, lacking, missing_tools, shown
 from tests.house.sources import ROOT
+from tests.support.processes import Child
+from tests.support.waiting import wait_for
 
 README = fences(ROOT / "README.md")
 TUTORIAL = fences(ROOT / "docs/tutorial.md")
@@ -25,28 +25,16 @@ def containing(part: str, document: str) -> Fence:
     return found
 
 
-def code_of(process: subprocess.Popen[str], until: str) -> None:
-    """Read what a snippet prints until a line matches; one that ends before, or does not come to it, has failed."""
-    assert process.stdout is not None
-    seen = []
-    alarm = threading.Timer(PATIENCE_S, process.kill)
-    alarm.start()
-    try:
-        for line in process.stdout:
-            seen.append(line)
-            if re.search(until, line):
-                break
-        else:
-            raise AssertionError(f"it ended without {until!r}:\n{''.join(seen)}")
-    finally:
-        alarm.cancel()
+def await_line(pattern: str, snippet: Child, printed: list[str]) -> None:
+    """Wait until a snippet prints a line that matches; one that ends before has failed."""
 
+    def is_there() -> bool:
+        ended = snippet.wait(0)
+        found = any(re.search(pattern, line) for line in printed)
+        assert found or not ended, "".join(printed)
+        return found
 
-def finish(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
+    wait_for(is_there, pattern, show=lambda: "".join(printed))
 
 
 @pytest.mark.e2e
@@ -116,15 +104,16 @@ def test_the_client(tmp_path: Path) -> None:
     first, second = snippets
     with Reader(tmp_path) as reader:
         reader.say("ottla serve --ephemeral --set group.initial.rebalance.delay.ms=0 &")
-        running = [reader.snippet(first.text)]
+        printed: list[str] = []
+        running = [reader.snippet(first.text, printed.append)]
         try:
-            code_of(running[0], r"^orders \d 0 b'one'$")
+            await_line(r"^orders \d 0 b'one'$", running[0], printed)
             reader.say("ottla topics create prices --partitions 1")
-            running.append(reader.snippet(second.text))
+            running.append(reader.snippet(second.text, printed.append))
             reader.say("ottla consume prices --from-beginning --max-messages 1", ["price of one"])
         finally:
             for process in running:
-                finish(process)
+                process.kill()
 
 
 def test_what_is_shown_is_looked_for() -> None:

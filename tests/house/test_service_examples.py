@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 import sys
-import threading
 import urllib.request
 from configparser import RawConfigParser
 from pathlib import Path
@@ -16,12 +14,13 @@ import click
 import pytest
 import yaml
 
-from ottla.broker.observe.http.access import FOR_ALL
-from ottla.broker.observe.http.address import is_loopback
 from ottla.cli.serve import check_http, command, listening_address, settings_of
+from ottla.observe.http.access import FOR_ALL
+from ottla.observe.http.address import is_loopback
 from ottla.testing import BrokerProcess
-from tests.house.fences import PATIENCE_S
 from tests.house.sources import ROOT
+from tests.support.processes import Child
+from tests.support.waiting import wait_for
 
 UNIT = RawConfigParser(strict=False)
 UNIT.optionxform = str  # type: ignore[method-assign, assignment]
@@ -123,22 +122,19 @@ def test_a_broker_starts_with_the_arguments(arguments: list[str], tmp_path: Path
     with BrokerProcess(http=True) as other:  # it has found a free port for HTTP
         http = other.http_url
     address = http.removeprefix("http://")
-    log = (tmp_path / "log").open("w+")
     ottla = [sys.executable, "-m", "ottla.cli", *here, "--listen", "127.0.0.1:0", "--http", address]
-    broker = subprocess.Popen(ottla, stdout=subprocess.PIPE, stderr=log, text=True)
-    alarm = threading.Timer(PATIENCE_S, broker.kill)
-    alarm.start()
+    printed: list[str] = []
+    log = (tmp_path / "log").open("w+")
+    broker = Child(ottla, printed.append, log)
     try:
-        assert broker.stdout is not None
-        assert re.fullmatch(r"[\w.]+:\d+\n", broker.stdout.readline()), (log.seek(0), log.read())
+        wait_for(lambda: printed or broker.wait(0), "the broker's address")
+        assert re.fullmatch(r"[\w.]+:\d+\n", "".join(printed)), (log.seek(0), log.read())
         for path in FOR_ALL:
             with urllib.request.urlopen(http + path, timeout=10) as answer:
                 assert answer.status == 200
     finally:
-        alarm.cancel()
-        broker.terminate()
-        assert broker.wait(30) == 0
-        if broker.stdout is not None:
-            broker.stdout.close()
+        broker.process.terminate()
+        assert broker.wait(30) and broker.process.returncode == 0
+        broker.kill()
         log.close()
     assert list(home.glob("**/meta.properties"))

@@ -1,25 +1,15 @@
 """A share of the tests, as CI runs of the long ones."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-HERE = Path(__file__).parent.parent.parent
+from tests.support.processes import python
+
 OF = "tests/clients/test_durations.py"
 
 
 def collected(*options: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *options, OF],
-        cwd=HERE,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [line for line in done.stdout.splitlines() if "::" in line]
+    printed = python("pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *options, OF)
+    return [line for line in printed.splitlines() if "::" in line]
 
 
 def test_a_share_is_another_one_each_day_and_never_nothing() -> None:

@@ -6,19 +6,18 @@ Modules of the data pipeline need what the extra ``spark`` brings; where it is n
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import site
-import subprocess
 import sys
 import sysconfig
-import tomllib
 import venv
 import zipfile
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.house.sources import ROOMS, ROOT, room_modules
+from tests.house.sources import PROJECT, ROOMS, ROOT, room_modules
+from tests.support import processes
 
 OF_SPARK = {"numpy", "pandas", "pyarrow", "pyspark"}
 """What the extra ``spark`` brings, and ``test`` does not: only the data pipeline may lack it."""
@@ -49,17 +48,7 @@ print(json.dumps(about))
 """
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    result = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env={name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+run = partial(processes.run, env=processes.without("PYTHON", "COV"))
 
 
 def build_wheel(tmp_path: Path) -> Path:
@@ -116,8 +105,8 @@ def check_contents(wheel: Path) -> None:
     assert {name.split("/")[1] for name in names if name.startswith("ottla/")} == set(ROOMS)
     modules = (name.removesuffix(".py").replace("/", ".") for name in names if name.endswith(".py"))
     assert {module.removesuffix(".__init__") for module in modules} == room_modules()
-    console = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "broker/observe/console").iterdir()}
-    assert "ottla/broker/observe/console/index.html" in console
+    console = {f"ottla/{path.relative_to(ROOT)}" for path in (ROOT / "observe/console").iterdir()}
+    assert "ottla/observe/console/index.html" in console
     assert console <= set(names)
     pages = {f"ottla/cli/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
     assert {name for name in names if name.startswith("ottla/cli/docs/")} == pages
@@ -136,8 +125,7 @@ def check_imports(commands: Path) -> None:
 def check_command(commands: Path) -> None:
     """``ottla`` is there and knows its version; whatever else is an entry point can be loaded."""
     assert "serve" in run(commands / "ottla", "--help", cwd=commands)
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert declared in run(commands / "ottla", "--version", cwd=commands)
+    assert PROJECT["version"] in run(commands / "ottla", "--version", cwd=commands)
     load = "from importlib.metadata import distribution; print([e.load() for e in distribution('ottla').entry_points])"
     assert "| 70 |" in run(commands / "ottla", "help", "exit-codes", cwd=commands)
     assert "ottla.testing.plugin" in run(commands / "python", "-c", load, cwd=commands)

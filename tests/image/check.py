@@ -28,10 +28,6 @@ SKIPPED = 77
 """The exit code of a stage for which something is missing here."""
 
 
-class Failed(Exception):
-    """Something is not as it must be."""
-
-
 class Clock:
     """Seconds since the check began, in whichever process it goes on."""
 
@@ -48,11 +44,6 @@ def say(text: str) -> None:
     print(f"{clock!s:>6}  {text}", flush=True)
 
 
-def require(good: object, otherwise: str) -> None:
-    if not good:
-        raise Failed(otherwise)
-
-
 def until(what: str, holds: Callable[[], object], within_s: float = WITHIN_S) -> None:
     """Wait until something holds; a command that fails meanwhile has not made it so."""
     deadline = time.monotonic() + within_s
@@ -63,7 +54,7 @@ def until(what: str, holds: Callable[[], object], within_s: float = WITHIN_S) ->
                 return
         except CommandFailed as error:
             found = error
-        require(time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}" + (f"; {found}" if found else ""))
+        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}" + (f"; {found}" if found else "")
         time.sleep(0.5)
 
 
@@ -113,9 +104,9 @@ class Check:
         (base,) = base_images()
         size, below = (int(self._engine.inspected(image, ".Size")) for image in ("ottla:local", base))
         added = (size - below) / 1e6
-        require(added < ADDED_MB, f"the image adds {added:.0f} MB to its base, more than {ADDED_MB}")
+        assert added < ADDED_MB, f"the image adds {added:.0f} MB to its base, more than {ADDED_MB}"
         user = self._engine.inspected("ottla:local", ".Config.User")
-        require(user.split(":")[0] not in ("", "0", "root"), f"the image runs as user {user!r}: root")
+        assert user.split(":")[0] not in ("", "0", "root"), f"the image runs as user {user!r}: root"
         say(f"built: the broker's image adds {added:.0f} MB to its base and runs as {user}")
 
     def come_up(self) -> None:
@@ -123,7 +114,7 @@ class Check:
         (broker,) = self._engine.containers("broker")
         until("the broker is healthy", lambda: self._engine.healthy(broker))
         stray = self._engine.execute("broker", *STRAY)
-        require(not stray, f"the image holds what it does not need: {stray}")
+        assert not stray, f"the image holds what it does not need: {stray}"
         until("three consumers have 4, 4 and 4 partitions", lambda: self.shares() == [4, 4, 4])
         self.goes_on()
         say("up and healthy: three consumers share twelve partitions, 4 each")
@@ -139,7 +130,7 @@ class Check:
         program = self._engine.program
         self._engine.run(program, "stop", broker)
         code = self._engine.inspected(broker, ".State.ExitCode")
-        require(code == "0", f"the broker ended with exit code {code} when it was stopped")
+        assert code == "0", f"the broker ended with exit code {code} when it was stopped"
         self._engine.run(program, "start", broker)
         until("the broker is healthy again", lambda: self._engine.healthy(broker))
         until("the two consumers are back with 6 partitions each", lambda: self.shares() == [6, 6])
@@ -150,13 +141,12 @@ class Check:
         (producer,) = self._engine.containers("producer")
         self._engine.run(self._engine.program, "stop", producer)
         told = re.findall(r"^stopped: (\d+) lines acknowledged$", self._engine.log(producer), re.M)
-        require(len(told) == 1, f"the producer did not deliver everything: {self._engine.log(producer)[-300:]}")
+        assert len(told) == 1, f"the producer did not deliver everything: {self._engine.log(producer)[-300:]}"
         self.consumed()
         read = self._engine.ottla("consume", "lines", "--from-beginning", "--exit", "--quiet", "--format", r"%p\n")
         there = len(read.split())
-        require(
-            int(told[0]) == there == self._produced,
-            f"{told[0]} lines were acknowledged, the logs' ends say {self._produced}, and {there} can be read",
+        assert int(told[0]) == there == self._produced, (
+            f"{told[0]} lines were acknowledged, the logs' ends say {self._produced}, and {there} can be read"
         )
         say(f"all {there} lines that were acknowledged are there, once each, and are consumed")
 
@@ -169,17 +159,17 @@ class Check:
         for step in ("gold", "report"):
             self._engine.once("pipeline", step, "--lake", "/lake")
         page = self._engine.once("--entrypoint", "cat", "pipeline", "/lake/report.html")
-        require("readers" in page and "</html>" in page, f"the report does not tell of the group: {page[:300]}")
+        assert "readers" in page and "</html>" in page, f"the report does not tell of the group: {page[:300]}"
         say(f"the pipeline's profile has made its report of the group, {len(page) // 1000} kB")
 
     def logs_are_clean(self) -> None:
         for container in self._engine.everything()["containers"]:
             log = self._engine.log(container)
-            require("Traceback" not in log, f"a traceback in a log:\n{log[-3000:]}")
+            assert "Traceback" not in log, f"a traceback in a log:\n{log[-3000:]}"
 
     def leave_nothing(self) -> None:
         self._engine.down()
-        require(not (left := self._engine.everything()), f"`down --volumes` leaves {left}")
+        assert not (left := self._engine.everything()), f"`down --volumes` leaves {left}"
         say("down: no container, volume or network is left")
 
     def run(self) -> None:
@@ -249,7 +239,7 @@ def main() -> int:
     except podman.Unavailable as error:
         print(f"skipped: {error}")
         return SKIPPED if given.stage else 0
-    except (Failed, CommandFailed, subprocess.TimeoutExpired) as error:
+    except (AssertionError, CommandFailed, subprocess.TimeoutExpired) as error:
         print(f"FAILED after {clock}: {error}")
         return 1
     if given.stage in (None, "live"):

@@ -19,7 +19,7 @@ from examples.incidents.incidents import INCIDENTS
 from examples.incidents.model import Incident, Told, Truth, Verdict
 from examples.incidents.show import show
 from examples.incidents.told import judge, typed
-from ottla.broker.observe.why.causes import CAUSES
+from ottla.observe.why.causes import Cause
 
 CRASH = next(one for one in INCIDENTS if one.group == "payments")
 TRUTH = Truth("payments-2", ("session-expired-connection-lost",), since_ms=1_000, words=("6.0 s",))
@@ -176,7 +176,7 @@ def test_each_incident_has_a_group_of_its_own() -> None:
 
 def test_the_demo_blames_known_causes() -> None:
     source = Path(incidents.__file__).read_text(encoding="utf-8")
-    named = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', source)) & set(CAUSES)
+    named = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', source)) & set(Cause)
     assert len(named) >= 10
 
 

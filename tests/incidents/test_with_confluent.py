@@ -12,15 +12,16 @@ from urllib.request import urlopen
 
 import msgspec
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ottla.broker.observe.recording import open_recording
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.words import verdict
+from ottla.observe.recording import open_recording
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
+from ottla.observe.why.words import verdict
 from ottla.testing import Broker
-from tests.e2e.cast import Cast, places
-from tests.e2e.waiting import wait_for
+from tests.support.cast import Cast, places
+from tests.support.clients import confluent
+from tests.support.members import ProcessMember
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e]
 
@@ -41,14 +42,16 @@ def cast(broker: Broker) -> Iterator[Cast]:
         yield cast
 
 
+def join(cast: Cast, name: str, topic: str = TOPIC, **fields: Any) -> Any:
+    return cast.join("confluent", [topic], name=name, **{"options": QUICK} | fields)
+
+
 def joined(cast: Cast, *names: str, instances: dict[str, str] | None = None, **fields: Any) -> list[Any]:
     """A group of these, in which each has its share."""
     members: list[Any] = []
     for name in names:
-        own = {"options": QUICK} | fields
-        if instances:
-            own["instance_id"] = instances[name]
-        members.append(cast.join("confluent", [TOPIC], name=name, **own))
+        own = {"instance_id": instances[name]} if instances else {}
+        members.append(join(cast, name, **fields, **own))
         cast.wait_shared(members, places(TOPIC, PARTITIONS))
     return members
 
@@ -118,23 +121,14 @@ def test_a_group_that_starts_and_is_closed(broker: Broker, cast: Cast) -> None:
 
 
 @pytest.mark.slow
-def test_a_stopped_process(broker: Broker, cast: Cast) -> None:
+@pytest.mark.parametrize(("end", "cause"), [(ProcessMember.pause, "silent"), (ProcessMember.kill, "connection-lost")])
+def test_a_process_that_is_stopped_or_killed(broker: Broker, cast: Cast, end: Any, cause: str) -> None:
     (one,) = joined(cast, "one")
-    frozen = cast.join("confluent", [TOPIC], name="two", process=True, options=QUICK)
-    cast.wait_shared([one, frozen], places(TOPIC, PARTITIONS))
-    frozen.pause()
-    told = recorded(broker, cast, "session-expired-silent")
-    assert verdict(told) == "cause session-expired-silent, triggered by two, culprit two"
-
-
-@pytest.mark.slow
-def test_a_killed_process(broker: Broker, cast: Cast) -> None:
-    (one,) = joined(cast, "one")
-    doomed = cast.join("confluent", [TOPIC], name="two", process=True, options=QUICK)
-    cast.wait_shared([one, doomed], places(TOPIC, PARTITIONS))
-    doomed.kill()
-    told = recorded(broker, cast, "session-expired-connection-lost")
-    assert verdict(told) == "cause session-expired-connection-lost, triggered by two, culprit two"
+    other = join(cast, "two", process=True)
+    cast.wait_shared([one, other], places(TOPIC, PARTITIONS))
+    end(other)
+    told = recorded(broker, cast, f"session-expired-{cause}")
+    assert verdict(told) == f"cause session-expired-{cause}, triggered by two, culprit two"
 
 
 @pytest.mark.slow
@@ -142,7 +136,7 @@ def test_a_static_member_that_is_back_in_time(broker: Broker, cast: Cast) -> Non
     static = {"one": "pod-1", "two": "pod-2"}
     one, two = joined(cast, "one", "two", instances=static, session_timeout_ms=45_000)
     two.stop()
-    back = cast.join("confluent", [TOPIC], name="two", instance_id="pod-2", session_timeout_ms=45_000, options=QUICK)
+    back = join(cast, "two", instance_id="pod-2", session_timeout_ms=45_000)
     cast.wait_shared([one, back], places(TOPIC, PARTITIONS))
     told = recorded(broker, cast, "static-member-replaced")
     assert told.kind == "replacement"
@@ -152,7 +146,7 @@ def test_a_static_member_that_is_back_in_time(broker: Broker, cast: Cast) -> Non
 @pytest.mark.slow
 def test_two_processes_with_one_instance_id(broker: Broker, cast: Cast) -> None:
     joined(cast, "one", "two", instances={"one": "pod-1", "two": "pod-2"}, session_timeout_ms=45_000)
-    cast.join("confluent", [TOPIC], name="three", instance_id="pod-2", session_timeout_ms=45_000, options=QUICK)
+    join(cast, "three", instance_id="pod-2", session_timeout_ms=45_000)
     told = recorded(broker, cast, "duplicate-instance-id")
     assert told.kind == "refusal"
     assert told.culprit == told.triggers[0].member
@@ -168,8 +162,7 @@ def test_partitions_that_are_added(tmp_path: Path) -> None:
         Cast(broker.bootstrap_servers, "billing") as cast,
     ):
         members = joined(cast, "one", "two")
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_partitions([NewPartitions(TOPIC, 2 * PARTITIONS)])[TOPIC].result(30)
+        confluent.KIT(broker.bootstrap_servers).grow(TOPIC, 2 * PARTITIONS)
         cast.wait_shared(members, places(TOPIC, 2 * PARTITIONS))
         told = recorded(broker, cast, "topic-metadata-changed")
     assert told.culprit == -1
@@ -185,7 +178,7 @@ def test_partitions_that_are_added(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_assignors_that_do_not_fit(broker: Broker, cast: Cast) -> None:
     joined(cast, "one", "two", assignor="range")
-    cast.join("confluent", [TOPIC], name="three", assignor="cooperative-sticky", options=QUICK)
+    join(cast, "three", assignor="cooperative-sticky")
     told = recorded(broker, cast, "turned-away-assignor-mismatch")
     assert verdict(told) == "cause turned-away-assignor-mismatch, triggered by three, culprit three"
 
@@ -208,7 +201,7 @@ def test_a_join_that_waits_for_a_busy_member(broker: Broker, cast: Cast) -> None
         return last if is_late else None
 
     with busy(two):
-        cast.join("confluent", [TOPIC], name="three", options=QUICK)
+        join(cast, "three")
         running = wait_for(runs, "somebody to be late", show=cast.describe)
         assert verdict(running) == "cause member-joined, triggered by three, culprit two"
     told = recorded(broker, cast, "member-joined", lambda episode: episode.number == running.number)
@@ -219,8 +212,7 @@ def test_a_join_that_waits_for_a_busy_member(broker: Broker, cast: Cast) -> None
 
 @pytest.mark.slow
 def test_a_subscription_that_changes(broker: Broker, cast: Cast) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic("refunds", 2)])["refunds"].result(30)
+    confluent.create_topics(broker.bootstrap_servers, {"refunds": 2})
     _, two = joined(cast, "one", "two")
     two.ask(lambda consumer: consumer.subscribe([TOPIC, "refunds"]))
     more = recorded(broker, cast, "subscription-changed")
@@ -232,10 +224,9 @@ def test_a_subscription_that_changes(broker: Broker, cast: Cast) -> None:
 
 @pytest.mark.slow
 def test_a_topic_that_matches_a_pattern(broker: Broker, cast: Cast) -> None:
-    one = cast.join("confluent", ["^orders.*"], name="one", options=QUICK)
+    one = join(cast, "one", "^orders.*")
     cast.wait_shared([one], places(TOPIC, PARTITIONS))
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic("orders-eu", 3)])["orders-eu"].result(30)
+    confluent.create_topics(broker.bootstrap_servers, {"orders-eu": 3})
     cast.wait_shared([one], [*places(TOPIC, PARTITIONS), *places("orders-eu", 3)])
     told = recorded(broker, cast, "subscription-changed")
     assert verdict(told) == "cause subscription-changed, triggered by one, no culprit"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from examples.incidents.incidents import INCIDENTS
 from examples.incidents.model import Told
-
-ROOT = Path(__file__).parents[2]
+from tests.support.processes import python
 
 EXPECTED = {
     "invoices": [("invoices-2", "left-poll-timeout")],
@@ -27,23 +25,16 @@ EXPECTED = {
     "audit": [("audit-2", "subscription-changed")],
     "clicks": [("clicks-5", "turned-away-group-full")],
 }
-"""What must at least be told of each group."""
+"""Culprits and causes that must be reported for each group, at least."""
 
 
 def play(directory: Path, *arguments: str) -> str:
     """Run the demo to its end, which must be a good one; gives what it printed."""
-    command = [sys.executable, "-m", "examples.incidents", "--directory", str(directory), *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return python("examples.incidents", "--directory", str(directory), *arguments, timeout_s=240)
 
 
-def ottla(*arguments: str) -> str:
-    """A command that must go well."""
-    command = [sys.executable, "-m", "ottla.cli", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+ottla = partial(python, "ottla.cli")
+"""A command that must go well."""
 
 
 def table(text: str) -> dict[str, list[tuple[str, str]]]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from random import Random
 
-from tests.interop.programs import json_lines
-from tests.interop.suite import NotAvailable, Place, Result, Run, checked
+from tests.interop.programs import go_test, scenarios
+from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
 
 NEWEST_OF_GO_MOD = re.compile(r"^\s*(?:require\s+)?(\S+) (v\S+)", re.MULTILINE)
 BUILD = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
-_WATCH_S = 0.05
 _TEST = re.compile(r"^func (Test\w+)\(\w+ \*testing\.T\)", re.MULTILINE)
 
 
@@ -49,43 +45,54 @@ def program(place: Place) -> Path:
 
 
 def run_scenarios(run: Run) -> Iterator[Result]:
-    """Run the program. Where the broker is ours, its restart is among the scenarios: the program asks for it with a
-    file, and is told with another that it was done. ``--option only=REGEXP`` chooses scenarios."""
+    """Run the program. ``--option only=REGEXP`` chooses scenarios."""
     command = [str(program(run.place)), "-bootstrap", run.bootstrap, "-only", run.options.get("only", "")]
-    with contextlib.ExitStack() as stack:
-        if run.broker is not None:
-            command += ["-signals", str(run.scratch)]
-            stack.enter_context(_restarts(run))
-        yield from json_lines(command, timeout_s=float(run.options.get("timeout", 240)))
+    return scenarios(run, command, timeout_s=float(run.options.get("timeout", 240)))
 
 
-@contextlib.contextmanager
-def _restarts(run: Run) -> Iterator[None]:
-    assert run.broker is not None
-    wanted, done = run.scratch / "restart", run.scratch / "restarted"
-    ended = threading.Event()
+def client_suite(title: str, modules: Mapping[str, str]) -> Suite:
+    """The suite of a client: the program in its folder plays the scenarios.
 
-    def watch() -> None:
-        while not ended.wait(_WATCH_S):
-            if wanted.exists() and run.broker is not None:
-                wanted.unlink()
-                run.broker.restart()
-                done.touch()
+    Args:
+        modules: what is tried, by the name that the page has for it.
+    """
 
-    watcher = threading.Thread(target=watch, name="restarts", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
+    def versions(place: Place) -> str:
+        numbers = {word: required(place.source, module).removeprefix("v") for word, module in modules.items()}
+        return ", ".join([*(f"{word} {number}" for word, number in numbers.items()), f"Go {go_version()}"])
+
+    return Suite(
+        title=title,
+        language="Go",
+        missing=needs("go"),
+        prepare=build,
+        versions=versions,
+        settings={
+            "auto.create.topics.enable": False,
+            "group.min.session.timeout.ms": 500,
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+        },
+        run=run_scenarios,
+    )
 
 
-def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], None]) -> list[str]:
-    """A part of some tests, chosen by the seed and told."""
-    some = sorted(Random(seed).sample(names, len(names) // one_in))
-    say(f"sample={seed}: {', '.join(some)}")
-    return some
+def built_tests(place: Place, name: str, source: Path, *arguments: str, env: Mapping[str, str]) -> Path:
+    """The test binary of a package, built once in a place for each name."""
+    binary = place.cache / f"{name}.test"
+    if not binary.exists():
+        built = binary.with_suffix(".building")
+        checked(["go", "test", "-c", "-o", str(built), *arguments], cwd=source, env=env)
+        built.replace(binary)
+    return binary
+
+
+def run_tests(
+    binary: Path, package: str, folder: Path, env: Mapping[str, str], chosen: str, *arguments: str, timeout_s: int = 540
+) -> Iterator[Result]:
+    """Run a test binary; ``chosen`` is the regular expression of the tests."""
+    command = ["go", "tool", "test2json", "-t", "-p", package, str(binary), "-test.v=test2json"]
+    command += [f"-test.run={chosen}", *arguments, f"-test.timeout={timeout_s}s"]
+    yield from go_test(command, cwd=folder, env=env, timeout_s=timeout_s + 30)
 
 
 def names_of_tests(folder: Path, pattern: str = "*_test.go") -> list[str]:

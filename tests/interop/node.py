@@ -1,20 +1,14 @@
-"""What the JavaScript suites share: their packages, and a broker that is restarted when a program asks."""
+"""Shared by the JavaScript suites: their packages, and how they are run."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import threading
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.programs import json_lines
-from tests.interop.suite import NotAvailable, Place, Result, Run, checked
-
-HARNESS = Path(__file__).parent / "javascript" / "harness.js"
-_NOTICED_AFTER_S = 0.05
+from tests.interop.programs import scenarios
+from tests.interop.suite import NotAvailable, Place, Result, Run, checked, needs
 
 
 def node_version() -> str:
@@ -50,57 +44,16 @@ def package_version(place: Place, name: str) -> str:
     return checked(["node", "-e", code], cwd=place.cache).strip()
 
 
-def run_node(run: Run, *, timeout_s: float = 400) -> Iterator[Result]:
+def run_node(run: Run) -> Iterator[Result]:
     """The suite's main.js with its packages, against the run's broker. ``--option only=NAME,NAME`` names tests."""
     command = ["node", str(run.place.source / "main.js"), *filter(None, run.options.get("only", "").split(","))]
-    env = {"BOOTSTRAP": run.bootstrap, "NODE_PATH": str(run.place.cache / "node_modules")}
-    with restarts(run) as directory:
-        yield from json_lines(command, env={**env, "RESTARTS": directory}, timeout_s=timeout_s)
-
-
-@contextmanager
-def restarts(run: Run) -> Iterator[str]:
-    """A directory in which a program asks for a restart by a file ``wanted-N``; ``done-N`` answers, with what went
-    wrong as its text. "" if the broker was given from outside.
-    """
-    if run.broker is None:
-        yield ""
-        return
-    directory = run.scratch / "restarts"
-    directory.mkdir(exist_ok=True)
-    over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(run, directory, over))
-    watcher.start()
-    try:
-        yield str(directory)
-    finally:
-        over.set()
-        watcher.join()
-
-
-def _watch(run: Run, directory: Path, over: threading.Event) -> None:
-    assert run.broker is not None
-    while not over.wait(_NOTICED_AFTER_S):
-        for wanted in directory.glob("wanted-*"):
-            wrong = ""
-            if "Traceback" in (log := run.broker.log_text()):
-                wrong = log[log.index("Traceback") :][:3000]
-            run.broker.kill()
-            try:
-                run.broker.restart()
-            except RuntimeError as error:
-                wrong = str(error)
-            done = directory / wanted.name.replace("wanted", "done")
-            (half := done.with_suffix(".half")).write_text(wrong, "utf-8")
-            wanted.unlink()
-            os.replace(half, done)
+    return scenarios(run, command, env={"NODE_PATH": str(run.place.cache / "node_modules")}, timeout_s=400)
 
 
 def needs_node() -> str:
     """ "" if there is a Node.js that is new enough, else the reason."""
-    absent = [program for program in ("node", "npm") if shutil.which(program) is None]
-    if absent:
-        return f"not installed: {', '.join(absent)}"
+    if absent := needs("node", "npm")():
+        return absent
     try:
         major = int(node_version().split()[1].split(".")[0])
     except (NotAvailable, ValueError, IndexError) as error:

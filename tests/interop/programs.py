@@ -12,11 +12,13 @@ import threading
 import xml.etree.ElementTree as ET
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.interop.suite import Outcome, Result
+from tests.interop.suite import Outcome, Result, Run
 
 _KEPT_LINES = 40
+_NOTICED_AFTER_S = 0.05
 
 
 class Program:
@@ -83,6 +85,58 @@ def json_lines(
     ending = program.ending()
     if ending or not said:
         yield Result("(program)", "failed", f"{ending or 'it reported no test'}\n{program.tail()}")
+
+
+def scenarios(
+    run: Run,
+    command: list[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 240,
+) -> Iterator[Result]:
+    """The same of a program that finds the broker in ``BOOTSTRAP``, and in ``RESTARTS`` what `restarts` gives."""
+    with restarts(run) as directory:
+        told = {"BOOTSTRAP": run.bootstrap, "RESTARTS": directory, **(env or {})}
+        yield from json_lines(command, cwd=cwd, env=told, timeout_s=timeout_s)
+
+
+@contextmanager
+def restarts(run: Run) -> Iterator[str]:
+    """A directory in which a program asks for a restart by a file ``wanted-N``; ``done-N`` answers, with what went
+    wrong as its text. "" if the broker was given from outside.
+    """
+    if run.broker is None:
+        yield ""
+        return
+    directory = run.scratch / "restarts"
+    directory.mkdir(exist_ok=True)
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(run, directory, over))
+    watcher.start()
+    try:
+        yield str(directory)
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _watch(run: Run, directory: Path, over: threading.Event) -> None:
+    assert run.broker is not None
+    while not over.wait(_NOTICED_AFTER_S):
+        for wanted in directory.glob("wanted-*"):
+            wrong = ""
+            if "Traceback" in (log := run.broker.log_text()):
+                wrong = log[log.index("Traceback") :][:3000]
+            run.broker.kill()
+            try:
+                run.broker.restart()
+            except RuntimeError as error:
+                wrong = str(error)
+            done = directory / wanted.name.replace("wanted", "done")
+            (half := done.with_suffix(".half")).write_text(wrong, "utf-8")
+            wanted.unlink()
+            os.replace(half, done)
 
 
 def _result(line: str) -> Result | None:

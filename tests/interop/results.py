@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
@@ -49,16 +50,12 @@ class Record:
     ) -> Self:
         record = cls(suite.name, suite.title, suite.language, versions, date, suite.foreign, seconds=round(seconds, 1))
         record.unsteady = sorted(unsteady)
+        counts = Counter(result.outcome for result in results)
+        record.passed, record.failed, record.skipped = counts["passed"], counts["failed"], counts["skipped"]
         for result in results:
-            if result.outcome == "passed":
-                record.passed += 1
-                continue
-            if result.outcome == "failed":
-                record.failed += 1
-            else:
-                record.skipped += 1
-            reason = known_reason(suite.known, result.test) or _short(result.reason)
-            record.not_passed.append({"test": result.test, "outcome": result.outcome, "reason": reason})
+            if result.outcome != "passed":
+                reason = known_reason(suite.known, result.test) or _short(result.reason)
+                record.not_passed.append({"test": result.test, "outcome": result.outcome, "reason": reason})
         record.not_passed.sort(key=lambda row: (row["outcome"], row["reason"], row["test"]))
         return record
 

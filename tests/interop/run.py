@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -38,8 +39,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Suite:
-    suite: Suite = importlib.import_module(f"tests.interop.{name.replace('-', '_')}.suite").SUITE
-    return suite
+    return replace(importlib.import_module(f"tests.interop.{name}.suite").SUITE, name=name)
 
 
 def of_the_day(wanted: list[str], minutes: float, seed: str) -> list[str]:
@@ -67,7 +67,7 @@ def _broker(suite: Suite, bootstrap: str, directory: Path) -> Iterator[tuple[str
         yield bootstrap, None
         return
     settings = {**EVERY_SUITE, **suite.settings}
-    with BrokerProcess(directory / "data", settings=settings, topics=suite.topics, port=suite.port) as broker:
+    with BrokerProcess(directory / "data", settings=settings, port=suite.port) as broker:
         yield broker.bootstrap_servers, broker
 
 

@@ -1,17 +1,23 @@
-"""What an interop suite is. Each folder here has a ``suite.py`` with one of these as ``SUITE``."""
+"""Interop suites. Each folder here has a ``suite.py`` with one of these as ``SUITE``."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from random import Random
+from typing import Literal, TypeVar
 
 from ottla.testing import BrokerProcess
 
+S = TypeVar("S")
 Outcome = Literal["passed", "failed", "skipped"]
 
 
@@ -19,9 +25,13 @@ class NotAvailable(Exception):
     """The suite cannot run on this machine; the text is the reason that the page shows."""
 
 
+class NotHere(Exception):
+    """A test cannot be made with this broker; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test. ``reason``: why it did not pass; of a failure the end of what it printed."""
+    """The result of one test. ``reason``: why it did not pass; of a failure the end of its output."""
 
     test: str
     outcome: Outcome
@@ -31,7 +41,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a suite lives: ``source`` is its folder in the tree, ``cache`` holds what was fetched and built for it."""
+    """The folders of a suite: ``source`` is in the tree, ``cache`` holds everything fetched and built for it."""
 
     source: Path
     cache: Path
@@ -42,7 +52,7 @@ class Run:
     """One run of a suite.
 
     Attributes:
-        bootstrap: ``host:port`` of the broker; host, port: its parts.
+        bootstrap: ``host:port`` of the broker.
         broker: the process, for suites that restart it; None where the broker was given from outside.
         scratch: an empty directory that is removed afterwards.
         say: prints a line for whoever watches.
@@ -55,14 +65,6 @@ class Run:
     scratch: Path
     say: Callable[[str], None]
     options: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def host(self) -> str:
-        return self.bootstrap.rpartition(":")[0]
-
-    @property
-    def port(self) -> int:
-        return int(self.bootstrap.rpartition(":")[2])
 
 
 def _nothing_missing() -> str:
@@ -78,13 +80,12 @@ class Suite:
     """A client, a set of tools or somebody else's test-suite.
 
     Attributes:
-        name: the folder's name; ``make interop-NAME`` with dashes.
+        name: the folder's name, with which it is loaded; ``make interop-NAME`` with dashes.
         title, language: as docs/compatibility.md shows them.
         missing: "" if the toolchain is there, else the reason for skipping.
         prepare: fetch and build into ``place.cache``; quick when it was done before. Raises NotAvailable.
         versions: what was tried, for the page: ``franz-go 1.22.2, go 1.26``.
         settings: settings of the broker, beyond those that every suite gets (``EVERY_SUITE``).
-        topics: topics that are there from the start.
         port: where the broker listens, for tests that look there and nowhere else; 0 for any free one.
         run: yields the results as they come.
         known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
@@ -92,7 +93,7 @@ class Suite:
         sampled: with the option ``sample=SEED``, as ``make interop`` has it, a part of the tests runs, and is not kept.
     """
 
-    name: str
+    name: str = ""
     title: str
     language: str
     versions: Callable[[Place], str]
@@ -100,7 +101,6 @@ class Suite:
     missing: Callable[[], str] = _nothing_missing
     prepare: Callable[[Place], None] = _nothing_to_prepare
     settings: Mapping[str, object] = field(default_factory=dict)
-    topics: Mapping[str, int] = field(default_factory=dict)
     port: int = 0
     known: Mapping[str, str] = field(default_factory=dict)
     foreign: bool = False
@@ -114,12 +114,53 @@ EVERY_SUITE: Mapping[str, object] = {
 }
 
 
-def needs(*programs: str) -> Callable[[], str]:
-    """A ``missing`` that looks for programs on the path."""
+def played(test: str, play: Callable[[], object]) -> Result:
+    """Play a test of ours to its end."""
+    began = time.monotonic()
+    try:
+        play()
+    except NotHere as absent:
+        return Result(test, "skipped", str(absent))
+    except Exception:
+        return Result(test, "failed", traceback.format_exc()[-8000:], time.monotonic() - began)
+    return Result(test, "passed", "", time.monotonic() - began)
+
+
+def told(name: str, story: S, steps: Mapping[str, Callable[[S], None]]) -> Iterator[Result]:
+    """Play steps of which each rests on those before it; when one fails, those behind it fail with that."""
+    failed = ""
+    for step, play in steps.items():
+        test = f"{name} {step}"
+        result = Result(test, "failed", f"{failed} failed") if failed else played(test, partial(play, story))
+        failed = failed or (step if result.outcome == "failed" else "")
+        yield result
+
+
+def sampled(names: Sequence[str], one_in: int, seed: str, say: Callable[[str], None]) -> list[str]:
+    """A part of some tests, chosen by the seed and told."""
+    some = sorted(Random(seed).sample(names, len(names) // one_in))
+    say(f"sample={seed}: {', '.join(some)}")
+    return some
+
+
+def _port_taken(ports: Iterable[int]) -> str:
+    """Why tests that look for a broker at these ports cannot run; "" if they can."""
+    for port in ports:
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                return f"port {port}, at which these tests look for a broker, is taken"
+    return ""
+
+
+def needs(*programs: str, ports: Iterable[int] = ()) -> Callable[[], str]:
+    """A ``missing`` that looks for programs on the path, and at ports where the broker is to listen."""
 
     def missing() -> str:
         absent = [program for program in programs if shutil.which(program) is None]
-        return f"not installed: {', '.join(absent)}" if absent else ""
+        return f"not installed: {', '.join(absent)}" if absent else _port_taken(ports)
 
     return missing
 

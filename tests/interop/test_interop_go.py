@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from ottla.testing import BrokerProcess
-from tests.interop.go_programs import names_of_tests, program, required, run_scenarios, sampled
-from tests.interop.suite import NotAvailable, Place, Run
+from tests.interop.go_programs import names_of_tests, program, required, run_scenarios
+from tests.interop.suite import NotAvailable, Place, Run, sampled
 
 ASKS_FOR_A_RESTART = """#!/bin/sh
-while [ "$1" != "-signals" ]; do shift; done
-touch "$2/restart"
-while [ ! -e "$2/restarted" ]; do sleep 0.05; done
+touch "$RESTARTS/wanted-1"
+while [ ! -e "$RESTARTS/done-1" ]; do sleep 0.05; done
 echo '{"test": "broker_restart", "outcome": "passed"}'
 """
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.interop.confluent_javascript import suite as confluent_javascript
-from tests.interop.node import restarts
+from tests.interop.programs import restarts
 from tests.interop.suite import NotAvailable, Place, Run
+from tests.support.waiting import wait_for
 
 
 class Restarted:
@@ -38,9 +38,7 @@ def run_of(broker: Any, scratch: Path) -> Run:
 def answered(directory: str, number: int) -> str:
     (Path(directory) / f"wanted-{number}").touch()
     done = Path(directory) / f"done-{number}"
-    deadline = time.monotonic() + 10
-    while not done.exists():
-        assert time.monotonic() < deadline
+    wait_for(done.exists, "the answer")
     return done.read_text("utf-8")
 
 

@@ -173,7 +173,7 @@ def test_a_suite_runs_on_a_broker_of_its_own_and_is_kept(tmp_path: Path, monkeyp
     [record] = results.load()
     assert (record.passed, record.failed, record.versions) == (1, 1, "tried 1.0")
     assert record.not_passed == [{"test": "b", "outcome": "failed", "reason": "it needs what is not there"}]
-    assert seen[0].host == "127.0.0.1"
+    assert seen[0].bootstrap.startswith("127.0.0.1:")
     assert not seen[0].scratch.exists()
     monkeypatch.setattr(report, "load", lambda: [record])
     assert "* failed (1): it needs what is not there\n  `b`" in report.render()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     CommitReceived,
     Event,
     OffsetsCommitted,
@@ -18,11 +19,17 @@ from ottla.broker.observe.events import (
     SessionExtended,
     StateChanged,
 )
-from ottla.broker.observe.group_events import MOST_CHARACTERS, GroupEvents, plain
-from ottla.broker.observe.recorder_hashes import Hashes
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.why.history import History
+from ottla.observe.group_events import MOST_CHARACTERS, GroupEvents, plain
+from ottla.observe.recorder_hashes import Hashes
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.why.history import History
+from tests.core.scenario_text import compare, read_scenarios
+from tests.core.world import WALL_MS
+from tests.observe.why.stories import play
 from tests.observe.why.story import GROUP, Story
+
+STORIES = Path(__file__).with_name("group_events.story")
+CASES = read_scenarios(STORIES)
 
 
 class Written(History):
@@ -46,9 +53,11 @@ class Written(History):
 class Told(Story):
     """A story whose records can be asked for."""
 
-    def __init__(self, hashes: Hashes | None = None, **config: Any) -> None:
+    def __init__(
+        self, partitions: dict[str, int] | None = None, *, hashes: Hashes | None = None, **config: Any
+    ) -> None:
         self.written = Written(hashes)
-        super().__init__(history=self.written, **config)
+        super().__init__(partitions, history=self.written, **config)
 
     def rows(self, name: str = "") -> list[dict[str, Any]]:
         return self.written.rows(name)
@@ -57,8 +66,16 @@ class Told(Story):
         [row] = self.rows(name)
         return row
 
-    def forget(self) -> None:
+    def outcome(self) -> list[str]:
+        """The records that were made since the last step."""
+        lines = []
+        for (key, _, wall_ms), row in zip(self.written.records, self.rows(), strict=True):
+            assert (key, wall_ms) == (GROUP.encode(), row["ts_ms"])
+            assert (row.pop("group"), row.pop("v")) == (GROUP, 1)
+            fields = msgspec.json.encode(row | {"ts_ms": row["ts_ms"] - WALL_MS}).decode()
+            lines.append(f"{row['event']} {fields}")
         self.written.records.clear()
+        return lines
 
 
 @pytest.fixture
@@ -73,163 +90,10 @@ def story() -> Told:
     return story
 
 
-def test_a_join(story: Told) -> None:
-    story.forget()
-    story.join("c3", reason="a word of mine")
-    first, second = story.rows("join_received")
-    assert (first["member"], first["client"], first["host"]) == ("", "c3", "/10.0.0.1")
-    assert (first["reason"], first["generation"], first["group"], first["v"]) == ("a word of mine", 2, GROUP, 1)
-    assert second["member"] == story["c3"].member_id
-    assert (second["session_timeout_ms"], second["rebalance_timeout_ms"]) == (45_000, 300_000)
-    assert second["ts_ms"] == story.world.wall_ms
-    assert {key for key, _, _ in story.written.records} == {GROUP.encode()}
-    assert story.written.records[0][2] == first["ts_ms"]
-    assert not {"duration_ms", "instance"} & first.keys()
-
-
-def test_the_first_generation() -> None:
-    story = Told()
-    story.start("a1")
-    started, completed = story.row("rebalance_started"), story.row("rebalance_completed")
-    assert (started["generation"], started["members"], started["client"]) == (0, 1, "a1")
-    assert (completed["generation"], completed["outcome"], completed["members"]) == (1, "stable", 1)
-    assert (completed["cause"], completed["reason"], completed["client"]) == ("group-started", "group-started", "a1")
-    assert completed["duration_ms"] == completed["ts_ms"] - started["ts_ms"] == 1
-    assert completed["moved"] == 6
-    assert (completed["trigger"], completed["culprit"]) == (story["a1"].member_id, "")
-
-
-def test_a_rebalance_that_waits(story: Told) -> None:
-    completed = story.rows("rebalance_completed")[-1]
-    assert (completed["generation"], completed["duration_ms"], completed["cause"]) == (2, 250, "member-joined")
-    assert (completed["member"], completed["client"], completed["host"]) == (story["b2"].member_id, "b2", "/10.0.0.0")
-    assert completed["trigger"] == completed["culprit"] == completed["member"]
-    assert completed["waited_for"] == [story["a1"].member_id]
-    assert (completed["members"], completed["moved"]) == (2, 3)
-    started = story.rows("rebalance_started")[-1]
-    assert (started["generation"], started["client"], started["members"]) == (1, "b2", 2)
-
-
-def test_a_member_leaves(story: Told) -> None:
-    story.forget()
-    member_id = story["b2"].member_id
-    story.leave("b2", "the consumer is being closed")
-    left = story.row("member_left")
-    assert (left["member"], left["client"], left["host"]) == (member_id, "b2", "/10.0.0.0")
-    assert (left["how"], left["reason"], left["generation"]) == ("left", "the consumer is being closed", 2)
-    story.join("a1")
-    story.sync("a1")
-    completed = story.row("rebalance_completed")
-    assert completed["reason"] == "left-closed: the consumer is being closed"
-    assert (completed["client"], completed["members"]) == ("b2", 1)
-
-
-def test_an_administrator_removes_a_member(story: Told) -> None:
-    story.forget()
-    story.leave("b2", "member was removed by an admin: 12 of them", by="tool")
-    assert story.row("member_left")["client"] == "b2"
-    assert story.row("rebalance_started")["client"] == "tool"
-
-
-def test_without_a_client_s_words(story: Told) -> None:
-    story.forget()
-    story.leave("b2", None)
-    assert story.row("member_left")["reason"] == ""
-    story.join("a1")
-    story.sync("a1")
-    completed = story.row("rebalance_completed")
-    assert completed["reason"] == completed["cause"] == "left-without-reason"
-
-
-def test_the_last_member_leaves(story: Told) -> None:
-    story.leave("b2")
-    story.join("a1")
-    story.sync("a1")
-    story.forget()
-    story.leave("a1")
-    completed = story.row("rebalance_completed")
-    assert (completed["outcome"], completed["generation"], completed["members"]) == ("empty", 4, 0)
-    assert completed["client"] == "a1"
-
-
-def test_a_member_is_not_heard_of(story: Told) -> None:
-    story.forget()
-    member_id = story["b2"].member_id
-    story.wait(46_000, beating=["a1"])
-    expired = story.row("heartbeat_expired")
-    assert (expired["member"], expired["client"], expired["generation"]) == (member_id, "b2", 2)
-    assert (expired["silent_ms"], expired["session_timeout_ms"]) == (45_000, 45_000)
-    assert "duration_ms" not in expired
-    story.join("a1")
-    story.sync("a1")
-    completed = story.row("rebalance_completed")
-    assert completed["client"] == "b2"
-    assert completed["cause"] == completed["reason"] != "unknown"
-
-
-def test_a_member_misses_the_join_barrier(story: Told) -> None:
-    story.forget()
-    story.join("c3")
-    story.wait(300_000, beating=["a1", "b2", "c3"])
-    dropped = story.rows("member_left")
-    assert {(row["client"], row["how"], row["reason"]) for row in dropped} == {
-        ("a1", "dropped", "did not rejoin in time"),
-        ("b2", "dropped", "did not rejoin in time"),
-    }
-
-
-def test_a_member_misses_the_sync_barrier(story: Told) -> None:
-    story.forget()
-    story.join("c3", "a1", "b2")
-    story.sync("a1", "b2")
-    story.wait(300_000, beating=["a1", "b2", "c3"])
-    [unsynced] = [row for row in story.rows("member_left") if row["how"] == "unsynced"]
-    assert (unsynced["client"], unsynced["reason"]) == ("c3", "sent no SyncGroup in time")
-
-
-def test_an_id_that_nobody_came_back_with_is_no_member(story: Told) -> None:
-    story.forget()
-    story.join_once("c3")
-    story.wait(46_000, beating=["a1", "b2"])
-    assert [row["event"] for row in story.rows()] == ["join_received"]
-
-
-def test_a_static_member_is_replaced() -> None:
-    story = Told()
-    story.new("s1", instance="place-1")
-    story.start("s1")
-    old = story["s1"].member_id
-    story.forget()
-    story["s1"].member_id = ""
-    story.join("s1")
-    story.wait(1)
-    fenced = story.row("static_member_fenced")
-    assert (fenced["member"], fenced["replaced_by"], fenced["instance"]) == (old, story["s1"].member_id, "place-1")
-    assert (fenced["client"], fenced["generation"]) == ("s1", 1)
-    assert story.row("join_received")["instance"] == "place-1"
-    assert not story.rows("rebalance_completed")  # the generation is the same
-
-
-def test_another_rebalance_begins_before_the_end(story: Told) -> None:
-    story.forget()
-    story.join("c3", "a1", "b2")
-    story.join("d4")
-    superseded = story.row("rebalance_superseded")
-    assert (superseded["generation"], superseded["outcome"], superseded["client"]) == (3, "superseded", "c3")
-    assert not story.rows("rebalance_completed")
-
-
-def test_the_broker_stops_and_another_takes_over(story: Told) -> None:
-    story.forget()
-    story.restart()
-    loaded = story.row("coordinator_moved")
-    assert (loaded["reason"], loaded["generation"], loaded["members"]) == ("loaded", 2, 2)
-    story.forget()
-    story.world.coordinator.unload(0, story.world.now_ms, story.world.wall_ms)
-    story.settle()
-    given_up = story.row("coordinator_moved")
-    assert (given_up["reason"], given_up["generation"], given_up["members"]) == ("given up", 2, 2)
-    assert given_up["cause"] == "coordinator-moved"
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[one.title for one in CASES])
+def test_story(index: int, record: bool) -> None:
+    _, outcome = play(CASES[index], Told)
+    compare(STORIES, index, outcome, record=record)
 
 
 def test_offsets_expire_and_are_deleted() -> None:
@@ -242,7 +106,7 @@ def test_offsets_expire_and_are_deleted() -> None:
 
 
 def test_alarms(story: Told) -> None:
-    story.forget()
+    story.written.records.clear()
     alarm = Alarm("zombie", GROUP, "", 1_000, 1_000, "The group waits for b2.", {"member": "b2"})
     story.written.events.on_alarm(alarm)
     alarm.cleared_ms = 4_500
@@ -260,7 +124,7 @@ def test_alarms(story: Told) -> None:
 
 def test_hidden_names_are_nowhere() -> None:
     hashes = Hashes(b"key", group_ids=True, client_hosts=True)
-    story = Told(hashes, group_max_size=2)
+    story = Told(hashes=hashes, group_max_size=2)
     story.start("a1")
     story.join("b2", "a1")
     story.sync("a1", "b2")

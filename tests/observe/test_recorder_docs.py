@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ottla.broker.observe import events
-from ottla.broker.observe.recording import FORMAT, HEAD, MAGIC, Header
+from ottla.broker.core import events
+from ottla.observe.recording import FORMAT, HEAD, MAGIC, Header
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recorder.md"

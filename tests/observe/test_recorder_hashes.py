@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     Event,
     FetchParked,
     GroupLoaded,
@@ -14,75 +16,35 @@ from ottla.broker.observe.events import (
     RebalanceStarted,
     StateChanged,
 )
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.recorder_hashes import Hashes
+from ottla.observe.recorder import Recorder
+from ottla.observe.recorder_hashes import Hashes
 from ottla.protocol.groups import coordinator_partition
+from tests.observe.makers import event_of
+
+WHO: dict[str, Any] = {"group_id": "payments", "client_host": "/10.1.2.3"}
+REASON = "Freshly-loaded group payments is over capacity (3 > 2)"
+EVENTS = [
+    event_of(MemberAdded, **WHO),
+    event_of(FetchParked, **WHO, wanted=["payments", "orders"]),
+    event_of(GroupLoaded, group_id="payments", loaded=[LoadedMember("m", None, "c", "/10.1.2.3", 1, 1, b"", b"")]),
+    event_of(RebalanceStarted, group_id="payments", partition=3, members=3, reason=REASON),
+]
 
 
-def added(group_id: str = "payments", host: str = "/10.1.2.3") -> MemberAdded:
-    return MemberAdded(
-        group_id=group_id,
-        cause=1,
-        member_id="m",
-        group_instance_id=None,
-        client_id="c",
-        client_host=host,
-        state="Empty",
-        was_pending=False,
-    )
+def text_of(one: Event) -> str:
+    return msgspec.json.encode(one).decode()
 
 
-def fetched() -> FetchParked:
-    return FetchParked(
-        group_id="payments",
-        cause=0,
-        number=1,
-        api="OffsetFetch",
-        api_version=9,
-        client_id="c",
-        client_host="/10.1.2.3",
-        member_id="",
-        group_instance_id=None,
-        generation=-1,
-        reason=None,
-        wanted=["payments", "orders"],
-    )
-
-
-def loaded() -> GroupLoaded:
-    return GroupLoaded(
-        group_id="payments",
-        cause=1,
-        state="Stable",
-        generation=1,
-        protocol_type="consumer",
-        protocol_name="range",
-        leader_id="m",
-        state_since_ms=None,
-        loaded=[LoadedMember("m", None, "c", "/10.1.2.3", 1, 1, b"", b"")],
-        commits=[],
-    )
-
-
-def rebalance() -> RebalanceStarted:
-    reason = "Freshly-loaded group payments is over capacity (3 > 2)"
-    return RebalanceStarted(group_id="payments", cause=1, generation=1, partition=3, members=3, reason=reason)
-
-
-def text_of(event: Event) -> str:
-    return msgspec.json.encode(event).decode()
-
-
-@pytest.mark.parametrize("event", [added(), fetched(), loaded(), rebalance()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("one", EVENTS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("hides", ["groups", "hosts", "both"])
-def test_no_hidden_name_is_left(event: Event, hides: str) -> None:
-    before = text_of(event)
+def test_no_hidden_name_is_left(one: Event, hides: str) -> None:
+    before = text_of(one)
     hashes = Hashes(b"k", group_ids=hides != "hosts", client_hosts=hides != "groups")
-    text = text_of(hashes(event))
+    text = text_of(hashes(one))
     assert ("payments" in text) == (hides == "hosts")
-    assert ("orders" in text) == (hides == "hosts" and isinstance(event, FetchParked))
+    assert ("orders" in text) == (hides == "hosts" and isinstance(one, FetchParked))
     assert ("10.1.2.3" in text) == (hides == "groups" and "10.1.2.3" in before)
-    assert text_of(event) == before, "others see the event as it is"
+    assert text_of(one) == before, "others see the event as it is"
 
 
 def test_the_same_name_is_hidden_alike_under_one_key_only() -> None:

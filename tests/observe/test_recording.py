@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from ottla.broker.observe import recording_writer
-from ottla.broker.observe.events import (
-    AppendFinished,
+from ottla.broker.core.events import (
     Commit,
     CommitReceived,
     Event,
@@ -24,109 +23,62 @@ from ottla.broker.observe.events import (
     PendingCommit,
     StateChanged,
 )
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.recording import (
+from ottla.observe import recording_writer
+from ottla.observe.recorder import Recorder
+from ottla.observe.recording import (
     HEAD,
     MAGIC,
-    Header,
     NoRecording,
     earlier_parts,
     frame,
     json_line,
     open_recording,
-    read_recording,
 )
-from ottla.broker.observe.recording_writer import RecordingWriter
+from ottla.observe.recording_writer import RecordingWriter
+from tests.observe.http.fakes import Lines
+from tests.observe.makers import HEADER, event_of
+from tests.shell.host import Clock
 
-BOTH = pytest.mark.parametrize("name", ["events.rec", "events.jsonl"])
+
+@pytest.fixture(params=["events.rec", "events.jsonl"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Where it is recorded, in each form."""
+    return tmp_path / str(request.param)
 
 
-class Loop:
+class Loop(Clock, Lines):
     """Clock, event loop and log of a writer."""
 
     def __init__(self) -> None:
-        self.now_ms = 0
-        self.timers: list[Callable[[], None]] = []
-        self.lines: list[tuple[str, Any]] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Any:
-        self.timers.append(callback)
+        Clock.__init__(self)
+        Lines.__init__(self)
 
     def soon(self, function: Callable[..., None], *arguments: Any) -> None:
         function(*arguments)
 
-    def error(self, event: str, **fields: Any) -> None:
-        self.lines.append((event, fields))
-
     def tick(self) -> None:
-        timers, self.timers = self.timers, []
-        for timer in timers:
-            timer()
-
-
-def header(run_id: str = "run") -> Header:
-    return Header(
-        version="1",
-        node_id=1,
-        cluster_id="c",
-        run_id=run_id,
-        started_ms=5,
-        started_at_ms=3,
-        partitions=50,
-        settings={"group_max_size": 3, "group_generation_persist": "sync"},
-    )
+        self.advance(recording_writer.HAND_OVER_MS)
 
 
 def samples(count: int) -> Iterator[Event]:
-    common: dict[str, Any] = {
-        "api_version": 9,
-        "client_id": "ü",
-        "client_host": "/::1",
-        "member_id": "",
-        "group_instance_id": None,
-    }
     for number in range(count):
-        yield JoinReceived(
+        common: dict[str, Any] = {"number": number, "client_id": "ü", "client_host": "/::1", "member_id": ""}
+        yield event_of(
+            JoinReceived,
             group_id="g/ü",
-            cause=0,
-            number=number,
             at_ms=number,
             wall_ms=number,
-            api="JoinGroup",
             generation=-1,
-            reason=None,
-            session_timeout_ms=1,
             rebalance_timeout_ms=-1,
-            protocol_type="consumer",
             protocols=[NamedBytes("range", b"\x00\xff" * 10)],
             **common,
         )
         yield StateChanged(group_id="g", cause=number, before="Empty", after="Stable", generation=2**31 - 1)
-        yield CommitReceived(
-            group_id="g",
-            cause=0,
-            number=number,
-            api="OffsetCommit",
-            generation=1,
-            reason=None,
-            commits=[Commit("t", 0, 2**63 - 1, -1, None, 3), Commit("t", 1, 0, 0, "m", 0, 7, 8, b"\x01" * 16)],
-            **common,
-        )
-        yield GroupLoaded(
-            group_id="g",
+        commits = [Commit("t", 0, 2**63 - 1, -1, None, 3), Commit("t", 1, 0, 0, "m", 0, 7, 8, b"\x01" * 16)]
+        yield event_of(CommitReceived, commits=commits, **common)
+        yield event_of(
+            GroupLoaded,
             cause=number,
-            state="Stable",
-            generation=1,
-            protocol_type="consumer",
-            protocol_name="range",
-            leader_id="m",
-            state_since_ms=None,
             loaded=[LoadedMember("m", None, "c", "/h", 1, 2, b"s", b"")],
             commits=[Commit("t", 0, 1, 2, "")],
             pending=[PendingCommit(5, True, Commit("t", 0, 1, 2, ""))],
@@ -135,21 +87,15 @@ def samples(count: int) -> Iterator[Event]:
         yield OwnershipChanged(group_id="", cause=0, number=number, partition=1, state="loaded", groups=0)
 
 
-def record(
-    path: Path,
-    events: list[Event],
-    loop: Loop,
-    *,
-    limit_bytes: int = 1 << 30,
-    limit_parts: int = 3,
-    run_id: str = "run",
-) -> Recorder:
+def writer_of(path: Path, loop: Loop, *, run_id: str = "run", **limits: int) -> RecordingWriter:
+    limits = {"limit_bytes": 1 << 30, "limit_parts": 3} | limits
+    return RecordingWriter(path, replace(HEADER, run_id=run_id), **limits, clock=loop, soon=loop.soon, log=loop)
+
+
+def record(path: Path, events: list[Event], loop: Loop, **options: Any) -> Recorder:
     recorder = Recorder(1 << 20)
-    writer = RecordingWriter(
-        path, header(run_id), limit_bytes=limit_bytes, limit_parts=limit_parts, clock=loop, soon=loop.soon, log=loop
-    )
+    recorder.file = writer = writer_of(path, loop, **options)
     writer.start(1)
-    recorder.file = writer
     for number, event in enumerate(events):
         recorder(event)
         if number % 10 == 9:
@@ -158,15 +104,13 @@ def record(
     return recorder
 
 
-@BOTH
-def test_what_is_read_is_what_was_written(tmp_path: Path, name: str) -> None:
+def test_what_is_read_is_what_was_written(path: Path) -> None:
     events = list(samples(30))
-    record(tmp_path / name, events, Loop())
-    found, read = read_recording(tmp_path / name)
-    assert found == header()
-    assert list(read) == events
-    recording = open_recording(tmp_path / name)
-    assert [seq for seq, _ in recording.numbered()] == list(range(1, 151))
+    record(path, events, Loop())
+    recording = open_recording(path)
+    assert recording.header == HEADER
+    assert list(recording.events()) == events
+    assert [seq for seq, _ in recording.entries()] == list(range(1, 151))
     assert (recording.notes, recording.unknown, recording.starts_in_the_middle) == ([], 0, False)
 
 
@@ -180,16 +124,14 @@ def test_json_lines_are_plain_json(tmp_path: Path) -> None:
     assert second["generation"] == 2**31 - 1
 
 
-@BOTH
-def test_parts_are_set_aside_and_the_oldest_go(tmp_path: Path, name: str) -> None:
+def test_parts_are_set_aside_and_the_oldest_go(path: Path) -> None:
     events = list(samples(400))
-    path = tmp_path / name
     record(path, events, Loop(), limit_bytes=40_000)
     earlier = earlier_parts(path)
     assert len(earlier) == 3
     assert all(40_000 <= one.stat().st_size < 50_000 for one in earlier)
     recording = open_recording(path)
-    numbered = list(recording.numbered())
+    numbered = list(recording.entries())
     first = numbered[0][0]
     assert recording.starts_in_the_middle
     assert first > 1
@@ -197,14 +139,12 @@ def test_parts_are_set_aside_and_the_oldest_go(tmp_path: Path, name: str) -> Non
     assert recording.notes == [f"the events before number {first} are not there any more"]
     until = open_recording(earlier[1])
     assert until.parts == earlier[:2]
-    middle = list(until.numbered())
+    middle = list(until.entries())
     assert middle == numbered[: middle[-1][0] - first + 1]
     assert len(middle) < len(numbered)
 
 
-@BOTH
-def test_an_earlier_run_is_kept_and_not_mixed_in(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
+def test_an_earlier_run_is_kept_and_not_mixed_in(path: Path) -> None:
     first, second = list(samples(2)), list(samples(3))
     record(path, first, Loop(), run_id="one")
     record(path, second, Loop(), run_id="two")
@@ -217,9 +157,19 @@ def test_an_earlier_run_is_kept_and_not_mixed_in(tmp_path: Path, name: str) -> N
     assert recording.notes == []
 
 
-@BOTH
-def test_each_earlier_run_is_named_by_its_last_part(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
+def test_two_brokers_do_not_share_a_file(path: Path) -> None:
+    first = list(samples(2))
+    writer, other = writer_of(path, Loop()), writer_of(path, Loop(), run_id="other")
+    writer.start(1)
+    with pytest.raises(OSError, match="another broker records in it"):
+        other.start(1)
+    writer.close()
+    assert not earlier_parts(path)
+    record(path, first, Loop(), run_id="other")
+    assert list(open_recording(path).events()) == first
+
+
+def test_each_earlier_run_is_named_by_its_last_part(path: Path) -> None:
     first, second, third = list(samples(80)), list(samples(2)), list(samples(3))
     record(path, first, Loop(), run_id="one", limit_bytes=20_000, limit_parts=9)
     parts_of_first = len(earlier_parts(path)) + 1
@@ -238,9 +188,7 @@ def test_each_earlier_run_is_named_by_its_last_part(tmp_path: Path, name: str) -
     assert list(open_recording(path).events()) == third
 
 
-@BOTH
-def test_a_torn_end_is_noted_wherever_it_is(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
+def test_a_torn_end_is_noted_wherever_it_is(path: Path) -> None:
     events = list(samples(3))
     record(path, events, Loop())
     whole = path.read_bytes()
@@ -250,7 +198,7 @@ def test_a_torn_end_is_noted_wherever_it_is(tmp_path: Path, name: str) -> None:
         recording = open_recording(path)
         found = list(recording.events())
         assert found == events[: len(found)]
-        assert recording.notes in ([], [f"{name}: its end was torn off; the last event is not whole"])
+        assert recording.notes in ([], [f"{path.name}: its end was torn off; the last event is not whole"])
         sizes.add(len(found))
     assert sizes == set(range(min(sizes), len(events) + 1))
     assert len(sizes) > 3
@@ -259,16 +207,7 @@ def test_a_torn_end_is_noted_wherever_it_is(tmp_path: Path, name: str) -> None:
 def test_a_folder_is_refused_and_left_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "events.rec").mkdir()
     (tmp_path / "events.rec" / "dear").touch()
-    loop = Loop()
-    writer = RecordingWriter(
-        tmp_path / "events.rec",
-        header(),
-        limit_bytes=1 << 20,
-        limit_parts=3,
-        clock=loop,
-        soon=loop.soon,
-        log=loop,
-    )
+    writer = writer_of(tmp_path / "events.rec", Loop())
     with pytest.raises(IsADirectoryError):
         writer.start(1)
     assert [one.relative_to(tmp_path).as_posix() for one in tmp_path.rglob("*")] == ["events.rec", "events.rec/dear"]
@@ -282,18 +221,16 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
             open_recording(path)
     with pytest.raises(NoRecording, match="No such file"):
         open_recording(tmp_path / "nothing")
-    later = msgspec.structs.asdict(header()) | {"ottla_recording": 2}
+    later = msgspec.structs.asdict(HEADER) | {"ottla_recording": 2}
     path.write_bytes(msgspec.json.encode(later) + b"\n")
     with pytest.raises(NoRecording, match="version 2"):
         open_recording(path)
 
 
-@BOTH
-def test_events_of_a_later_version_are_skipped_and_damage_is_told(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
+def test_events_of_a_later_version_are_skipped_and_damage_is_told(path: Path) -> None:
     event = next(samples(1))
     record(path, [event], Loop())
-    as_json = name.endswith("jsonl")
+    as_json = path.suffix == ".jsonl"
     encode = msgspec.json.encode if as_json else msgspec.msgpack.encode
     for seq, more in ((2, {"event": "Later", "group_id": "g"}), (3, {"event": "StateChanged", "cause": "x"})):
         data = encode({"seq": seq, **more})
@@ -303,11 +240,12 @@ def test_events_of_a_later_version_are_skipped_and_damage_is_told(tmp_path: Path
         data = msgspec.msgpack.encode(event)
         file.write(json_line(9, event) if as_json else frame(9, data))
     recording = open_recording(path)
-    assert list(recording.numbered()) == [(1, event), (9, event)]
+    assert list(recording.entries()) == [(1, event), (2, None), (9, event)]
     assert recording.unknown == 1
+    assert list(open_recording(path).events()) == [event, event]
     trouble, gap = recording.notes
-    assert trouble.startswith(f"{name}: event number 3 cannot be read")
-    assert gap == f"{name}: the events 3 to 8 are missing"
+    assert trouble.startswith(f"{path.name}: event number 3 cannot be read")
+    assert gap == f"{path.name}: the events 3 to 8 are missing"
 
 
 def test_a_damaged_length_ends_a_part(tmp_path: Path) -> None:
@@ -331,15 +269,15 @@ class FullDisk:
         self.room -= written
         return int(written)
 
+    def fileno(self) -> int:
+        return int(self.file.fileno())
+
     def close(self) -> None:
         self.file.close()
 
 
-@BOTH
-def test_a_full_disk_ends_the_recording_and_nothing_else(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, loop, events = tmp_path / name, Loop(), list(samples(100))
+def test_a_full_disk_ends_the_recording_and_nothing_else(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, events = Loop(), list(samples(100))
 
     def open_small(path: Path, mode: str, **more: Any) -> FullDisk:
         return FullDisk(open(path, mode, **more), 10_000)
@@ -349,7 +287,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(
     assert recorder.file is not None
     assert recorder.file.failed == "No space left on device"
     assert recorder.file_failed
-    assert [line for line, _ in loop.lines] == ["Recording has ended, the broker goes on: the file cannot be written"]
+    assert loop.lines == [("error", "Recording has ended, the broker goes on: the file cannot be written")]
     assert recorder.last_seq == len(events)
     assert len(recorder.events("g")) == 300
     recording = open_recording(path)
@@ -371,40 +309,11 @@ def test_a_slow_disk_costs_events_and_no_memory(tmp_path: Path, monkeypatch: pyt
     assert len(found) + recorder.file.lost_events == len(events)
 
 
-def test_commits_that_wait_for_others_reach_the_file_after_a_while(tmp_path: Path) -> None:
-    written: list[int] = []
-
-    class Noted(RecordingWriter):
-        def write(self, seq: int, data: bytes, event: Event) -> None:
-            written.append(seq)
-            super().write(seq, data, event)
-
-    loop = Loop()
-    writer = Noted(
-        tmp_path / "e.rec", header(), limit_bytes=1 << 30, limit_parts=1, clock=loop, soon=loop.soon, log=loop
-    )
-    writer.start(1)
-    recorder = Recorder(0, wants_all=True)
-    writer.pull, recorder.file = recorder.write_new, writer
-    finished = AppendFinished(group_id="g", cause=1, number=2, what="offsets", error="NONE")
-    for event in (finished, finished):
-        recorder(event)
-    assert not written
-    loop.tick()
-    assert written == [1, 2]
-    recorder(finished)
-    writer.close()
-    assert list(open_recording(tmp_path / "e.rec").events()) == [finished] * 3
-
-
 def test_the_loop_hands_over_after_a_while_or_when_it_is_much(tmp_path: Path) -> None:
     loop = Loop()
-    writer = RecordingWriter(
-        tmp_path / "e.rec", header(), limit_bytes=1 << 30, limit_parts=1, clock=loop, soon=loop.soon, log=loop
-    )
-    writer.start(1)
     recorder = Recorder(0)
-    recorder.file = writer
+    recorder.file = writer = writer_of(tmp_path / "e.rec", loop, limit_parts=1)
+    writer.start(1)
     (event, *_) = samples(1)
     recorder(event)
     recorder(event)

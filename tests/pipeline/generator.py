@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from ottla.pipeline import tables
 from ottla.pipeline.codec import decode, walk
-from ottla.protocol.batch_builder import build_batch
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -27,7 +26,8 @@ from ottla.protocol.consumer_protocol import (
     encode_subscription,
 )
 from ottla.protocol.crc import crc32c
-from ottla.protocol.groups import OFFSETS_TOPIC, coordinator_partition
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.offsets_topic import (
     GroupMemberValue,
     GroupValue,
@@ -38,6 +38,7 @@ from ottla.protocol.offsets_topic import (
     offset_key,
 )
 from ottla.protocol.records import Record
+from tests.support.batches import build_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 Longs = npt.NDArray[np.int64]
 START = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 START_MS = int(START.timestamp() * 1000)
-EVENTS_TOPIC = "__ottla_group_events"
 _BASE_TIMESTAMP, _CRC, _AFTER_CRC = 27, 17, 21
 
 
@@ -92,7 +92,6 @@ class World:
         seconds: how long it lasts.
         planted: group and kind of all that is wrong.
         suspects: who is to blame, by group and kind.
-        gone: groups that were deleted and did not come back.
     """
 
     seconds: int
@@ -104,7 +103,6 @@ class World:
     groups: list[str] = field(default_factory=list)
     planted: set[tuple[str, str]] = field(default_factory=set)
     suspects: dict[tuple[str, str], str] = field(default_factory=dict)
-    gone: set[str] = field(default_factory=set)
 
     # --- what groups write
 
@@ -165,23 +163,16 @@ class World:
         """Topic, partition and log of the two internal topics."""
         for partition, entries in sorted(self.entries.items()):
             yield OFFSETS_TOPIC, partition, _log(entries)
-        events = [
-            Entry(
-                one["ts_ms"],
-                1,
-                build_batch(
-                    [Record(timestamp_ms=one["ts_ms"], key=one["group"].encode(), value=json.dumps(one).encode())]
-                ),
-            )
-            for one in self.events
-        ]
-        yield EVENTS_TOPIC, 0, _log(events)
+        events = []
+        for one in self.events:
+            record = Record(timestamp_ms=one["ts_ms"], key=one["group"].encode(), value=json.dumps(one).encode())
+            events.append(Entry(one["ts_ms"], 1, build_batch([record])))
+        yield GROUP_EVENTS_TOPIC, 0, _log(events)
 
-    def write_log_dir(self, folder: Path, *, events: bool = True) -> None:
+    def write_log_dir(self, folder: Path) -> None:
         """A log directory of Kafka's. Logs of users' topics hold their last record only."""
         for topic, partition, log in self.logs():
-            if events or topic != EVENTS_TOPIC:
-                _segment(folder / f"{topic}-{partition}", log)
+            _segment(folder / f"{topic}-{partition}", log)
         for topic in self.topics.values():
             for partition, end in enumerate(topic.ends[-1].tolist()):
                 last = Record(timestamp_ms=START_MS + self.seconds * 1000, key=None, value=b"x")
@@ -290,14 +281,10 @@ def _member(member: Member, topic: str, partitions: Sequence[int], *, opaque: bo
 def _log(entries: list[Entry]) -> bytes:
     """Batches in the order of their times, with offsets."""
     parts, offset = [], 0
-    for entry in sorted(entries, key=_time):
+    for entry in sorted(entries, key=lambda entry: entry.ts_ms):
         parts += [offset.to_bytes(8, "big"), entry.batch[8:]]
         offset += entry.records
     return b"".join(parts)
-
-
-def _time(entry: Entry) -> int:
-    return entry.ts_ms
 
 
 def _segment(folder: Path, log: bytes) -> None:

@@ -1,7 +1,5 @@
 """Groups that behave well, that only look as if they did not, and that do not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +7,7 @@ from uuid import UUID
 
 import numpy as np
 
+from ottla.protocol.offsets_topic import group_key, offset_key
 from tests.pipeline.generator import START_MS, Longs, Member, Topic, World
 
 
@@ -30,7 +29,6 @@ class Group:
     every_s: float
     rate: float = 20.0
     size: int = 3
-    factor: float | Longs = 1
     capacity: float = 4.0
     number: int = 0
     ends: Longs = field(init=False)
@@ -281,26 +279,23 @@ def compacted(group: Group, end: int) -> None:
         group.form(end * part)
 
 
-def deleted(group: Group, end: int, again: bool = False) -> None:
+def deleted(group: Group, end: int) -> None:
     """Emptied and deleted; writing goes on."""
     healthy(group, end)
     group.until = round(end * 0.4)
-    members = group.members
     group.form(group.until + 1, [])
-    keys = [_offset_key(group, one) for one in range(group.partitions)]
-    group.world.write(group.name, START_MS + (group.until + 30) * 1000, *keys, (_group_key(group), None))
-    if not again:
-        group.world.gone.add(group.name)
-        return
-    group.finish()
-    group.number, group.until = 0, end
-    group.pauses = [(0, round(end * 0.7))]
-    group.form(end * 0.7 - 1, members)
+    keys = [(offset_key(group.name, group.topic, one), None) for one in range(group.partitions)]
+    group.world.write(group.name, START_MS + (group.until + 30) * 1000, *keys, (group_key(group.name), None))
 
 
 def reborn(group: Group, end: int) -> None:
     """Deleted, and there again under its name: generations are counted from 1."""
-    deleted(group, end, again=True)
+    members = group.members
+    deleted(group, end)
+    group.finish()
+    group.number, group.until = 0, end
+    group.pauses = [(0, round(end * 0.7))]
+    group.form(end * 0.7 - 1, members)
 
 
 def connect(group: Group, end: int) -> None:
@@ -323,18 +318,6 @@ def overtaken(group: Group, end: int) -> None:
     old = group.done[second - round(2 * group.every_s)]
     ms = np.array([START_MS + second * 1000])
     group.world.commits(group.name, group.topic, [0], ms, old[None, :1])
-
-
-def _offset_key(group: Group, partition: int) -> tuple[bytes, None]:
-    from ottla.protocol.offsets_topic import offset_key
-
-    return offset_key(group.name, group.topic, partition), None
-
-
-def _group_key(group: Group) -> bytes:
-    from ottla.protocol.offsets_topic import group_key
-
-    return group_key(group.name)
 
 
 SPECIAL: tuple[tuple[str, Behaviour, dict[str, Any]], ...] = (
@@ -364,9 +347,9 @@ SPECIAL: tuple[tuple[str, Behaviour, dict[str, Any]], ...] = (
 )
 
 
-def make(seed: int = 1, *, minutes: int = 120, groups: int = 40, partitions: int = 16, every_s: float = 5.0) -> World:
+def make(*, minutes: int = 120, groups: int = 40, partitions: int = 16, every_s: float = 5.0) -> World:
     """A cluster with all behaviours, and as many healthy groups as it takes to be ``groups``."""
-    world = World(minutes * 60, np.random.default_rng(seed))
+    world = World(minutes * 60, np.random.default_rng(1))
     plain = tuple((f"plain{one}", healthy, {}) for one in range(groups - len(SPECIAL)))
     for name, behave, more in (*SPECIAL, *plain):
         group = Group(world, f"g-{name}", partitions, every_s, **more)
@@ -382,6 +365,6 @@ def make(seed: int = 1, *, minutes: int = 120, groups: int = 40, partitions: int
     return world
 
 
-def small(seed: int = 1) -> World:
+def small() -> World:
     """Half an hour of 25 groups: some ten thousand records."""
-    return make(seed, minutes=30, groups=25, partitions=3, every_s=12.0)
+    return make(minutes=30, groups=25, partitions=3, every_s=12.0)

@@ -50,10 +50,9 @@ def rules() -> World:
     group("r-once", np.array([1000]), np.array([9_000]))
     # Two commits at one time: the later in the log counts.
     group("r-twice", np.array([60, 600]), behind[[60, 600]])
-    twice = [
-        (offset_key("r-twice", "r-twice-topic", 0), encode_offset_value(_value(one), 3)) for one in (15_000, 14_000)
-    ]
-    world.write("r-twice", START_MS + 1_200_000, *twice)
+    key, plain = offset_key("r-twice", "r-twice-topic", 0), {"leader_epoch": -1, "commit_timestamp": START_MS}
+    twice = [OffsetValue(offset=offset, metadata="", **plain) for offset in (15_000, 14_000)]
+    world.write("r-twice", START_MS + 1_200_000, *((key, encode_offset_value(one, 3)) for one in twice))
     # A group of the same name as one of another cluster.
     group("g-plain0", minutes, behind[minutes])
     return world
@@ -66,7 +65,3 @@ def record_times() -> pa.Table:
     row = ("r-aged-topic", 0, 100, (START_MS - 3_600_000) * 1000)
     schema = RECORD_TIMES.arrow(whole=False)
     return pa.table([pa.array([value], field.type) for value, field in zip(row, schema, strict=True)], schema=schema)
-
-
-def _value(offset: int) -> OffsetValue:
-    return OffsetValue(offset=offset, leader_epoch=-1, metadata="", commit_timestamp=START_MS)

@@ -1,7 +1,5 @@
 """What the package offers under its own name."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 

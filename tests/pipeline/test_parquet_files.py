@@ -1,7 +1,5 @@
 """Which files of a folder are the table: the file sink's, Delta's and Iceberg's, and no orphans."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import UTC, date, datetime
@@ -9,33 +7,26 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ottla.pipeline.parquet_files import UnreadableTable, committed, dataset, filesystem
 from ottla.pipeline.tables import LOG_END_SAMPLES, Table
+from tests.pipeline import parquet
 
-DAY = "log_date=2026-11-22"
 WHEN = datetime(2026, 11, 22, 9, 30, 0, 123456, tzinfo=UTC)
 TABLE: Table = LOG_END_SAMPLES
 
 
+def sample(topic: str) -> dict[str, object]:
+    return {"cluster_id": "c", "sample_ts": WHEN, "topic": topic, "partition": 0, "log_end_offset": 7}
+
+
 def rows(*topics: str) -> pa.Table:
-    return pa.Table.from_pylist(
-        [
-            {"cluster_id": "c", "sample_ts": WHEN, "topic": one, "partition": 0, "log_end_offset": 7}
-            | {"log_date": date(2026, 11, 22)}
-            for one in topics
-        ],
-        schema=TABLE.arrow(),
-    )
+    return pa.Table.from_pylist([sample(one) | {"log_date": WHEN.date()} for one in topics], TABLE.arrow())
 
 
 def put(folder: Path, name: str, *topics: str, **options: object) -> Path:
-    file = folder / DAY / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows(*topics).drop_columns(["log_date"]), file, **options)
-    return file
+    return parquet.put(folder, TABLE.name, map(sample, topics), WHEN.date(), name, **options)
 
 
 def note(folder: Path, batch: str, *files: Path, action: str = "add") -> None:
@@ -58,24 +49,24 @@ def test_a_folder_that_is_not_there_is_a_table_without_rows(tmp_path: Path) -> N
 
 
 def test_plain_folders_have_no_hidden_files(tmp_path: Path) -> None:
-    put(tmp_path, "part-0.parquet", "a")
-    put(tmp_path, ".part-1.parquet", "hidden")
-    put(tmp_path, "_temporary/0/part-2.parquet", "under way")
+    put(tmp_path, "part-0", "a")
+    put(tmp_path, ".part-1", "hidden")
+    put(tmp_path, "_temporary/0/part-2", "under way")
     (tmp_path / "_SUCCESS").touch()
     assert topics(tmp_path) == ["a"]
 
 
 def test_orphans_of_the_file_sink_are_not_read(tmp_path: Path) -> None:
-    kept, late = put(tmp_path, "part-0.parquet", "a"), put(tmp_path, "part-1.parquet", "b")
-    put(tmp_path, "part-2.parquet", "orphan")
+    kept, late = put(tmp_path, "part-0", "a"), put(tmp_path, "part-1", "b")
+    put(tmp_path, "part-2", "orphan")
     note(tmp_path, "0", kept)
     note(tmp_path, "1", late)
     assert topics(tmp_path) == ["a", "b"]
 
 
 def test_a_compact_file_stands_for_those_before_it(tmp_path: Path) -> None:
-    files = [put(tmp_path, f"part-{at}.parquet", str(at)) for at in range(4)]
-    note(tmp_path, "8", put(tmp_path, "part-8.parquet", "counted in 9"))
+    files = [put(tmp_path, f"part-{at}", str(at)) for at in range(4)]
+    note(tmp_path, "8", put(tmp_path, "part-8", "counted in 9"))
     note(tmp_path, "9.compact", *files[:3])
     note(tmp_path, "10", files[3])
     (tmp_path / "_spark_metadata" / "11.tmp").write_text("half")
@@ -83,7 +74,7 @@ def test_a_compact_file_stands_for_those_before_it(tmp_path: Path) -> None:
 
 
 def test_what_the_sink_deleted_is_gone(tmp_path: Path) -> None:
-    one, other = put(tmp_path, "part-0.parquet", "a"), put(tmp_path, "part-1.parquet", "b")
+    one, other = put(tmp_path, "part-0", "a"), put(tmp_path, "part-1", "b")
     note(tmp_path, "0", one, other)
     note(tmp_path, "1", one, action="delete")
     assert topics(tmp_path) == ["b"]
@@ -91,7 +82,7 @@ def test_what_the_sink_deleted_is_gone(tmp_path: Path) -> None:
 
 def test_a_lake_may_be_moved(tmp_path: Path) -> None:
     old = tmp_path / "old place=1" / "table"
-    note(old, "0", put(old, "part-0 ü.parquet", "a"))
+    note(old, "0", put(old, "part-0 ü", "a"))
     shutil.move(old, tmp_path / "table")
     assert topics(tmp_path / "table") == ["a"]
     assert topics(Path((tmp_path / "table").as_uri().replace("file://", ""))) == ["a"]
@@ -99,7 +90,7 @@ def test_a_lake_may_be_moved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["{", '{"size": 1}', "[]"])
 def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, line: str) -> None:
-    note(tmp_path, "0", put(tmp_path, "part-0.parquet", "a"))
+    note(tmp_path, "0", put(tmp_path, "part-0", "a"))
     (tmp_path / "_spark_metadata" / "1").write_text(f"v1\n{line}")
     with pytest.raises(UnreadableTable, match="_spark_metadata/1 cannot be read"):
         committed(str(tmp_path))
@@ -107,11 +98,11 @@ def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, line: str) -> None:
 
 def test_types_are_the_tables_whatever_the_file_says(tmp_path: Path) -> None:
     """Spark writes INT96 timestamps; files that are older lack columns; the day is in the folder's name."""
-    put(tmp_path, "part-0.parquet", "a", use_deprecated_int96_timestamps=True)
+    put(tmp_path, "part-0", "a", use_deprecated_int96_timestamps=True)
     (row,) = dataset(str(tmp_path), TABLE).to_table().to_pylist()
     assert row["sample_ts"] == WHEN and row["log_date"] == date(2026, 11, 22)
-    file = tmp_path / DAY / "part-1.parquet"
-    pq.write_table(rows("old").select(["cluster_id", "topic"]), file)
+    without = {one.name for one in TABLE.columns} - {"topic"}
+    parquet.put(tmp_path, TABLE.name, [sample("old")], WHEN.date(), "part-1", without)
     table = dataset(str(tmp_path), TABLE).to_table()
     assert table.schema == TABLE.arrow()
     assert {one["topic"]: one["partition"] for one in table.to_pylist()} == {"a": 0, "old": None}
@@ -120,7 +111,7 @@ def test_types_are_the_tables_whatever_the_file_says(tmp_path: Path) -> None:
 def test_days_are_chosen_by_folders(tmp_path: Path) -> None:
     import pyarrow.compute as pc
 
-    put(tmp_path, "part-0.parquet", "a")
+    put(tmp_path, "part-0", "a")
     broken = tmp_path / "log_date=2026-11-21" / "part-0.parquet"
     broken.parent.mkdir()
     broken.write_bytes(b"never opened")

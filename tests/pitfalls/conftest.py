@@ -8,7 +8,9 @@ from contextlib import ExitStack
 import pytest
 
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, fresh
+from tests.support.client import Client, fresh
+
+Connect = Callable[[], Client]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,15 +26,21 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def connect(broker: Broker) -> Iterator[Callable[[], Client]]:
+def connect(broker: Broker) -> Iterator[Connect]:
     """Makes connections that are closed when the test is over."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(Client(broker.port))
 
 
 @pytest.fixture
-def client(connect: Callable[[], Client]) -> Client:
+def client(connect: Connect) -> Client:
     return connect()
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    """A topic of one partition that no other test has."""
+    return client.topic()
 
 
 @pytest.fixture

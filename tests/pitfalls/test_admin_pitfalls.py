@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -11,7 +10,9 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, batch, fresh
+from tests.support.client import Client, batch, fresh
+from tests.support.requests import fetch_fields
+from tests.support.waiting import wait_for
 
 SETTINGS = {"num.partitions": 3}
 
@@ -139,8 +140,7 @@ def test_pitfall_57_a_deleted_topic_is_gone_at_once_and_the_next_one_is_another(
     assert topic not in names(client)
     assert client.fetch(topic).error_code == UNKNOWN_TOPIC
     assert client.produce(topic).error_code == UNKNOWN_TOPIC
-    places = [{"partition": 0, "partition_max_bytes": 100, "current_leader_epoch": -1}]
-    by_id = {"topics": [{"topic_id": old, "partitions": places}], "session_epoch": -1, "max_bytes": 100}
+    by_id = fetch_fields(old, max_bytes=100, partition_max_bytes=100)
     assert client.call(ApiKey.FETCH, 13, **by_id).responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert client.committed(group, topic).committed_offset == -1
     assert delete(client, topic) == UNKNOWN_TOPIC
@@ -198,13 +198,11 @@ def test_pitfall_59_settings_as_they_are_told(client: Client) -> None:
     assert (told.error_code, told.configs) == (UNKNOWN_TOPIC, [])
 
 
-def test_pitfall_60_deleted_records_are_below_the_start_of_the_log(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_60_deleted_records_are_below_the_start_of_the_log(client: Client, topic: str) -> None:
     for _ in range(3):
         client.produce(topic, batch(b"a", b"b"))
     for offset, error, low in ((3, 0, 3), (7, ErrorCode.OFFSET_OUT_OF_RANGE, -1), (-1, 0, 6), (2, 0, 6)):
-        rows = [{"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}]
-        told = client.call(ApiKey.DELETE_RECORDS, 2, topics=rows, timeout_ms=10_000).topics[0].partitions[0]
+        told = client.delete_records(topic, offset)
         assert (told.error_code, told.low_watermark) == (error, low)
         start = 6 if offset in (-1, 2) else 3
         assert client.offset(topic, -2).offset == start
@@ -213,8 +211,7 @@ def test_pitfall_60_deleted_records_are_below_the_start_of_the_log(client: Clien
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_pitfall_61_a_leader_that_leads_need_not_be_elected(client: Client, version: int) -> None:
-    topic = client.topic()
+def test_pitfall_61_a_leader_that_leads_need_not_be_elected(client: Client, topic: str, version: int) -> None:
     named = [{"topic": topic, "partitions": [0]}]
     told = client.call(ApiKey.ELECT_LEADERS, version, topic_partitions=named, timeout_ms=10_000)
     (row,) = told.replica_election_results
@@ -245,14 +242,11 @@ def test_pitfall_63_minus_one_is_the_brokers_retention_and_not_none() -> None:
             assert client.commit(group, topic, 5, version, retention_time_ms=-1) == 0
         gone = fresh("goes")
         assert client.commit(gone, topic, 5, 4, retention_time_ms=1) == 0
-        deadline = time.monotonic() + 10
-        while client.committed(gone, topic).committed_offset == 5:
-            assert time.monotonic() < deadline, "no sweep has come by"
+        wait_for(lambda: client.committed(gone, topic).committed_offset == -1, "a sweep to come by", timeout_s=10)
         assert [client.committed(group, topic).committed_offset for group in keeps.values()] == [5, 5, 5]
 
 
-def test_pitfall_64_what_is_allowed_is_told_to_who_asks(client: Client, group: str) -> None:
-    topic = client.topic()
+def test_pitfall_64_what_is_allowed_is_told_to_who_asks(client: Client, topic: str, group: str) -> None:
     client.commit(group, topic)
     for wanted in (False, True):
         told = []

@@ -6,7 +6,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,8 +14,11 @@ from ottla.broker.handlers.api_versions import table
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker, BrokerProcess
-from tests.pitfalls.client import Client, batch, fetch_fields, produce_fields
-from tests.wire.requests import World, request
+from tests.pitfalls.conftest import Connect
+from tests.support.client import Client, batch
+from tests.support.requests import fetch_fields, produce_fields, request
+from tests.support.waiting import seconds_of
+from tests.wire.requests import World
 
 MEBIBYTE = 1 << 20
 A_LENGTH = struct.Struct(">i")
@@ -31,14 +34,7 @@ def is_served(client: Client) -> bool:
     return client.call(ApiKey.API_VERSIONS, 0).error_code == 0
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    started = time.monotonic()
-    work()
-    return time.monotonic() - started
-
-
-def test_pitfall_01_answers_come_in_the_order_of_their_requests(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_01_answers_come_in_the_order_of_their_requests(client: Client, topic: str) -> None:
     client.start(ApiKey.FETCH, 12, **fetch_fields(topic, max_wait_ms=200, min_bytes=1))
     client.start(ApiKey.API_VERSIONS, 0)
     client.start(ApiKey.FETCH, 12, **fetch_fields(topic))
@@ -70,7 +66,7 @@ def test_pitfall_02_clients_send_ahead_and_the_broker_reads_ahead_but_not_withou
     sender.join()
 
 
-def test_pitfall_03_what_waits_on_one_connection_holds_up_no_other(connect: Callable[[], Client], group: str) -> None:
+def test_pitfall_03_what_waits_on_one_connection_holds_up_no_other(connect: Connect, group: str) -> None:
     fetcher, joiner, other = connect(), connect(), connect()
     topic = other.topic()
     joined = other.stable(group)
@@ -86,7 +82,7 @@ def test_pitfall_03_what_waits_on_one_connection_holds_up_no_other(connect: Call
     assert joiner.answer().generation_id == other.answer().generation_id == 2
 
 
-def test_pitfall_04_a_produce_with_acks_0_is_never_answered(connect: Callable[[], Client]) -> None:
+def test_pitfall_04_a_produce_with_acks_0_is_never_answered(connect: Connect) -> None:
     client = connect()
     topic = client.topic()
     client.raw(client.frame(ApiKey.PRODUCE, 9, request(ApiKey.PRODUCE, produce_fields(topic, batch(), acks=0))))
@@ -130,7 +126,7 @@ def test_pitfall_07_who_waits_for_an_answer_is_not_idle() -> None:
         assert waits.answer().responses[0].partitions[0].error_code == 0
 
 
-def test_pitfall_08_no_request_kills_the_broker(connect: Callable[[], Client]) -> None:
+def test_pitfall_08_no_request_kills_the_broker(connect: Connect) -> None:
     before = connect()
     assert is_served(before)
     for frame in (
@@ -148,9 +144,7 @@ def test_pitfall_08_no_request_kills_the_broker(connect: Callable[[], Client]) -
 
 
 @pytest.mark.parametrize("how", ["half-close", "reset"])
-def test_pitfall_09_a_member_whose_connection_goes_stays_a_member(
-    connect: Callable[[], Client], group: str, how: str
-) -> None:
+def test_pitfall_09_a_member_whose_connection_goes_stays_a_member(connect: Connect, group: str, how: str) -> None:
     client, goes = connect(), connect()
     joined = client.stable(group)
     member_id = goes.start_enter(group)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ottla.broker.handlers.offset_fetch import VERSIONS as OFFSET_FETCHES
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, batch, fresh
+from tests.pitfalls.conftest import Connect
+from tests.support.client import Client, batch, fresh
 from tests.wire.requests import SUBSCRIBED, TOPIC
 
 SETTINGS = {"group.min.session.timeout.ms": 6000}
-BY_NAME = [version for version in OFFSET_FETCHES if version <= 9]
+BY_NAME = [version for version in OffsetFetchRequest.versions if version <= 9]
 OLD_JOINS, NEW_JOINS = range(4), range(4, 10)
-
-Connect = Callable[[], Client]
 
 
 def enter_together(group: str, *members: tuple[Client, str, dict[str, bytes]]) -> list[Any]:
@@ -44,9 +42,8 @@ def two(connect: Connect, group: str) -> tuple[tuple[Client, Any], tuple[Client,
     leader, other = connect(), connect()
     joined = leader.stable(group)
     other.start_enter(group)
-    leader.await_rebalance(group, joined)
-    leader.start_join(group, member_id=joined.member_id)
-    return (leader, leader.answer()), (other, other.answer())
+    again, followed = leader.let_in(group, joined, other)
+    return (leader, again), (other, followed)
 
 
 @pytest.mark.parametrize("version", BY_NAME)
@@ -197,9 +194,7 @@ def test_pitfall_30_a_member_that_gave_partitions_up_starts_another_generation(c
         other.answer()
         changed = {"cooperative-sticky": owned}
         other.start_join(group, member_id=ids[1], protocols={"range": owned} | changed)
-        leader.await_rebalance(group, joined)
-        leader.start_join(group, member_id=ids[0])
-        joined, followed = leader.answer(), other.answer()
+        joined, followed = leader.let_in(group, joined, other)
         assert joined.generation_id == followed.generation_id == generation
         assert {member.member_id: member.metadata for member in joined.members}[ids[1]] == owned
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -19,33 +17,18 @@ from ottla.protocol.records import (
     MAGIC_AT,
     RECORD_COUNT_AT,
     TimestampType,
-    batch_crc,
     check_crc,
-    decode_batch,
-    iter_batches,
     parse_header,
     with_codec,
 )
-from tests.pitfalls.client import Client, TopicPartition, batch, fetch_fields, fresh, of
+from tests.pitfalls.conftest import Connect
+from tests.protocol.produced import sealed
+from tests.support.client import Client, TopicPartition, batch, fresh, of, values
+from tests.support.requests import fetch_fields
+from tests.support.waiting import seconds_of
 
 READ_COMMITTED = 1
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def values(records: Any) -> list[bytes | None]:
-    """What is in the batches of a fetch, as a client reads it that asked from their beginning."""
-    return [
-        record.value
-        for header, data in iter_batches(bytes(records))
-        if not header.is_control
-        for record in decode_batch(data)
-    ]
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    started = time.monotonic()
-    work()
-    return time.monotonic() - started
 
 
 def test_pitfall_37_the_first_batch_comes_however_large_it_is(client: Client) -> None:
@@ -56,15 +39,13 @@ def test_pitfall_37_the_first_batch_comes_however_large_it_is(client: Client) ->
     client.produce(topic, small, partition=1)
     told = client.fetch(topic, 0, max_bytes=1, partition_max_bytes=1)
     assert values(told.records)[0] == b"x" * 200_000
-    places = [{"partition": index, "partition_max_bytes": 10, "current_leader_epoch": -1} for index in (0, 1)]
-    fields = fetch_fields(topic, max_bytes=10) | {"topics": [{"topic": topic, "partitions": places}]}
+    fields = fetch_fields(topic, 0, 0, 1, max_bytes=10, partition_max_bytes=10)
     first, second = client.call(ApiKey.FETCH, 12, **fields).responses[0].partitions
     assert values(first.records)[0] == b"x" * 200_000
     assert values(second.records) == [], "one is enough"
 
 
-def test_pitfall_38_an_offset_within_a_batch_gives_the_whole_batch(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_38_an_offset_within_a_batch_gives_the_whole_batch(client: Client, topic: str) -> None:
     client.produce(topic, batch(b"0", b"1", b"2"))
     client.produce(topic, batch(b"3"))
     for offset in (1, 2):
@@ -73,14 +54,12 @@ def test_pitfall_38_an_offset_within_a_batch_gives_the_whole_batch(client: Clien
         assert parse_header(bytes(told.records)).base_offset == 0
 
 
-def test_pitfall_39_a_fetch_waits_for_enough_bytes_or_until_its_time_is_up(connect: Callable[[], Client]) -> None:
+def test_pitfall_39_a_fetch_waits_for_enough_bytes_or_until_its_time_is_up(connect: Connect) -> None:
     client, writer = connect(), connect()
     topic = client.topic(2)
-    places = [{"partition": i, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1} for i in (0, 1)]
-    both = {"topics": [{"topic": topic, "partitions": places}]}
     data = batch(b"x" * 100)
 
-    client.start(ApiKey.FETCH, 12, **fetch_fields(topic, max_wait_ms=5000, min_bytes=2 * len(data)) | both)
+    client.start(ApiKey.FETCH, 12, **fetch_fields(topic, 0, 0, 1, max_wait_ms=5000, min_bytes=2 * len(data)))
     writer.produce(topic, data)
     assert client.is_silent(0.05), "half of it"
     writer.produce(topic, data, partition=1)
@@ -102,8 +81,7 @@ def test_pitfall_39_a_fetch_waits_for_enough_bytes_or_until_its_time_is_up(conne
 def test_pitfall_40_the_end_of_the_log_is_no_error_and_beyond_it_nothing_else_is_told(client: Client) -> None:
     topic = client.topic()
     client.produce(topic, batch(b"0", b"1", b"2"))
-    rows = [{"partition_index": 0, "offset": 2}]
-    client.call(ApiKey.DELETE_RECORDS, 2, topics=[{"name": topic, "partitions": rows}], timeout_ms=10_000)
+    client.delete_records(topic, 2)
     at_end = client.fetch(topic, 3)
     assert (at_end.error_code, at_end.high_watermark, at_end.log_start_offset) == (0, 3, 2)
     for offset in (4, 1, -1):
@@ -113,9 +91,7 @@ def test_pitfall_40_the_end_of_the_log_is_no_error_and_beyond_it_nothing_else_is
         assert told.records == b""
 
 
-def test_pitfall_41_offsets_of_a_fetch_are_filled_and_readers_of_committed_see_nothing_open(
-    connect: Callable[[], Client],
-) -> None:
+def test_pitfall_41_offsets_of_a_fetch_are_filled_and_readers_of_committed_see_nothing_open(connect: Connect) -> None:
     client = connect()
     topic, name = client.topic(), fresh("txn")
     client.produce(topic, batch(b"plain"))
@@ -143,17 +119,15 @@ def test_pitfall_42_only_what_was_asked_for_is_told(client: Client) -> None:
     topic = client.topic(3)
     for partition in range(3):
         client.produce(topic, partition=partition)
-    places = [{"partition": index, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1} for index in (1, 7)]
-    topics = [{"topic": topic, "partitions": places}, {"topic": "nobody-has-it", "partitions": places[:1]}]
-    answer = client.call(ApiKey.FETCH, 12, **fetch_fields(topic) | {"topics": topics})
+    fields, other = fetch_fields(topic, 0, 1, 7), fetch_fields("nobody-has-it", 0, 1)
+    answer = client.call(ApiKey.FETCH, 12, **fields | {"topics": fields["topics"] + other["topics"]})
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     told = {(row.topic, p.partition_index): p.error_code for row in answer.responses for p in row.partitions}
     assert told == {(topic, 1): 0, (topic, 7): unknown, ("nobody-has-it", 1): unknown}
 
 
 @pytest.mark.parametrize("rack", ["", "eu-west-1a", "nobody's rack"])
-def test_pitfall_43_nobody_is_sent_to_another_replica(client: Client, rack: str) -> None:
-    topic = client.topic()
+def test_pitfall_43_nobody_is_sent_to_another_replica(client: Client, topic: str, rack: str) -> None:
     client.produce(topic)
     told = client.fetch(topic, rack_id=rack)
     assert (told.preferred_read_replica, values(told.records)) == (-1, [b"v"])
@@ -164,13 +138,10 @@ def changed(data: bytes, at: int, form: str, value: int, *, seal: bool = True) -
     """A batch with one field of its header changed, and by default a CRC that fits."""
     buffer = bytearray(data)
     struct.pack_into(form, buffer, at, value)
-    if seal:
-        struct.pack_into(">I", buffer, CRC_AT, batch_crc(bytes(buffer)))
-    return bytes(buffer)
+    return sealed(buffer) if seal else bytes(buffer)
 
 
-def test_pitfall_44_a_batch_is_kept_as_it_came_and_checked_before(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_44_a_batch_is_kept_as_it_came_and_checked_before(client: Client, topic: str) -> None:
     client.produce(topic)
     sent = batch(b"a", b"b")
     client.produce(topic, sent)
@@ -232,8 +203,7 @@ def test_pitfall_46_every_codec_is_kept_to_the_byte_and_zstd_is_for_who_knows_it
         assert bytes(client.fetch(topic, 0, version).records)[16:] == sent[16:]
 
 
-def test_pitfall_47_what_a_produce_is_told(client: Client) -> None:
-    topic = client.topic()
+def test_pitfall_47_what_a_produce_is_told(client: Client, topic: str) -> None:
     client.produce(topic, batch(b"0", b"1"))
     for version in range(3, 14):
         told = client.produce(topic, None, version)

@@ -5,18 +5,17 @@ Answers are decoded and encoded anew, so that what the version cannot say as nul
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from ottla.broker.handlers.fetch import VERSIONS as FETCHES
-from ottla.broker.handlers.offset_fetch import VERSIONS as OFFSET_FETCHES
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from tests.pitfalls.client import Client, fresh
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
+from tests.pitfalls.conftest import Connect
+from tests.support.client import Client, fresh
 
 READ_COMMITTED = 1
-BY_NAME = [version for version in OFFSET_FETCHES if version <= 9]
+BY_NAME = [version for version in OffsetFetchRequest.versions if version <= 9]
 
 
 def test_pitfall_11_describe_topic_partitions_has_no_null_lists_of_replicas(client: Client) -> None:
@@ -48,9 +47,8 @@ def test_pitfall_13_no_quotas_are_an_empty_list(client: Client, version: int) ->
     assert refused.entries is None, "there is no answer"
 
 
-@pytest.mark.parametrize("version", FETCHES)
-def test_pitfall_14_records_of_a_fetch_are_never_null(client: Client, version: int) -> None:
-    topic = client.topic()
+@pytest.mark.parametrize("version", FetchRequest.versions)
+def test_pitfall_14_records_of_a_fetch_are_never_null(client: Client, topic: str, version: int) -> None:
     client.produce(topic)
     places = client.fetch(topic, 1, version), client.fetch(topic, 99, version)
     assert [place.error_code for place in places] == [0, ErrorCode.OFFSET_OUT_OF_RANGE]
@@ -70,7 +68,7 @@ def test_pitfall_15_metadata_of_an_offset_is_empty_and_not_null(client: Client, 
     assert client.committed(group, "nobody-has-it", version).metadata == ""
 
 
-@pytest.mark.parametrize("version", FETCHES)
+@pytest.mark.parametrize("version", FetchRequest.versions)
 def test_pitfall_16_no_aborted_transactions_are_an_empty_list_for_who_reads_committed(
     client: Client, version: int
 ) -> None:
@@ -82,9 +80,7 @@ def test_pitfall_16_no_aborted_transactions_are_an_empty_list_for_who_reads_comm
     assert not client.fetch(topic, 0, version).aborted_transactions
 
 
-def test_pitfall_17_an_empty_instance_id_is_a_static_one_and_null_is_none(
-    connect: Callable[[], Client], group: str
-) -> None:
+def test_pitfall_17_an_empty_instance_id_is_a_static_one_and_null_is_none(connect: Connect, group: str) -> None:
     client = connect()
     assert client.join(fresh("group"), instance=None).error_code == ErrorCode.MEMBER_ID_REQUIRED
     joined = client.join(group, instance="")
@@ -94,9 +90,8 @@ def test_pitfall_17_an_empty_instance_id_is_a_static_one_and_null_is_none(
     assert client.heartbeat(group, joined, group_instance_id="") == 0
     dynamic = connect()
     member_id = dynamic.start_enter(group)
-    client.await_rebalance(group, joined)
-    client.start_join(group, member_id=joined.member_id, instance="")
-    assert client.answer().generation_id == dynamic.answer().generation_id == 2
+    again = client.let_in(group, joined, dynamic, instance="")
+    assert [answer.generation_id for answer in again] == [2, 2]
     told = {member.member_id: member.group_instance_id for member in client.describe(group).members}
     assert told == {joined.member_id: "", member_id: None}
 
@@ -114,13 +109,11 @@ def test_pitfall_18_an_empty_member_id_is_a_newcomer_and_the_protocol_name_of_an
         assert refused.members == []
 
 
-def test_pitfall_19_a_member_without_an_assignment_gets_no_bytes(connect: Callable[[], Client], group: str) -> None:
+def test_pitfall_19_a_member_without_an_assignment_gets_no_bytes(connect: Connect, group: str) -> None:
     leader, other = connect(), connect()
     joined = leader.stable(group)
     other.start_enter(group)
-    leader.await_rebalance(group, joined)
-    leader.start_join(group, member_id=joined.member_id)
-    answers = leader.answer(), other.answer()
+    answers = leader.let_in(group, joined, other)
     other.start_sync(group, answers[1], {})
     assert leader.sync(group, answers[0], {joined.member_id: b"\0\1 all of it"}).assignment == b"\0\1 all of it"
     told = other.answer()

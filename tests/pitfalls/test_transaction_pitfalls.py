@@ -10,9 +10,9 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import decode_batch, iter_batches, parse_marker
+from ottla.protocol.records import iter_batches, parse_marker
 from ottla.testing import Broker
-from tests.pitfalls.client import Client, TopicPartition, batch, fresh, of
+from tests.support.client import Client, TopicPartition, batch, committed_values, fresh, of, who
 
 READ_COMMITTED = 1
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -26,20 +26,11 @@ def somebody(epoch: int = 0, producer_id: int | None = None) -> Any:
     )
 
 
-def visible(client: Client, topic: str, start: int = 0) -> list[bytes | None]:
-    """What a reader of committed records makes of a partition: it leaves out what it is told was aborted."""
-    told = client.fetch(topic, start, isolation_level=READ_COMMITTED)
-    aborted = sorted((row.first_offset, row.producer_id) for row in told.aborted_transactions)
-    open_now: set[int] = set()
-    found = []
-    for header, data in iter_batches(bytes(told.records)):
-        while aborted and aborted[0][0] <= header.last_offset:
-            open_now.add(aborted.pop(0)[1])
-        if header.is_control:
-            open_now.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in open_now):
-            found += [record.value for record in decode_batch(data)]
-    return found
+def visible(client: Client, topic: str) -> list[bytes]:
+    """The committed records of a partition: without those that the broker lists as aborted."""
+    told = client.fetch(topic, isolation_level=READ_COMMITTED)
+    aborted = sorted(told.aborted_transactions, key=lambda row: int(row.first_offset))
+    return committed_values(told.records, [(row.producer_id, row.first_offset) for row in aborted])[0]
 
 
 def wait_for_end(client: Client, topic: str, offset: int) -> None:
@@ -99,19 +90,17 @@ def test_pitfall_50_errors_are_only_told_to_versions_that_know_them(client: Clie
     old, new = client.producer(name), client.producer(name)
     assert new.producer_epoch == old.producer_epoch + 1
     known, unknown = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
-    who = {"producer_id": old.producer_id, "producer_epoch": old.producer_epoch}
     for version in range(4):
         expected = known if version >= 2 else unknown
         assert client.add_partitions(name, old, tp, version=version) == [expected]
-        fields = who | {"transactional_id": name, "group_id": group}
+        fields = who(old) | {"transactional_id": name, "group_id": group}
         assert client.call(ApiKey.ADD_OFFSETS_TO_TXN, version, **fields).error_code == expected
         assert client.end(name, old, commit=True, version=version).error_code == expected
     stale = somebody(0, new.producer_id)
-    again = client.producer(name, producer_id=new.producer_id, producer_epoch=new.producer_epoch)
-    client.producer(name, producer_id=again.producer_id, producer_epoch=again.producer_epoch)
-    asked = {"producer_id": stale.producer_id, "producer_epoch": stale.producer_epoch}
-    assert client.producer(name, 3, **asked).error_code == unknown
-    assert client.producer(name, 4, **asked).error_code == known
+    again = client.producer(name, **who(new))
+    client.producer(name, **who(again))
+    assert client.producer(name, 3, **who(stale)).error_code == unknown
+    assert client.producer(name, 4, **who(stale)).error_code == known
 
     member = {"generation_id_or_member_epoch": 3, "member_id": "x"}
     assert client.commit(group, topic, version=8, **member) == ErrorCode.ILLEGAL_GENERATION
@@ -119,14 +108,13 @@ def test_pitfall_50_errors_are_only_told_to_versions_that_know_them(client: Clie
 
     other = fresh("txn")
     producer = client.producer(other)
-    who = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
-    who |= {"transactional_id": other, "group_id": group}
+    mine = who(producer) | {"transactional_id": other, "group_id": group}
     places = [{"committed_offset": 7, "committed_metadata": ""}]
-    fields = who | {"generation_id": -1, "topics": [{"name": topic, "partitions": places}]}
+    fields = mine | {"generation_id": -1, "topics": [{"name": topic, "partitions": places}]}
     for version in range(5):  # the group is not in the transaction
         told = client.call(ApiKey.TXN_OFFSET_COMMIT, version, **fields).topics[0].partitions[0].error_code
         assert told == (ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE)
-    assert client.call(ApiKey.ADD_OFFSETS_TO_TXN, 3, **who).error_code == 0
+    assert client.call(ApiKey.ADD_OFFSETS_TO_TXN, 3, **mine).error_code == 0
     assert client.call(ApiKey.TXN_OFFSET_COMMIT, 3, **fields).topics[0].partitions[0].error_code == 0
     for version in (7, 8):
         assert client.committed(group, topic, version).error_code == 0

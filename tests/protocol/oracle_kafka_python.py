@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.schemas.fields.codecs import BitField
 
-from ottla.protocol.schema import WireField
+from ottla.protocol.structs import WireField
 
 NAME = "kafka-python"
 VALUES: dict[str, st.SearchStrategy[Any]] = {}

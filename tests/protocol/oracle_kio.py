@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.schema import WireField
+from ottla.protocol.structs import WireField
 
 NAME = "kio"
 _ZERO = UUID(int=0)

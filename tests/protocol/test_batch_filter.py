@@ -5,23 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
 
-from ottla.protocol.batch_filter import (
-    delete_horizon,
-    stored_body,
-    stored_records,
-    with_records,
-    without_records,
-)
+from ottla.protocol.batch_filter import delete_horizon, stored_records, with_records, without_records
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import (
     CorruptBatch,
     Record,
     TimestampType,
-    build_batch,
     check_crc,
     decode_batch,
+    decompressed_records,
     parse_header,
 )
+from tests.support.batches import build_batch
 
 texts = st.none() | st.binary(max_size=20)
 rows = st.lists(
@@ -52,7 +47,7 @@ def test_what_stays_is_what_it_was(rows, data, codec, timestamp_type, decide):
         leader_epoch=3,
     )
     header, before = parse_header(batch), decode_batch(batch)
-    body = stored_body(header, batch)
+    body = decompressed_records(header, batch)
     stored = list(stored_records(header, body))
     assert [(each.offset, each.key, each.is_tombstone) for each in stored] == [
         (record.offset, record.key, record.value is None) for record in before
@@ -90,14 +85,14 @@ def test_nothing_may_stay_but_the_header():
     assert (found.codec, found.record_count, delete_horizon(found), len(left)) == (Codec.NONE, 0, None, 61)
     header = parse_header(batch)
     with pytest.raises(ValueError, match="without_records"):
-        with_records(header, stored_body(header, batch), [], horizon_ms=None)
+        with_records(header, decompressed_records(header, batch), [], horizon_ms=None)
 
 
 @given(rows, st.data())
 def test_damaged_records_are_told_from_others(rows, data):
     batch = build_batch([Record(0, *row) for row in rows])
     header = parse_header(batch)
-    body = bytearray(stored_body(header, batch))
+    body = bytearray(decompressed_records(header, batch))
     place = data.draw(st.integers(0, len(body) - 1))
     body[place] ^= data.draw(st.integers(1, 255))
     cut = data.draw(st.integers(0, len(body)))

@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import random
-import tracemalloc
 
 import aiokafka.codec
 import kafka.codec
@@ -14,13 +13,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.protocol.compression import (
-    Codec,
-    CompressionError,
-    DecompressedTooLarge,
-    compress,
-    decompress,
-)
+from ottla.protocol.compression import Codec, CompressionError, DecompressedTooLarge, compress, decompress
+from tests.support.memory import allocations
 
 COMPRESSING = [codec for codec in Codec if codec is not Codec.NONE]
 
@@ -102,14 +96,9 @@ def test_one_byte_over_the_limit_is_refused(codec, size):
 def test_a_bomb_is_stopped_while_it_unpacks(codec):
     bomb = compress(codec, bytes(64 * 1024 * 1024))
     limit = 1024 * 1024
-    tracemalloc.start()
-    try:
-        with pytest.raises(DecompressedTooLarge):
-            decompress(codec, bomb, limit=limit)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < len(bomb) + 3 * limit
+    with allocations() as peak, pytest.raises(DecompressedTooLarge):
+        decompress(codec, bomb, limit=limit)
+    assert peak.bytes < len(bomb) + 3 * limit
 
 
 def test_a_snappy_block_may_not_announce_more_than_the_limit():

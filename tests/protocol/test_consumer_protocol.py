@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
@@ -18,6 +19,7 @@ from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
     Subscription,
+    assigned_partitions,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -164,3 +166,25 @@ def test_aiokafka_reads_what_we_write(
     data = encode_assignment(Assignment(assigned_partitions=partitions, user_data=user_data), 0)
     assignment = ConsumerProtocolMemberAssignment.decode(BytesIO(data))
     assert [(topic, list(numbers)) for topic, numbers in assignment.assignment] == listed(partitions)
+
+
+def test_assigned_partitions_are_those_of_the_assignment() -> None:
+    topics = [ConsumerTopicPartitions(topic="é" * size, partitions=[*range(size)]) for size in range(4)]
+    for version, user_data in ((0, None), (3, b""), (7, b"user")):
+        for some in ([], topics[:1], topics):
+            whole = encode_assignment(Assignment(assigned_partitions=some, user_data=user_data), min(version, 3))
+            whole = version.to_bytes(2, "big") + whole[2:]
+            assert assigned_partitions(whole) == [(one.topic, index) for one in some for index in one.partitions]
+            for data in (*(whole[:end] for end in range(len(whole))), b"\xff" + whole[1:], whole + b"more"):
+                assert outcome(assigned_partitions, data) == outcome(decoded, data)
+
+
+def decoded(data: bytes) -> list[tuple[str, int]]:
+    return [(one.topic, index) for one in decode_assignment(data).assigned_partitions for index in one.partitions]
+
+
+def outcome(read: Callable[[bytes], list[tuple[str, int]]], data: bytes) -> object:
+    try:
+        return read(data)
+    except MalformedFrame as error:
+        return str(error)

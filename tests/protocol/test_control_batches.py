@@ -15,8 +15,8 @@ from ottla.protocol.records import (
     decode_batch,
     parse_header,
     parse_marker,
-    validate_produced,
 )
+from tests.protocol.produced import validate_produced
 
 
 def control(key, value):

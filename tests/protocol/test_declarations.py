@@ -6,6 +6,7 @@ The oracles compare bytes and so cannot see a default, or a null that is allowed
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from kafka.protocol.schemas import load_json
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
-from ottla.protocol.schema import FOREVER, ArrayOf, WireField, WireType, shared_default
+from ottla.protocol.schema import FOREVER, ArrayOf, WireType
+from ottla.protocol.structs import WireField, shared_default
 from tests.protocol.wire_values import APIS, HEADERS, KAFKAS, name_of
 
 KINDS = {
@@ -157,14 +159,24 @@ def compare(ours: tuple[WireField, ...], theirs: list[dict[str, Any]], version: 
             compare(nested.__wire__, schema["fields"], version, f"{path}.{field.name}")
 
 
-def compare_defaults(ours: tuple[WireField, ...], theirs: list[dict[str, Any]], versions: range, path: str) -> None:
-    """A default must be Kafka's: tagged fields are left out when they have it, and absent ones read as it."""
+def compare_defaults(
+    ours: tuple[WireField, ...], theirs: list[dict[str, Any]], versions: Sequence[int], path: str
+) -> None:
+    """A default must be Kafka's: tagged fields are left out when they have it, and absent ones read as it.
+
+    Args:
+        versions: those that have the struct at this place; it may have fields that are for others.
+    """
     schemas = {snake(schema["name"]): schema for schema in theirs}
     for field in ours:
-        schema = schemas.pop(field.name)
+        here = [version for version in versions if field.present(version)]
+        schema = schemas.pop(field.name, None)
+        if schema is None:
+            assert not here, f"{path}.{field.name}"
+            continue
         nested = field.type.item if isinstance(field.type, ArrayOf) else field.type
         if not isinstance(nested, WireType):
-            compare_defaults(nested.__wire__, schema["fields"], versions, f"{path}.{field.name}")
+            compare_defaults(nested.__wire__, schema["fields"], here, f"{path}.{field.name}")
         if isinstance(nested, WireType) and nested.kind == "uuid":
             assert field.default.int == 0
         elif isinstance(nested, WireType) or isinstance(field.type, ArrayOf):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from ottla.protocol.errors import FrameTooLarge, MalformedFrame, ProtocolError
 from ottla.protocol.framing import FrameReader, Gathered, check_length
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from tests.support.memory import allocations
 
 
 def framed(*bodies: bytes) -> bytes:
@@ -24,23 +23,25 @@ def drain(reader: FrameReader) -> list[bytes]:
     return frames
 
 
-def test_byte_by_byte() -> None:
-    bodies = [b"a", b"bc" * 100, b"\0\0\0\x01"]
+@pytest.mark.parametrize(
+    ("bodies", "step"),
+    [
+        ([b"a", b"bc" * 100, b"\0\0\0\x01"], 1),
+        ([bytes([index % 256]) * (1 + index % 50) for index in range(5000)], 1 << 20),
+        # Beyond 64 KiB the buffer is moved to its start now and then; nothing is lost by that.
+        ([bytes([index]) * (1 if index % 3 else 50_000) for index in range(60)], 70_001),
+    ],
+    ids=["byte by byte", "many frames at once", "large and small frames mixed"],
+)
+def test_frames_in_pieces(bodies: list[bytes], step: int) -> None:
+    stream = memoryview(framed(*bodies))
     reader, frames = FrameReader(), []
-    for position, byte in enumerate(framed(*bodies), start=1):
-        reader.feed(bytes([byte]))
-        got = drain(reader)
-        frames += got
-        assert reader.buffered_bytes == position - sum(4 + len(body) for body in frames)
+    for start in range(0, len(stream), step):
+        reader.feed(stream[start : start + step])
+        frames += drain(reader)
+        fed = min(start + step, len(stream))
+        assert reader.buffered_bytes == fed - sum(4 + len(body) for body in frames)
     assert frames == bodies
-    assert reader.buffered_bytes == 0
-
-
-def test_many_frames_at_once() -> None:
-    bodies = [bytes([index % 256]) * (1 + index % 50) for index in range(5000)]
-    reader = FrameReader()
-    reader.feed(memoryview(framed(*bodies)))
-    assert drain(reader) == bodies
     assert reader.buffered_bytes == 0
 
 
@@ -66,17 +67,6 @@ def test_frames_are_bytes_that_stay() -> None:
     drain(reader)
     assert type(first) is bytes
     assert first == b"first"
-
-
-def test_large_and_small_frames_mixed() -> None:
-    """Beyond 64 KiB the buffer is moved to its start now and then; nothing is lost by that."""
-    bodies = [bytes([index]) * (1 if index % 3 else 50_000) for index in range(60)]
-    stream = framed(*bodies)
-    reader, frames = FrameReader(), []
-    for start in range(0, len(stream), 70_001):
-        reader.feed(stream[start : start + 70_001])
-        frames += drain(reader)
-    assert frames == bodies
 
 
 @pytest.mark.parametrize("size", [0, -1, -2, -(1 << 31)])
@@ -106,14 +96,12 @@ def test_the_largest_length_that_is_allowed() -> None:
 
 
 def test_an_announced_frame_costs_nothing_until_it_comes() -> None:
-    tracemalloc.start()
-    readers = [FrameReader() for _ in range(100)]
-    for reader in readers:
-        reader.feed((100 << 20).to_bytes(4, "big"))
-        assert reader.next() is None
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 200_000
+    with allocations() as peak:
+        readers = [FrameReader() for _ in range(100)]
+        for reader in readers:
+            reader.feed((100 << 20).to_bytes(4, "big"))
+            assert reader.next() is None
+    assert peak.bytes < 200_000
 
 
 def test_memory_follows_what_is_unread() -> None:
@@ -122,30 +110,26 @@ def test_memory_follows_what_is_unread() -> None:
     reader = FrameReader()
     reader.feed(piece)
     drain(reader)
-    tracemalloc.start()
-    for _ in range(50):
-        reader.feed(piece)
-        while reader.next() is not None:
-            pass
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 * len(piece)
+    with allocations() as peak:
+        for _ in range(50):
+            reader.feed(piece)
+            while reader.next() is not None:
+                pass
+    assert peak.bytes < 4 * len(piece)
 
 
 def test_memory_follows_what_is_unread_when_frames_never_end_with_a_piece() -> None:
     """As above, but every piece ends in the middle of a frame, so the buffer is never empty."""
     stream = framed(*(b"x" * 1000 for _ in range(10_000)))
     reader, count = FrameReader(), 0
-    tracemalloc.start()
-    for start in range(0, len(stream), 65_537):
-        reader.feed(stream[start : start + 65_537])
-        while reader.next() is not None:
-            count += 1
-        assert reader.buffered_bytes < 1004
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    with allocations() as peak:
+        for start in range(0, len(stream), 65_537):
+            reader.feed(stream[start : start + 65_537])
+            while reader.next() is not None:
+                count += 1
+            assert reader.buffered_bytes < 1004
     assert count == 10_000
-    assert peak < 6 * 65_537
+    assert peak.bytes < 6 * 65_537
 
 
 def test_clear_forgets() -> None:

@@ -5,6 +5,7 @@ Everything else here compares programs with programs; this compares with what is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinato
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 
@@ -30,6 +31,15 @@ def bytes_of(text: str) -> bytes:
         data += word.strip("'").encode() if word.startswith("'") else bytes.fromhex(word)
     return data
 
+
+JOIN = JoinGroupRequest(
+    group_id="g",
+    session_timeout_ms=6000,
+    rebalance_timeout_ms=300000,
+    member_id="",
+    protocol_type="consumer",
+    protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\xde\xad\xbe\xef")],
+)
 
 REQUESTS: list[tuple[str, Any, int, str]] = [
     # length    key  version correlation  client id          body
@@ -78,29 +88,14 @@ REQUESTS: list[tuple[str, Any, int, str]] = [
     (
         "00000036   000b 0005    00000002     0000  0001 'g'  00001770  000493e0  0000  ffff  0008 'consumer'"
         "  00000001  0005 'range'  00000004 deadbeef",
-        JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=6000,
-            rebalance_timeout_ms=300000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\xde\xad\xbe\xef")],
-        ),
+        JOIN,
         5,
         "",
     ),
     (
         "0000003c   000b 0009    00000002     0000 00  02 'g'  00001770  000493e0  01  00  09 'consumer'"
         "  02  06 'range' 05 deadbeef 00  0e 'just' 20 'starting' 00",
-        JoinGroupRequest(
-            group_id="g",
-            session_timeout_ms=6000,
-            rebalance_timeout_ms=300000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\xde\xad\xbe\xef")],
-            reason="just starting",
-        ),
+        replace(JOIN, reason="just starting"),
         9,
         "",
     ),
@@ -118,7 +113,7 @@ REQUESTS: list[tuple[str, Any, int, str]] = [
         OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
-                    group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
+                    group_id="g", topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
                 )
             ],
         ),

@@ -7,14 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.headers import (
-    RequestHeader,
-    ResponseHeader,
-    encode_request_header,
-    frame_request,
-    skip_tags,
-    split_request,
-)
+from ottla.protocol.headers import frame_request, skip_tags, split_request
+from tests.protocol.header_messages import RequestHeader, ResponseHeader
 from tests.protocol.wire_frames import varint
 
 INT16 = st.integers(-(1 << 15), (1 << 15) - 1)
@@ -32,17 +26,23 @@ def test_golden_bytes() -> None:
     assert ResponseHeader.layout(1).encode(ResponseHeader(correlation_id=258)) == b"\x00\x00\x01\x02\x00"
 
 
+def declared(header_version: int, *values: int | str | None) -> bytes:
+    """A header with values in the order of the declaration."""
+    names = [field.name for field in RequestHeader.__wire__]
+    return RequestHeader.layout(header_version).encode(RequestHeader(**dict(zip(names, values, strict=True))))
+
+
 def test_a_null_client_id_stays_classic_in_flexible_headers() -> None:
     """KIP-482: the client id is never compact, so that it can be read before the version is known."""
-    assert encode_request_header(18, 3, 1, None, flexible=True) == b"\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00"
-    assert encode_request_header(18, 2, 1, None, flexible=False) == b"\x00\x12\x00\x02\x00\x00\x00\x01\xff\xff"
+    assert declared(2, 18, 3, 1, None) == b"\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00"
+    assert declared(1, 18, 2, 1, None) == b"\x00\x12\x00\x02\x00\x00\x00\x01\xff\xff"
 
 
 @given(INT16, INT16, INT32, CLIENT_ID, st.booleans(), st.binary(max_size=20), st.binary(max_size=9))
 def test_split_reads_what_the_declaration_writes(
     key: int, version: int, correlation_id: int, client_id: str | None, flexible: bool, body: bytes, before: bytes
 ) -> None:
-    header = encode_request_header(key, version, correlation_id, client_id, flexible=flexible)
+    header = declared(2 if flexible else 1, key, version, correlation_id, client_id)
     frame = before + header + body
     read = split_request(frame, len(before))
     assert read[:4] == (key, version, correlation_id, (client_id or "").encode())

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import tracemalloc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
@@ -22,34 +20,25 @@ from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.protocol.primitives import ArrayLeaf, uvarint, uvarint_bytes
-from ottla.protocol.schema import StructLeaf
-from tests.protocol.wire_frames import Mark, varint, written
+from ottla.protocol.structs import StructLeaf
+from tests.protocol.wire_frames import Frame, Mark, varint, written
 from tests.protocol.wire_values import APIS, HEADERS, LAYOUTS, MESSAGES, at_version, full, layouts, name_of
+from tests.support.memory import allocations
 
 ALL = MESSAGES + HEADERS
 FLOOD = b"\x80" * 16_000  # and the path of the field is still told
 
 
-class Peak:
-    """The most that was allocated at one time inside the block."""
-
-    bytes = 0
-
-
-@contextmanager
-def allocations() -> Iterator[Peak]:
-    peak = Peak()
-    tracemalloc.start()
-    try:
-        yield peak
-        peak.bytes = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def sample(layout: Any) -> Any:
     """An object with every field of the layout set, and one entry in every array."""
     return at_version(full(layout.message, entries=1), layout.version)
+
+
+def samples(layouts: list[Any]) -> Iterator[tuple[Any, Frame, bytes]]:
+    """Such an object of each layout, as it is written: with notes of its lengths, and as bytes."""
+    for layout in layouts:
+        frame = written(sample(layout), layout.version)
+        yield layout, frame, bytes(frame.data)
 
 
 def refused(layout: Any, frame: bytes) -> str:
@@ -99,9 +88,7 @@ def hostile_sizes(mark: Mark) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("cls", ALL, ids=name_of)
 def test_hostile_lengths_everywhere(cls: Any) -> None:
-    for layout in layouts(cls):
-        frame = written(sample(layout), layout.version)
-        data = bytes(frame.data)
+    for layout, frame, data in samples(layouts(cls)):
         for mark in {mark.path: mark for mark in frame.marks}.values():
             for size in hostile_sizes(mark):
                 refused(layout, data[: mark.start] + size + data[mark.end :])
@@ -110,9 +97,7 @@ def test_hostile_lengths_everywhere(cls: Any) -> None:
 @pytest.mark.parametrize("cls", ALL, ids=name_of)
 def test_a_length_that_is_one_too_long(cls: Any) -> None:
     """The last length of a frame, plus one: there is exactly one byte too few."""
-    for layout in layouts(cls):
-        frame = written(sample(layout), layout.version)
-        data = bytes(frame.data)
+    for layout, frame, data in samples(layouts(cls)):
         ends = [mark for mark in frame.marks if mark.kind in ("string", "bytes") and not mark.compact]
         for mark in ends[-1:]:
             size = int.from_bytes(data[mark.start : mark.end], "big") + len(data) - mark.end + 1
@@ -123,9 +108,7 @@ def test_a_length_that_is_one_too_long(cls: Any) -> None:
 def test_refusing_an_enormous_count_allocates_nothing() -> None:
     """Every array, string and tag section of every layout announces 2^31-1; none of it is believed."""
     attacks = []
-    for layout in LAYOUTS:
-        frame = written(sample(layout), layout.version)
-        data = bytes(frame.data)
+    for layout, frame, data in samples(LAYOUTS):
         layout.decode(data)  # compiled now, not below
         for mark in {mark.path: mark for mark in frame.marks if mark.kind != "string" or mark.compact}.values():
             size = varint((1 << 31) - 1) if mark.compact else (0x7FFFFFFF).to_bytes(4, "big")
@@ -160,11 +143,10 @@ def test_counts_are_named_in_the_refusal() -> None:
 def test_a_flood_of_continuation_bytes_is_not_walked() -> None:
     """16 kB of 0x80 at every varint of the protocol: at most a copy of the frame is made for the error message."""
     attacks = []
-    for layout in LAYOUTS:
-        frame = written(sample(layout), layout.version)
-        layout.decode(bytes(frame.data))
+    for layout, frame, data in samples(LAYOUTS):
+        layout.decode(data)
         for mark in [mark for mark in frame.marks if mark.compact][:1]:
-            attacks.append((layout, bytes(frame.data[: mark.start])))
+            attacks.append((layout, data[: mark.start]))
     assert len(attacks) > 100
     with allocations() as peak:
         for layout, start in attacks:
@@ -240,9 +222,7 @@ def _widest(layout: Any) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("cls", ALL, ids=name_of)
 def test_invalid_utf8_everywhere(cls: Any) -> None:
-    for layout in layouts(cls):
-        frame = written(sample(layout), layout.version)
-        data = bytes(frame.data)
+    for layout, frame, data in samples(layouts(cls)):
         for mark in {mark.path: mark for mark in frame.marks if mark.kind == "string"}.values():
             for wrong in (b"\xff", b"\xc0", b"\xed"):  # no start byte; overlong form; a surrogate's first byte
                 text = refused(layout, data[: mark.end] + wrong + data[mark.end + 1 :])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,13 +27,19 @@ from ottla.protocol.schema import Layout
 TAG = b"\x7f\x00"
 EMPTY_TOPIC = b"\x01\x00"  # a compact name of no bytes and no tags
 FEW = 1_000
+Reader = Callable[[type, int], Callable[[bytes], Any]]
 
 
-def bounded(message: type, version: int) -> Layout:
-    """A layout with a bound that is quickly reached."""
-    layout = Layout(message, version)
-    layout.max_items = FEW
-    return layout
+@pytest.fixture(params=["decode", "parse"])
+def reader(request: pytest.FixtureRequest) -> Reader:
+    """Makes one of the readers of a message, with a bound that is quickly reached."""
+
+    def bounded(message: type, version: int) -> Callable[[bytes], Any]:
+        layout = Layout(message, version)
+        layout.max_items = FEW
+        return layout.decode if request.param == "decode" else layout.parse
+
+    return bounded
 
 
 def test_every_request_has_the_bound() -> None:
@@ -55,50 +63,45 @@ def test_what_a_request_may_create_is_read() -> None:
     assert layout.decode(layout.encode(response)) == response
 
 
-@pytest.mark.parametrize("decode", ["decode", "parse"])
-def test_one_array_over_the_bound_is_refused_before_it_is_read(decode: str) -> None:
+def test_one_array_over_the_bound_is_refused_before_it_is_read(reader: Reader) -> None:
     body = uvarint_bytes(FEW + 2) + EMPTY_TOPIC * (FEW + 1) + b"\0\0\0\0"
     with pytest.raises(MalformedFrame, match="topics: more array items and tags"):
-        getattr(bounded(MetadataRequest, 9), decode)(body)
+        reader(MetadataRequest, 9)(body)
 
 
-@pytest.mark.parametrize("decode", ["decode", "parse"])
-def test_nested_arrays_count_together(decode: str) -> None:
+def test_nested_arrays_count_together(reader: Reader) -> None:
     """Six topics, each with a fifth of what is allowed."""
     many = FEW // 5
     topic = struct.pack(">h", 0) + struct.pack(">i", many) + struct.pack(">iq", 0, -1) * many
     body = struct.pack(">ii", -1, 6) + topic * 6
     with pytest.raises(MalformedFrame, match=r"topics\[\d\]\.partitions: more array items"):
-        getattr(bounded(ListOffsetsRequest, 1), decode)(body)
+        reader(ListOffsetsRequest, 1)(body)
 
 
-@pytest.mark.parametrize("decode", ["decode", "parse"])
-def test_as_many_as_the_bound_are_read(decode: str) -> None:
+def test_as_many_as_the_bound_are_read(reader: Reader) -> None:
     body = uvarint_bytes(FEW + 1) + EMPTY_TOPIC * FEW + b"\0\0\0\0"
-    assert len(getattr(bounded(MetadataRequest, 9), decode)(body).topics) == FEW
+    assert len(reader(MetadataRequest, 9)(body).topics) == FEW
 
 
-@pytest.mark.parametrize("decode", ["decode", "parse"])
-def test_tags_count_as_items(decode: str) -> None:
+def test_tags_count_as_items(reader: Reader) -> None:
     """Those of all sections together, and with the items."""
     topic = b"\x01" + uvarint_bytes(FEW // 10) + TAG * (FEW // 10)
     body = uvarint_bytes(10) + topic * 9 + b"\0\0\0" + uvarint_bytes(FEW // 10 - 9)
-    read = getattr(bounded(MetadataRequest, 9), decode)
+    read = reader(MetadataRequest, 9)
     assert len(read(body + TAG * (FEW // 10)).topics) == 9
     with pytest.raises(MalformedFrame, match="tags: more array items and tags"):
         read(body[:-1] + uvarint_bytes(FEW // 10 - 8) + TAG * (FEW // 10))
 
 
-@pytest.mark.parametrize("decode", ["decode", "parse"])
-def test_what_nobody_knows_is_bounded(decode: str) -> None:
+def test_what_nobody_knows_is_bounded(reader: Reader) -> None:
     """A tagged field that is known may be as large as it likes."""
     most = (FEW - 1) // UNKNOWN_BYTE_ITEMS
     body = b"\x01\0\0\0\x01"
-    read = getattr(bounded(MetadataRequest, 9), decode)
+    read = reader(MetadataRequest, 9)
     assert read(body + b"\x7f" + uvarint_bytes(most) + bytes(most)).topics == []
     with pytest.raises(MalformedFrame, match=r"tags\[127\]: more array items and tags"):
         read(body + b"\x7f" + uvarint_bytes(most + 1) + bytes(most + 1))
     name = b"c" * 4 * FEW
     known = b"\x01\0" + uvarint_bytes(len(name) + 2) + uvarint_bytes(len(name) + 1) + name
     fetch = FetchRequest.layout(15).encode(FetchRequest())[:-1] + known
-    assert getattr(bounded(FetchRequest, 15), decode)(fetch).cluster_id == name.decode()
+    assert reader(FetchRequest, 15)(fetch).cluster_id == name.decode()

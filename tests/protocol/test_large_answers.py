@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ottla.protocol import schema
+from ottla.protocol import structs
 from ottla.protocol.errors import AnswerTooLarge
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
@@ -19,6 +17,7 @@ from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGro
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.protocol.schema import Layout
+from tests.support.memory import allocations
 
 
 def metadata(topics: int, partitions: int) -> MetadataResponse:
@@ -70,21 +69,14 @@ def test_objects_with_equal_ids_are_not_taken_for_each_other() -> None:
         assert layout.decode(bytes(encode(response, 1))[9:]) == response
 
 
-def allocated(work: Callable[[], object]) -> int:
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize(("response", "version"), LARGE[:2])
 def test_what_it_takes_to_write_a_large_answer(response: Any, version: int) -> None:
     encode = type(response).layout(version).response_encoder(header_tags=True)
     size = len(encode(response, 1))
     not_joined_yet = 1_300_000
-    assert allocated(lambda: encode(response, 1)) < 2.5 * size + not_joined_yet
+    with allocations() as peak:
+        encode(response, 1)
+    assert peak.bytes < 2.5 * size + not_joined_yet
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -93,10 +85,10 @@ def test_no_answer_is_larger_than_the_bound(
     monkeypatch: pytest.MonkeyPatch, response: Any, version: int, fused: bool
 ) -> None:
     size = len(type(response).layout(version).response_encoder(header_tags=True)(response, 1))
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", size)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", size)
     encode = Layout(type(response), version).response_encoder(header_tags=True, fused=fused)
     assert len(encode(response, 1)) == size
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", size - 1)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", size - 1)
     encode = Layout(type(response), version).response_encoder(header_tags=True, fused=fused)
     with pytest.raises(AnswerTooLarge, match=f"^{type(response).__name__} of more than {size - 1} bytes: ask"):
         encode(response, 1)
@@ -111,17 +103,14 @@ def test_no_answer_is_larger_than_the_bound(
 )
 def test_what_is_too_large_is_not_put_together(response: Any, version: int) -> None:
     encode = type(response).layout(version).response_encoder(header_tags=False)
-
-    def refused() -> None:
-        with pytest.raises(AnswerTooLarge):
-            encode(response, 1)
-
-    assert allocated(refused) < 1.2 * schema.MAX_ANSWER_BYTES
+    with allocations() as peak, pytest.raises(AnswerTooLarge):
+        encode(response, 1)
+    assert peak.bytes < 1.2 * structs.MAX_ANSWER_BYTES
 
 
 def test_what_is_too_large_is_not_written_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in it repeats: it is put together up to the bound."""
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", 1 << 20)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", 1 << 20)
     encode = Layout(MetadataResponse, 12).response_encoder(header_tags=True)
     seen = 0
 

@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsRequestCursor,
-)
+from ottla.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from ottla.protocol.schema import ArrayOf, Int32, Message, String, message, struct, wire
 from tests.protocol.wire_frames import written
 from tests.protocol.wire_values import at_version, objects
@@ -62,7 +59,7 @@ def test_the_byte_in_front_is_a_sign(marker: int) -> None:
     layout = DescribeTopicPartitionsRequest.layout(0)
     absent = marker >= 0x80
     frame = request(bytes([marker]), b"" if absent else b"\x02t\x00\x00\x00\x05\x00")
-    cursor = None if absent else DescribeTopicPartitionsRequestCursor(topic_name="t", partition_index=5)
+    cursor = None if absent else Cursor(topic_name="t", partition_index=5)
     assert layout.decode(frame) == layout.parse(frame) == DescribeTopicPartitionsRequest(cursor=cursor)
 
 

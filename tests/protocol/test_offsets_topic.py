@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 import pytest
@@ -16,9 +17,8 @@ from ottla.protocol.offsets_topic import (
     GroupValue,
     OffsetKey,
     OffsetValue,
-    decode_group_value,
     decode_key,
-    decode_offset_value,
+    decode_value,
     encode_group_value,
     encode_offset_value,
     group_key,
@@ -109,7 +109,7 @@ def test_keys_of_other_kinds_are_left_alone(foreign: int) -> None:
 @pytest.mark.parametrize(("version", "value", "expected"), OFFSET_VALUES)
 def test_offset_values(version: int, value: OffsetValue, expected: str) -> None:
     assert encode_offset_value(value, version).hex() == expected
-    assert decode_offset_value(bytes.fromhex(expected)) == known_at(value, version)
+    assert decode_value(OffsetValue, bytes.fromhex(expected)) == known_at(value, version)
 
 
 def test_offsets_are_written_as_released_kafka_writes_them() -> None:
@@ -128,7 +128,7 @@ def test_group_values(version: int, expected: str) -> None:
     known = replace(GROUP, members=[member])
     if version < 2:
         known = replace(known, current_state_timestamp=-1)
-    assert decode_group_value(bytes.fromhex(expected)) == known
+    assert decode_value(GroupValue, bytes.fromhex(expected)) == known
 
 
 def test_groups_are_written_as_released_kafka_writes_them() -> None:
@@ -139,21 +139,21 @@ def test_groups_are_written_as_released_kafka_writes_them() -> None:
 
 def test_a_null_protocol_type_is_read() -> None:
     data = bytes.fromhex("0003ffff00000000ffffffff0000018bcfe5680000000000")
-    assert decode_group_value(data).protocol_type is None
+    assert decode_value(GroupValue, data).protocol_type is None
 
 
 @pytest.mark.parametrize("version", ["0005", "ffff", "7fff"])
 def test_values_of_unknown_versions_are_refused(version: str) -> None:
     data = bytes.fromhex(version) + bytes(100)
     with pytest.raises(MalformedFrame):
-        decode_offset_value(data)
+        decode_value(OffsetValue, data)
     with pytest.raises(MalformedFrame):
-        decode_group_value(data)
+        decode_value(GroupValue, data)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0"])
 def test_data_without_a_version_are_refused(data: bytes) -> None:
-    for decode in (decode_key, decode_offset_value, decode_group_value):
+    for decode in (decode_key, partial(decode_value, OffsetValue), partial(decode_value, GroupValue)):
         with pytest.raises(MalformedFrame):
             decode(data)
 
@@ -162,8 +162,8 @@ def test_cut_off_records_are_refused_at_every_byte() -> None:
     for data, decode in [
         (offset_key("g1", "t", 3), decode_key),
         (group_key("g1"), decode_key),
-        *((bytes.fromhex(expected), decode_offset_value) for _, _, expected in OFFSET_VALUES),
-        *((bytes.fromhex(expected), decode_group_value) for _, expected in GROUP_VALUES),
+        *((bytes.fromhex(expected), partial(decode_value, OffsetValue)) for _, _, expected in OFFSET_VALUES),
+        *((bytes.fromhex(expected), partial(decode_value, GroupValue)) for _, expected in GROUP_VALUES),
     ]:
         for size in range(len(data)):
             with pytest.raises(MalformedFrame):
@@ -192,4 +192,4 @@ def test_keys_round_trip(group_id: str, topic: str, partition: int) -> None:
     ),
 )
 def test_offset_values_round_trip(version: int, value: OffsetValue) -> None:
-    assert decode_offset_value(encode_offset_value(value, version)) == known_at(value, version)
+    assert decode_value(OffsetValue, encode_offset_value(value, version)) == known_at(value, version)

@@ -15,25 +15,27 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
+    BASE_OFFSET_AT,
     CRC_AT,
     HEADER_SIZE,
+    LEADER_EPOCH_AT,
     BatchBuilder,
     CorruptBatch,
     Record,
     TimestampType,
     batch_crc,
-    build_batch,
     check_crc,
     decode_batch,
     end_of_batches,
     iter_batches,
     parse_header,
-    patch_base_offset,
     record_size_bound,
     with_codec,
     with_log_append_time,
     with_max_timestamp,
 )
+from tests.protocol.produced import batch_of
+from tests.support.batches import build_batch
 
 int64s = st.integers(-(2**63), 2**63 - 1)
 timestamps = st.one_of(st.integers(0, 2**42), st.integers(1_700_000_000_000, 1_700_000_100_000))
@@ -103,10 +105,7 @@ def test_golden_bytes():
     )
     first, second = "18 00 00 00 026b 0276 02 0268 0278", "0c 00 02 02 01 01 00"
     body = bytes.fromhex(first + second)
-    covered = struct.pack(">hiqqqhii", 0, 1, 1000, 1001, 3, 1, 8, 2) + body
-    assert batch == (
-        struct.pack(">qiib", 5, len(covered) + 9, 2, 2) + google_crc32c.value(covered).to_bytes(4, "big") + covered
-    )
+    assert batch == batch_of(body, 2, base_offset=5, leader_epoch=2, times_ms=(1000, 1001), producer=(3, 1, 8))
 
 
 def test_header_fields_and_what_follows_from_them():
@@ -164,7 +163,8 @@ def test_a_batch_can_be_compressed_otherwise(source, target):
 
 def test_the_base_offset_is_not_covered_by_the_crc():
     batch = bytearray(build_batch([Record(value=b"v")]))
-    patch_base_offset(batch, 2**40, 17)
+    struct.pack_into(">q", batch, BASE_OFFSET_AT, 2**40)
+    struct.pack_into(">i", batch, LEADER_EPOCH_AT, 17)
     header = parse_header(batch)
     assert (header.base_offset, header.partition_leader_epoch) == (2**40, 17)
     assert decode_batch(batch)[0].offset == 2**40
@@ -240,10 +240,7 @@ class TestBatchBuilder:
 
 
 def test_a_batch_without_records_as_compaction_leaves_them_can_be_read():
-    whole = build_batch([Record(), Record()])
-    covered = struct.pack(">hiqqqhii", 0, 1, 5, 6, -1, -1, -1, 0)
-    empty = whole[:8] + struct.pack(">iib", len(covered) + 9, 0, 2)
-    empty += google_crc32c.value(covered).to_bytes(4, "big") + covered
+    empty = batch_of(b"", 0, last_delta=1, times_ms=(5, 6))
     assert decode_batch(empty) == []
     assert parse_header(empty).last_offset == 1
 

@@ -3,16 +3,14 @@
 import contextlib
 import struct
 
-import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.protocol.compression import Codec, compress
+from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
     ATTRIBUTES_AT,
-    CRC_AT,
     HEADER_SIZE,
     RECORD_COUNT_AT,
     BatchError,
@@ -20,28 +18,22 @@ from ottla.protocol.records import (
     CorruptBatch,
     InvalidBatch,
     Record,
-    build_batch,
     decode_batch,
     iter_batches,
     parse_header,
-    validate_produced,
 )
 from ottla.protocol.varints import encode_varint, read_varint, read_varlong
+from tests.protocol.produced import batch_of, sealed, validate_produced
+from tests.support.batches import build_batch
 
 SAMPLE = [Record(0, 1000 + index, b"key%d" % index, b"v" * 70 * index, [("h", b"x" * index)]) for index in range(4)]
 
 
-def with_records(body, count, *, codec=Codec.NONE):
-    """A batch with a right CRC around any bytes."""
-    packed = compress(codec, body)
-    covered = struct.pack(">hiqqqhii", codec, max(count - 1, 0), 0, 0, -1, -1, -1, count) + packed
-    prefix = struct.pack(">qiib", 0, len(covered) + 9, 0, 2)
-    return prefix + google_crc32c.value(covered).to_bytes(4, "big") + covered
-
-
-def resealed(batch):
-    """The same bytes with a CRC that fits them."""
-    return batch[:CRC_AT] + google_crc32c.value(bytes(batch[ATTRIBUTES_AT:])).to_bytes(4, "big") + batch[ATTRIBUTES_AT:]
+def patched(position, form, value):
+    """The sample with a number in its header changed."""
+    batch = bytearray(build_batch(SAMPLE))
+    struct.pack_into(form, batch, position, value)
+    return batch
 
 
 READERS = [decode_batch, validate_produced]
@@ -61,10 +53,10 @@ def test_truncated_at_every_byte(read, codec):
 @pytest.mark.parametrize("read", READERS)
 def test_records_truncated_at_every_byte_behind_a_right_crc(read):
     body = build_batch(SAMPLE)[HEADER_SIZE:]
-    read(with_records(body, 4))
+    read(batch_of(body, 4))
     for size in range(len(body)):
         with pytest.raises(InvalidBatch if read is validate_produced else CorruptBatch):
-            read(with_records(body[:size], 4))
+            read(batch_of(body[:size], 4))
 
 
 @given(position=st.integers(0, 600), byte=st.integers(0, 255))
@@ -76,39 +68,33 @@ def test_any_changed_byte_is_noticed_or_harmless(position, byte):
         with contextlib.suppress(BatchError):
             read(bytes(batch))
         with contextlib.suppress(BatchError):
-            read(resealed(bytes(batch)))
+            read(sealed(batch))
 
 
 @given(body=st.binary(max_size=100), count=st.integers(0, 10))
 def test_any_bytes_as_records_raise_nothing_but_batch_errors(body, count):
     for read in READERS:
         with contextlib.suppress(BatchError):
-            read(with_records(body, count))
+            read(batch_of(body, count))
 
 
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("count", [3, 5, 2**31 - 1])
 def test_record_counts_are_held_against_the_bytes(read, count):
-    batch = bytearray(build_batch(SAMPLE))
-    struct.pack_into(">i", batch, RECORD_COUNT_AT, count)
     with pytest.raises(BatchError):
-        read(resealed(bytes(batch)))
+        read(sealed(patched(RECORD_COUNT_AT, ">i", count)))
 
 
 def test_negative_counts_and_lengths_are_refused():
     for position, value in ((RECORD_COUNT_AT, -1), (23, -1), (8, 48), (8, -1)):
-        batch = bytearray(build_batch(SAMPLE))
-        struct.pack_into(">i", batch, position, value)
         with pytest.raises(CorruptBatch):
-            parse_header(batch)
+            parse_header(patched(position, ">i", value))
 
 
 @pytest.mark.parametrize("magic", [0, 1, 3, -1])
 def test_other_magics_are_refused(magic):
-    batch = bytearray(build_batch(SAMPLE))
-    struct.pack_into(">b", batch, 16, magic)
     with pytest.raises(CorruptBatch, match=f"magic {magic}"):
-        parse_header(batch)
+        parse_header(patched(16, ">b", magic))
 
 
 def record(body):
@@ -143,21 +129,21 @@ def record(body):
 def test_malformed_records(read, body):
     """Under a CRC that fits. A producer is told that they are invalid, which is final; damaged would be retried."""
     with pytest.raises(InvalidBatch if read is validate_produced else CorruptBatch) as caught:
-        read(with_records(body, 1))
+        read(batch_of(body, 1))
     if read is validate_produced:
         assert caught.value.error_code is ErrorCode.INVALID_RECORD
 
 
 def test_a_timestamp_beyond_int64_is_refused_on_produce():
-    batch = bytearray(with_records(record(b"\x00" + encode_varint(5) + b"\x00\x01\x01\x00"), 1))
+    batch = bytearray(batch_of(record(b"\x00" + encode_varint(5) + b"\x00\x01\x01\x00"), 1))
     struct.pack_into(">q", batch, 27, 2**63 - 2)
     with pytest.raises(InvalidBatch, match="1 records out of the range of time"):
-        validate_produced(resealed(bytes(batch)))
+        validate_produced(sealed(batch))
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_a_bomb_is_too_large_and_says_so(codec):
-    bomb = with_records(bytes(4_000_000), 1, codec=codec)
+    bomb = batch_of(bytes(4_000_000), 1, codec=codec)
     with pytest.raises(BatchTooLarge, match="1000000"):
         decode_batch(bomb, max_decompressed_bytes=1_000_000)
     with pytest.raises(BatchTooLarge, match="1000000"):
@@ -166,10 +152,8 @@ def test_a_bomb_is_too_large_and_says_so(codec):
 
 def test_unknown_codecs_are_corrupt():
     for codec in (5, 6, 7):
-        batch = bytearray(build_batch(SAMPLE))
-        struct.pack_into(">h", batch, ATTRIBUTES_AT, codec)
         with pytest.raises(CorruptBatch, match=f"codec {codec}"):
-            decode_batch(resealed(bytes(batch)))
+            decode_batch(sealed(patched(ATTRIBUTES_AT, ">h", codec)))
 
 
 @given(value=st.integers(-(2**31), 2**31 - 1))

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.offsets_topic import decode_value
 from ottla.protocol.primitives import MAX_ITEMS
 from ottla.protocol.transaction_log import (
     TransactionLogPartitions,
     TransactionLogValue,
     TransactionStatus,
     decode_transaction_key,
-    decode_transaction_value,
     encode_transaction_value,
     transaction_key,
 )
@@ -83,7 +83,7 @@ def test_a_broken_key(key: bytes) -> None:
 @pytest.mark.parametrize(("version", "value", "golden"), GOLDEN)
 def test_a_value(version: int, value: TransactionLogValue, golden: str) -> None:
     assert encode_transaction_value(value, version).hex() == golden
-    assert decode_transaction_value(bytes.fromhex(golden)) == value
+    assert decode_value(TransactionLogValue, bytes.fromhex(golden)) == value
 
 
 def test_version_1_is_what_is_written() -> None:
@@ -91,13 +91,13 @@ def test_version_1_is_what_is_written() -> None:
 
 
 def test_version_0_loses_what_is_tagged() -> None:
-    assert decode_transaction_value(encode_transaction_value(TAGGED, 0)) == ongoing()
+    assert decode_value(TransactionLogValue, encode_transaction_value(TAGGED, 0)) == ongoing()
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\2" + bytes(60), b"\xff\xff", encode_transaction_value(TAGGED)[:-4]])
 def test_a_broken_value(data: bytes) -> None:
     with pytest.raises(MalformedFrame):
-        decode_transaction_value(data)
+        decode_value(TransactionLogValue, data)
 
 
 @given(
@@ -113,11 +113,11 @@ def test_what_is_written_is_read(
     rows = [TransactionLogPartitions(topic=name, partition_ids=ids) for name, ids in topics.items()]
     value = TransactionLogValue(producer_id=producer_id, producer_epoch=epoch, transaction_partitions=rows)
     assert decode_transaction_key(transaction_key(transactional_id)) == transactional_id
-    assert decode_transaction_value(encode_transaction_value(value, version)) == value
+    assert decode_value(TransactionLogValue, encode_transaction_value(value, version)) == value
 
 
 def test_a_transaction_over_more_partitions_than_a_request_may_name_is_read_again() -> None:
     """Several requests may add as many; a record that cannot be read would keep the broker from starting."""
     partitions = [TransactionLogPartitions(topic="t", partition_ids=[*range(2 * MAX_ITEMS)])]
     value = replace(ongoing(), transaction_partitions=partitions)
-    assert decode_transaction_value(encode_transaction_value(value)) == value
+    assert decode_value(TransactionLogValue, encode_transaction_value(value)) == value

@@ -10,7 +10,8 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ottla.protocol.schema import ArrayOf, WireField, WireType
+from ottla.protocol.schema import ArrayOf, WireType
+from ottla.protocol.structs import WireField
 
 UNKNOWN_TAG = 77
 Kind = Literal["string", "bytes", "count", "tags", "tag size"]

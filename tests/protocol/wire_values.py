@@ -12,8 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from ottla.protocol.apis import Api, ApiKey, api
-from ottla.protocol.headers import RequestHeader, ResponseHeader
-from ottla.protocol.schema import ArrayOf, WireField, WireType
+from ottla.protocol.schema import ArrayOf, WireType
+from ottla.protocol.structs import WireField
+from tests.protocol.header_messages import RequestHeader, ResponseHeader
 
 APIS: list[Api] = [api(key) for key in ApiKey]
 KAFKAS: list[Api] = [row for row in APIS if not row.key.is_private]

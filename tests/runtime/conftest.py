@@ -5,8 +5,9 @@ import asyncio
 import pytest_asyncio
 
 from ottla.broker.runtime.cleaner import Cleaner
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.handlers.conftest import NOW_MS, World
+from tests.support.batches import build_batch
 
 
 class CleaningWorld(World):
@@ -40,15 +41,32 @@ class CleaningWorld(World):
     def log_of(self, topic="t", partition=0):
         return self.engine.logs[topic, partition]
 
-    def stored(self, topic="t", partition=0):
-        """Offset, key and value of every record that is there."""
+    def fill(self, count, *, size=100, **options):
+        """As many batches of a record with the key ``k``."""
+        for _ in range(count):
+            self.write((b"k", b"x" * size), **options)
+
+    def records(self, topic="t", partition=0):
+        """Every record that is there, read in small pieces."""
         log = self.log_of(topic, partition)
         found, offset = [], log.log_start_offset
         while data := log.read(offset, max_bytes=100):
             for header, batch in iter_batches(data):
                 offset = header.last_offset + 1
-                found += [(record.offset, record.key, record.value) for record in decode_batch(batch)]
+                found += decode_batch(batch)
         return found
+
+    def stored(self, topic="t", partition=0):
+        """Offset, key and value of every record that is there."""
+        return [(record.offset, record.key, record.value) for record in self.records(topic, partition)]
+
+    async def compact_all(self):
+        while await self.cleaner.compact_one():
+            pass
+
+    @property
+    def compactions(self):
+        return len(self.events("compacted"))
 
     def events(self, event):
         return [fields for name, fields in self.log.lines if name == event]

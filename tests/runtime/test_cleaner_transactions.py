@@ -1,12 +1,9 @@
 """Compaction beside transactions: what is open stays, what was aborted goes, and readers are told the truth."""
 
-import pytest
-
-from ottla.broker.core.topics.transactions import TransactionMarker
-from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from ottla.broker.core.topics.producers import TransactionMarker
+from ottla.protocol.records import Record, TopicPartition, decode_batch, iter_batches
 from tests.handlers.conftest import NOW_MS
-
-pytestmark = pytest.mark.asyncio
+from tests.support.batches import build_batch
 
 
 class Writer:
@@ -41,8 +38,7 @@ class Writer:
 async def compacted(world):
     """End the segment that is written, and compact everything that may be."""
     await world.log_of().roll()
-    while await world.cleaner.compact_one():
-        pass
+    await world.compact_all()
     return batches(world)
 
 
@@ -70,12 +66,10 @@ def committed(world):
 
 async def test_nothing_at_or_above_the_last_stable_offset_is_touched(world):
     await world.topic(cleanup_policy="compact")
-    for _ in range(4):
-        world.write((b"k", b"x" * 200))
+    world.fill(4, size=200)
     open_one = Writer(world, 7)
     open_one.write(b"k", b"undecided")
-    for _ in range(4):
-        world.write((b"k", b"x" * 200))
+    world.fill(4, size=200)
     before = batches(world)
     assert await compacted(world) == before[3:]
     open_one.end(commit=False)

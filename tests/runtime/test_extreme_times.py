@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from ottla.protocol.batch import ATTRIBUTES_AT, CRC_AT, NO_TIMESTAMP, batch_crc
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record
 from tests.handlers.conftest import NOW_MS
 from tests.runtime.conftest import CleaningWorld
+from tests.support.batches import build_batch
 
 LEAST, MOST = -(2**63), 2**63 - 1
 WALKED, MANY = 3, 40
@@ -51,8 +52,7 @@ async def story(batches: list[bytes], looked_for: list[int], lengths: dict[str, 
         world.write((b"filler", b"x"), at_ms=world.wall)
         await world.cleaner.drop_expired()
         topic.config = dataclasses.replace(topic.config, compacted=True)
-        while await world.cleaner.compact_one():
-            pass
+        await world.compact_all()
         # Where every record is looked at, none has a time beyond 64 bits.
         assert not world.cleaner.uncleanable or max(before.values()) > MOST or min(before.values()) < LEAST
         assert not world.events("a log could not be compacted")
@@ -63,13 +63,7 @@ async def story(batches: list[bytes], looked_for: list[int], lengths: dict[str, 
 
 def read(world: CleaningWorld) -> dict[int, int]:
     """Offset → timestamp of every record that is there."""
-    log = world.log_of()
-    found, offset = {}, log.log_start_offset
-    while data := log.read(offset, max_bytes=100):
-        for header, each in iter_batches(data):
-            offset = header.last_offset + 1
-            found |= {record.offset: record.timestamp_ms for record in decode_batch(each)}
-    return found
+    return {record.offset: record.timestamp_ms for record in world.records()}
 
 
 async def search(world: CleaningWorld, looked_for: list[int]) -> None:

@@ -2,50 +2,48 @@
 
 import pytest
 
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.settings import Settings
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tests.runtime.test_woken_fetches import World
 
 
 class Failing:
-    """A coordinator's ``advance`` that fails the first time, as a bug in one deadline does."""
+    """``advance`` fails the first time, as a bug in one deadline does."""
 
-    def __init__(self, coordinator):
-        self.advance, self.calls = coordinator.advance, 0
-        coordinator.advance = self
+    calls = 0
 
-    def __call__(self, *times):
+    def advance(self, *times):
         self.calls += 1
         if self.calls == 1:
             raise LookupError("a bug of ours")
-        self.advance(*times)
+        super().advance(*times)
 
 
-class Slotted:
-    """Stands before an object whose methods cannot be replaced."""
-
-    def __init__(self, whole):
-        self._whole = whole
-
-    def __getattr__(self, name):
-        return getattr(self._whole, name)
+class Groups(Failing, GroupCoordinator):
+    """Of groups."""
 
 
-def test_the_groups_driver_goes_on():
+class Transactions(Failing, TransactionCoordinator):
+    """Of transactions."""
+
+
+@pytest.mark.parametrize(
+    ("topic", "coordinator"),
+    [
+        (OFFSETS_TOPIC, Groups(GroupConfig(), lambda: "id")),
+        (TRANSACTIONS_TOPIC, Transactions(Settings(), lambda: None)),
+    ],
+)
+def test_the_host_goes_on(topic, coordinator):
     world = World()
-    world.driver.coordinator = Slotted(world.driver.coordinator)
-    failing = Failing(world.driver.coordinator)
+    world.host.add(topic, coordinator)
     first, second = world.park(10), world.park(20)
     world.advance(10)
-    assert [event for event, _ in world.log.lines] == ["a deadline of a group failed"]
-    world.advance(20)
-    assert world.answered == [first, second] and failing.calls == 2
-
-
-@pytest.mark.asyncio
-async def test_the_transactions_driver_goes_on(world):
-    transactions = world.transactions
-    transactions.coordinator = Slotted(transactions.coordinator)
-    failing = Failing(transactions.coordinator)
-    transactions._ring()
-    assert [event for event, _ in world.log.lines] == ["a deadline of a transaction failed"]
-    transactions._ring()
-    assert failing.calls == 2
+    assert [(event, fields["of"]) for event, fields in world.log.lines] == [
+        ("a deadline failed", type(coordinator).__name__)
+    ]
+    world.advance(10)
+    assert world.answered == [first, second] and coordinator.calls == 2

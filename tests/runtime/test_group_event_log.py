@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.core.topics.catalog import GROUP_EVENTS_TOPIC
-from ottla.broker.observe.group_events import Put
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.broker.runtime.group_events import BATCH_BYTES, LINGER_MS, GroupEventLog, topic_configs
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
+from ottla.observe.group_events import Put
 from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
 from ottla.protocol.records import Record, TopicPartition, decode_batch
+from tests.shell.host import Clock
 
 
-class Timer:
-    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
-        self.when_ms, self.callback, self.cancelled = when_ms, callback, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class World:
+class World(Clock):
     """A clock by hand, and partitions that keep what they are given."""
 
     offline = False
 
     def __init__(self, partitions: int = 1, *, most_bytes: int = 1 << 20, begins: bool = True) -> None:
-        self.now_ms = 1_000
-        self.timers: list[Timer] = []
+        super().__init__()
         self.batches: list[tuple[int, list[Record]]] = []
         self.waiting: list[Any] = []
         self.lines: list[tuple[str, dict[str, Any]]] = []
@@ -42,18 +33,6 @@ class World:
 
     def begin(self, **options: Any) -> None:
         self.events.begin(self.partition, self.partitions, self, **options)  # type: ignore[arg-type]
-
-    # The clock
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return 1_700_000_000_000 + self.now_ms
-
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(when_ms, callback))
-        return self.timers[-1]
 
     def turn(self, ms: int = 0) -> int:
         """Time passes, and the timers that are due ring once; how many did."""
@@ -80,7 +59,7 @@ class World:
             self.events.put(key, b"%d" % index + b"." * (size - len(str(index))), 5_000 + index)
 
     def finish(self, error: EngineError | None = None) -> None:
-        """What was appended is written, or not."""
+        """Let the appends succeed, or fail."""
         waiting, self.waiting = self.waiting, []
         for done in waiting:
             done(0, error)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.events import Disconnected
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import Disconnected, Event
 from ottla.broker.runtime.member_connections import MemberConnections
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.apis import ApiKey
+from tests.core.world import World as CoreWorld
+from tests.support.requests import join_fields, leave_fields, request
 
 
 class Line:
@@ -38,36 +38,26 @@ class Line:
             tell()
 
 
-class World:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.ids = 0
-        self.coordinator = GroupCoordinator(GroupConfig(), self.new_id, 1, self.events.append)
-        self.coordinator.start()
-        self.coordinator.load_started(0, 0)
-        self.coordinator.loaded(0, 0, 0)
-        self.members = MemberConnections(self.coordinator, lambda: (7, 1007))
+def context(line: Line, version: int) -> RequestContext:
+    return RequestContext(line, version, 1, "c", lambda response, _: b"")
 
-    def new_id(self) -> str:
-        self.ids += 1
-        return str(self.ids)
+
+class World(CoreWorld):
+    """Members join over connections."""
+
+    def __init__(self) -> None:
+        super().__init__(GroupConfig(), 1)
+        self.load()
+        self.members = MemberConnections(self.coordinator, lambda: (7, 1007))
 
     def join(
         self, line: Line, member_id: str = "", *, group_id: str = "g", version: int = 9, instance: str | None = None
     ) -> str:
         """Join; returns the member id that was issued, if one was."""
-        request = JoinGroupRequest(
-            group_id=group_id,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            member_id=member_id,
-            group_instance_id=instance,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
-        )
-        ctx = RequestContext(line, version, 1, "c", lambda response, _: b"")
-        answer = self.coordinator.join(request, ctx, 0, 0)
-        self.members.joined(request, ctx, answer)
+        fields = join_fields(group_id, member_id=member_id, instance=instance, session_ms=10_000, rebalance_ms=10_000)
+        asked, ctx = request(ApiKey.JOIN_GROUP, fields), context(line, version)
+        answer = self.coordinator.join(asked, ctx, 0, 0)
+        self.members.joined(asked, ctx, answer)
         return answer.member_id if answer is not None else ""
 
     def add(self, line: Line, group_id: str = "g") -> str:
@@ -141,9 +131,21 @@ def test_a_static_member_that_was_replaced(world: World) -> None:
 
 
 def leave(world: World, line: Line, member_id: str) -> None:
-    ctx = RequestContext(line, 5, 1, "c", lambda response, _: b"")
-    request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)])
-    world.coordinator.leave(request, ctx, 0, 0)
+    asked, ctx = request(ApiKey.LEAVE_GROUP, leave_fields("g", (member_id, None))), context(line, 5)
+    world.members.leaving(asked, ctx)
+    world.coordinator.leave(asked, ctx, 0, 0)
+
+
+def test_a_member_from_before_a_start_that_is_closed(world: World) -> None:
+    """It joined over no connection that is known: it leaves over one, if it is not removed by somebody else."""
+    first, second = world.add(Line("/a")), world.add(Line("/a"))
+    world.members = MemberConnections(world.coordinator, lambda: (7, 1007))
+    own, other = Line("/a"), Line("/b")
+    leave(world, own, first)
+    leave(world, other, second)
+    for line in (own, other):
+        line.close()
+    assert world.lost == [("g", first, "/a")]
 
 
 def test_a_client_that_is_closed_after_it_left(world: World) -> None:

@@ -14,8 +14,6 @@ from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.settings import Settings
 
-pytestmark = pytest.mark.asyncio
-
 
 def addresses(*names: str | None) -> Quotas:
     return {(("ip", name),): {"connection_creation_rate": 5.0} for name in names}

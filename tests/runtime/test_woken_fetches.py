@@ -3,11 +3,9 @@
 import pytest
 
 from ottla.broker.core.fetches import FetchPurgatory, Parked
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.host import Host
 from ottla.protocol.records import TopicPartition
-from tests.handlers.conftest import Quiet, Timer
+from tests.shell.host import Clock, Log
 
 TP = TopicPartition("t", 0)
 
@@ -20,53 +18,31 @@ class Context:
         self.reasons.append(reason)
 
 
-class World:
+class World(Clock):
     """``answered`` are the fetches that were looked at; those in ``broken`` fail then."""
 
     def __init__(self):
-        self.now_ms = 0
-        self.timers, self.answered, self.broken = [], [], []
-        self.log = Quiet()
-        coordinator = GroupCoordinator(GroupConfig(), lambda: "id")
-        coordinator.start()
-        self.driver = Driver(
-            coordinator,
-            FetchPurgatory(),
+        super().__init__()
+        self.answered, self.broken = [], []
+        self.log = Log()
+        self.host = Host(
             self,
+            FetchPurgatory(),
             partition=lambda tp: None,
-            answer_fetch=self.answer,
-            partition_count=1,
             max_batch_bytes=1 << 20,
             report=self.log,
         )
 
-    def monotonic_ms(self):
-        return self.now_ms
-
-    wall_ms = monotonic_ms
-
-    def call_at(self, when_ms, callback):
-        self.timers.append(Timer(when_ms, callback))
-        return self.timers[-1]
-
-    def advance(self, to_ms):
-        self.now_ms = to_ms
-        due = [timer for timer in self.timers if timer.when_ms <= to_ms]
-        self.timers = [timer for timer in self.timers if timer not in due]
-        for timer in due:
-            if not timer.cancelled:
-                timer.callback()
-
-    def answer(self, parked):
+    def look_again(self, parked):
         self.answered.append(parked)
         if parked in self.broken:
             raise LookupError("a bug of ours")
 
     def park(self, deadline_ms, *, broken=False):
-        parked = Parked(Context(), None, deadline_ms=deadline_ms, missing_bytes=1, watched={TP: 0})
+        parked = Parked(Context(), self, deadline_ms=deadline_ms, missing_bytes=1, watched={TP: 0})
         if broken:
             self.broken.append(parked)
-        self.driver.park(parked)
+        self.host.park(parked)
         return parked
 
 
@@ -81,20 +57,20 @@ def test_fetches_behind_it_are_answered_and_their_time_goes_on(world):
     assert world.answered == [broken, same]
     assert len(broken.ctx.reasons) == 1
     assert same.ctx.reasons == []
-    world.advance(20)
+    world.advance(10)
     assert world.answered == [broken, same, later]
 
 
 def test_an_append_that_wakes_it_wakes_the_others(world):
     broken, other = world.park(10, broken=True), world.park(10)
-    world.driver.touched(TP)
+    world.host.touched(TP)
     assert world.answered == [broken, other]
     assert [len(parked.ctx.reasons) for parked in (broken, other)] == [1, 0]
 
 
 def test_the_others_are_answered_when_the_broker_stops(world):
     broken, other = world.park(10, broken=True), world.park(10)
-    world.driver.stop()
+    world.host.stop()
     assert world.answered == [broken, other]
 
 
@@ -105,8 +81,8 @@ def test_the_clock_is_set_whatever_an_outcome_does(world):
         raise LookupError("a bug of ours")
 
     world.park(10)
-    world.driver._outcomes.append(fails)
+    world.host._outcomes.append(fails)
     with pytest.raises(LookupError):
         world.advance(10)
-    world.advance(20)
+    world.advance(10)
     assert world.answered[-1] is later

@@ -10,13 +10,15 @@ import pytest
 
 from ottla.broker.context import MeteredContext, RequestContext
 from ottla.broker.dispatch import Dispatcher
-from ottla.protocol import schema
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol import structs
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import AnswerTooLarge, MalformedFrame, UnsupportedVersion
-from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
+from tests.shell.host import Log, answers
+from tests.support.peer import request_frame
+from tests.support.requests import heartbeat_fields, request
 
 
 class Groups:
@@ -33,161 +35,141 @@ class Groups:
             raise answer
         return int(answer)
 
-    def describe_groups(self, request: DescribeGroupsRequest, ctx: Any) -> DescribeGroupsResponse:
+    def describe_groups(
+        self, request: DescribeGroupsRequest, ctx: Any, now_ms: int, wall_ms: int
+    ) -> DescribeGroupsResponse:
         return DescribeGroupsResponse(groups=[DescribedGroup(group_id=group_id) for group_id in request.groups])
 
     def join(self, request: JoinGroupRequest, ctx: Any) -> None:
         raise LookupError("a bug of ours")
 
 
-class Log:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.lines.append(event)
+def enter(entry: Any, request: Any, ctx: Any) -> Any:
+    return entry(request, ctx, 0, 0)
 
 
-@pytest.fixture
-def groups() -> Groups:
-    return Groups()
+class World:
+    """A dispatcher for one connection."""
 
+    def __init__(self, codec: Any) -> None:
+        self.groups = Groups()
+        self.log = Log()
+        self.peer = SimpleNamespace(open=None, client_id="", client_id_bytes=b"", repeat=None, client_host="/h")
+        services = SimpleNamespace(
+            host=SimpleNamespace(enter=enter), groups=self.groups, clock=SimpleNamespace(monotonic_ms=lambda: 0)
+        )
+        self.dispatcher = Dispatcher(services, self.log, codec)
 
-@pytest.fixture
-def log() -> Log:
-    return Log()
+    def receive(self, data: bytes, start: int = 0) -> Any:
+        return self.dispatcher.receive(data, start, self.peer)
+
+    def heartbeat(self, correlation_id: int, version: int = 4, **changed: Any) -> tuple[int, int]:
+        """Send one; the correlation id and the error code of its answer."""
+        return answer(self.receive(heartbeat(correlation_id, version, **changed)), version)
 
 
 @pytest.fixture(params=["fused", "construct"])
-def dispatcher(request: pytest.FixtureRequest, groups: Groups, log: Log) -> Dispatcher:
-    services = SimpleNamespace(groups=groups, clock=SimpleNamespace(monotonic_ms=lambda: 0))
-    return Dispatcher(services, log, request.param)
+def world(request: pytest.FixtureRequest) -> World:
+    return World(request.param)
 
 
-@pytest.fixture
-def peer() -> Any:
-    return SimpleNamespace(open=None, client_id="", client_id_bytes=b"", repeat=None, client_host="/h")
-
-
-def heartbeat(correlation_id: int, version: int = 4, client_id: str | None = "c", **fields: Any) -> bytes:
-    request = HeartbeatRequest(group_id="g", member_id="m", generation_id=1)
-    for name, value in fields.items():
-        setattr(request, name, value)
-    body = HeartbeatRequest.layout(version).encode(request)
-    return frame_request(12, version, correlation_id, client_id, body, flexible=version >= 4)[4:]
+def heartbeat(correlation_id: int, version: int = 4, client_id: str | None = "c", **changed: Any) -> bytes:
+    asked = request(ApiKey.HEARTBEAT, heartbeat_fields("g", 1, "m") | changed)
+    return request_frame(ApiKey.HEARTBEAT, version, asked, correlation_id, client_id)[4:]
 
 
 def answer(frame: bytes, version: int = 4) -> tuple[int, int]:
     """Correlation id and error code."""
-    size, correlation_id = struct.unpack_from(">ii", frame)
-    assert size == len(frame) - 4
-    response = HeartbeatResponse.layout(version).decode(frame, 9 if version >= 4 else 8)
-    return correlation_id, response.error_code
+    ((correlation_id, told),) = answers(frame, ApiKey.HEARTBEAT, version)
+    return correlation_id, told.error_code
 
 
-def test_a_repeated_heartbeat_is_served_again_under_its_own_correlation_id(
-    dispatcher: Dispatcher, groups: Groups, peer: Any
-) -> None:
+def test_a_repeated_heartbeat_is_served_again_under_its_own_correlation_id(world: World) -> None:
     for correlation_id in (7, 8, -1, 2**31 - 1):
-        frame = dispatcher.receive(heartbeat(correlation_id), 0, peer)
-        assert frame is not None
-        assert answer(frame) == (correlation_id, 0)
-        assert peer.open is None
-    assert len(groups.asked) == 4
-    assert groups.asked[0] is groups.asked[3], "the decoded request is used again"
+        assert world.heartbeat(correlation_id) == (correlation_id, 0)
+        assert world.peer.open is None
+    assert len(world.groups.asked) == 4
+    assert world.groups.asked[0] is world.groups.asked[3], "the decoded request is used again"
 
 
 @pytest.mark.parametrize("before", [[], [0]], ids=["first", "repeated"])
-def test_an_answer_that_cannot_be_encoded(
-    dispatcher: Dispatcher, groups: Groups, log: Log, peer: Any, before: list[int]
-) -> None:
+def test_an_answer_that_cannot_be_encoded(world: World, before: list[int]) -> None:
     """It is a bug of ours like any other. Without an answer the next one would be taken for this one's."""
-    groups.answers = [*before, 40_000, 0]
-    frames = [dispatcher.receive(heartbeat(number), 0, peer) for number in range(len(before) + 2)]
-    assert [answer(frame) for frame in frames if frame][-2:] == [(len(before), -1), (len(before) + 1, 0)]
-    assert log.lines == ["request failed"] and peer.open is None
+    world.groups.answers = [*before, 40_000, 0]
+    told = [world.heartbeat(number) for number in range(len(before) + 2)]
+    assert told[-2:] == [(len(before), -1), (len(before) + 1, 0)]
+    assert world.log.events == ["request failed"] and world.peer.open is None
 
 
-def test_a_repeated_heartbeat_behind_a_length_prefix(dispatcher: Dispatcher, peer: Any) -> None:
+def test_a_repeated_heartbeat_behind_a_length_prefix(world: World) -> None:
     for correlation_id in (1, 2):
-        frame = dispatcher.receive(b"\0\0\0\x63" + heartbeat(correlation_id), 4, peer)
-        assert frame is not None
+        frame = world.receive(b"\0\0\0\x63" + heartbeat(correlation_id), 4)
         assert answer(frame) == (correlation_id, 0)
 
 
-def test_another_answer_to_the_same_heartbeat(dispatcher: Dispatcher, groups: Groups, peer: Any) -> None:
-    groups.answers = [0, 27, 27, 0, 25]
-    frames = [dispatcher.receive(heartbeat(n), 0, peer) for n in range(5)]
-    assert [answer(frame) for frame in frames if frame] == [(0, 0), (1, 27), (2, 27), (3, 0), (4, 25)]
+def test_another_answer_to_the_same_heartbeat(world: World) -> None:
+    world.groups.answers = [0, 27, 27, 0, 25]
+    assert [world.heartbeat(number) for number in range(5)] == [(0, 0), (1, 27), (2, 27), (3, 0), (4, 25)]
 
 
 @pytest.mark.parametrize(
     "change", [{"generation_id": 2}, {"member_id": "n"}, {"group_id": "h"}, {"group_instance_id": "i"}]
 )
-def test_whatever_differs_is_decoded_anew(
-    dispatcher: Dispatcher, groups: Groups, peer: Any, change: dict[str, Any]
-) -> None:
-    dispatcher.receive(heartbeat(1), 0, peer)
-    dispatcher.receive(heartbeat(2, **change), 0, peer)
+def test_whatever_differs_is_decoded_anew(world: World, change: dict[str, Any]) -> None:
+    world.heartbeat(1)
+    world.heartbeat(2, **change)
     [(name, value)] = change.items()
-    assert getattr(groups.asked[1], name) == value
-    assert getattr(groups.asked[0], name) != value
+    assert getattr(world.groups.asked[1], name) == value
+    assert getattr(world.groups.asked[0], name) != value
 
 
-def test_the_same_body_in_another_version_or_from_another_client_id(
-    dispatcher: Dispatcher, groups: Groups, peer: Any
-) -> None:
-    dispatcher.receive(heartbeat(1, version=0), 0, peer)
-    frame = dispatcher.receive(heartbeat(2, version=1), 0, peer)
-    assert frame is not None
+def test_the_same_body_in_another_version_or_from_another_client_id(world: World) -> None:
+    world.heartbeat(1, version=0)
+    frame = world.receive(heartbeat(2, version=1))
     assert answer(frame, 1) == (2, 0)
     assert len(frame) == 14, "version 1 has a throttle time, version 0 has none"
-    dispatcher.receive(heartbeat(3, version=1, client_id="another"), 0, peer)
-    assert peer.client_id == "another"
-    dispatcher.receive(heartbeat(4, version=1, client_id=None), 0, peer)
-    assert peer.client_id == ""
+    world.heartbeat(3, version=1, client_id="another")
+    assert world.peer.client_id == "another"
+    world.heartbeat(4, version=1, client_id=None)
+    assert world.peer.client_id == ""
 
 
-def test_a_client_id_that_is_cut_off_ends_the_connection(dispatcher: Dispatcher, peer: Any) -> None:
+def test_a_client_id_that_is_cut_off_ends_the_connection(world: World) -> None:
     for known in (b"", b"c", b"cc"):
-        peer.client_id_bytes = known
+        world.peer.client_id_bytes = known
         with pytest.raises(MalformedFrame):
-            dispatcher.receive(struct.pack(">hhih", 16, 1, 7, 128) + known, 0, peer)
+            world.receive(struct.pack(">hhih", 16, 1, 7, 128) + known)
 
 
-def test_a_bug_in_a_repeated_request_is_answered(dispatcher: Dispatcher, groups: Groups, log: Log, peer: Any) -> None:
-    groups.answers = [0, RuntimeError("a bug of ours"), 0]
-    frames = [dispatcher.receive(heartbeat(n), 0, peer) for n in range(3)]
-    assert [answer(frame) for frame in frames if frame] == [(0, 0), (1, -1), (2, 0)]
-    assert log.lines == ["request failed"]
-    assert peer.open is None
+def test_a_bug_in_a_repeated_request_is_answered(world: World) -> None:
+    world.groups.answers = [0, RuntimeError("a bug of ours"), 0]
+    assert [world.heartbeat(number) for number in range(3)] == [(0, 0), (1, -1), (2, 0)]
+    assert world.log.events == ["request failed"]
+    assert world.peer.open is None
 
 
-def test_a_bug_is_answered_in_the_shape_of_the_api(dispatcher: Dispatcher, log: Log, peer: Any) -> None:
-    body = JoinGroupRequest.layout(5).encode(JoinGroupRequest(group_id="g"))
-    frame = dispatcher.receive(frame_request(11, 5, 3, None, body, flexible=False)[4:], 0, peer)
-    assert frame is not None
-    response = api(ApiKey.JOIN_GROUP).response.layout(5).decode(frame, 8)
+def test_a_bug_is_answered_in_the_shape_of_the_api(world: World) -> None:
+    frame = request_frame(ApiKey.JOIN_GROUP, 5, JoinGroupRequest(group_id="g"), 3, None)
+    ((_, response),) = answers(world.receive(frame[4:]), ApiKey.JOIN_GROUP, 5)
     assert response.error_code == -1
-    assert log.lines == ["request failed"]
+    assert world.log.events == ["request failed"]
 
 
 @pytest.fixture
 def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(structs, "MAX_ANSWER_BYTES", 1_000)
     monkeypatch.setattr(DescribeGroupsResponse, "_layouts", {})
 
 
 @pytest.mark.usefixtures("short_answers")
-def test_an_answer_that_is_too_large_ends_the_connection(dispatcher: Dispatcher, log: Log, peer: Any) -> None:
+def test_an_answer_that_is_too_large_ends_the_connection(world: World) -> None:
     def described(count: int) -> bytes:
-        body = DescribeGroupsRequest.layout(4).encode(DescribeGroupsRequest(groups=["g"] * count))
-        return frame_request(15, 4, 3, None, body, flexible=False)[4:]
+        return request_frame(ApiKey.DESCRIBE_GROUPS, 4, DescribeGroupsRequest(groups=["g"] * count), 3, None)[4:]
 
-    assert dispatcher.receive(described(10), 0, peer)
+    assert world.receive(described(10))
     with pytest.raises(AnswerTooLarge, match="DescribeGroupsResponse of more than 1000 bytes"):
-        dispatcher.receive(described(1_000), 0, peer)
-    assert log.lines == []
+        world.receive(described(1_000))
+    assert world.log.events == []
 
 
 @pytest.mark.usefixtures("short_answers")
@@ -209,18 +191,18 @@ def test_an_answer_that_comes_later_and_is_too_large(metered: bool) -> None:
     assert str(ended[1]).startswith("DescribeGroupsResponse of more than 1000 bytes")
 
 
-def test_long_requests_are_not_kept(dispatcher: Dispatcher, peer: Any) -> None:
-    dispatcher.receive(heartbeat(1, group_id="g" * 5_000), 0, peer)
-    assert peer.repeat is None
+def test_long_requests_are_not_kept(world: World) -> None:
+    world.heartbeat(1, group_id="g" * 5_000)
+    assert world.peer.repeat is None
 
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (12, 5), (12, -1), (0, 2), (17, 1)])
-def test_what_is_not_served_breaks_the_protocol(dispatcher: Dispatcher, peer: Any, key: int, version: int) -> None:
+def test_what_is_not_served_breaks_the_protocol(world: World, key: int, version: int) -> None:
     with pytest.raises(UnsupportedVersion):
-        dispatcher.receive(struct.pack(">hhih", key, version, 1, -1), 0, peer)
+        world.receive(struct.pack(">hhih", key, version, 1, -1))
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\x0c\0\x04", heartbeat(1)[:-10], struct.pack(">hhih", 12, 4, 1, 99) + b"x"])
-def test_a_frame_that_is_cut_breaks_the_protocol(dispatcher: Dispatcher, peer: Any, frame: bytes) -> None:
+def test_a_frame_that_is_cut_breaks_the_protocol(world: World, frame: bytes) -> None:
     with pytest.raises(MalformedFrame):
-        dispatcher.receive(frame, 0, peer)
+        world.receive(frame)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import struct
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from ottla.broker.core.quotas.entities import entity_of
 from ottla.broker.core.quotas.limits import ClientQuotas
@@ -19,34 +19,12 @@ from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.shell.host import UnboundedHost
+from tests.shell.host import Log, Transport, UnboundedHost, answers
+from tests.support.peer import request_frame
 
 _VERSION = 4
 _CODE = ApiKey.INIT_PRODUCER_ID << 16 | _VERSION
-
-
-class Transport:
-    def __init__(self) -> None:
-        self.written = b""
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def get_extra_info(self, name: str) -> Any:
-        return None
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class World(UnboundedHost):
@@ -56,11 +34,10 @@ class World(UnboundedHost):
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.lines: list[str] = []
+        self.log = Log()
         self.unheard: list[Any] = []
         self.loop.set_exception_handler(lambda _, context: self.unheard.append(context))
-        log: Any = SimpleNamespace(error=lambda event, **fields: self.lines.append(event))
-        self.dispatcher = Dispatcher(SimpleNamespace(), log)
+        self.dispatcher = Dispatcher(SimpleNamespace(), self.log)
         self.receive = self.dispatcher.receive
         self.transport = Transport()
         self.connection = Connection(self, self.loop)  # type: ignore[arg-type]
@@ -79,24 +56,25 @@ class World(UnboundedHost):
         self.dispatcher.routes[_CODE] = dataclasses.replace(route, handle=handle, **changes)
 
     async def ask(self, *correlation_ids: int) -> None:
-        body = InitProducerIdRequest.layout(_VERSION).encode(InitProducerIdRequest(transaction_timeout_ms=1))
-        frames = [
-            frame_request(ApiKey.INIT_PRODUCER_ID, _VERSION, number, "c", body, flexible=True)
-            for number in correlation_ids
-        ]
+        asked = InitProducerIdRequest(transaction_timeout_ms=1)
+        code = ApiKey.INIT_PRODUCER_ID, _VERSION
+        frames = [request_frame(*code, asked, number, "c") for number in correlation_ids]
         self.connection.data_received(b"".join(frames))
         for _ in range(20):
             await asyncio.sleep(0)
 
     def answers(self) -> list[tuple[int, int]]:
         """Correlation ids and error codes."""
-        data, found = self.transport.written, []
-        layout = api(ApiKey.INIT_PRODUCER_ID).response.layout(_VERSION)
-        while data:
-            size, correlation_id = struct.unpack_from(">ii", data)
-            found.append((correlation_id, layout.decode(data[9 : 4 + size], 0).error_code))
-            data = data[4 + size :]
-        return found
+        told = answers(self.transport.written, ApiKey.INIT_PRODUCER_ID, _VERSION)
+        return [(correlation_id, answer.error_code) for correlation_id, answer in told]
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[World]:
+    """At the end no task has failed unheard."""
+    made = World()
+    yield made
+    assert made.unheard == []
 
 
 async def broken(request: Any, ctx: Any, services: Any) -> Any:
@@ -104,10 +82,8 @@ async def broken(request: Any, ctx: Any, services: Any) -> Any:
     raise LookupError("a bug of ours")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("metered", [False, True])
-async def test_the_client_hears_of_it_and_goes_on(metered: bool) -> None:
-    world = World()
+async def test_the_client_hears_of_it_and_goes_on(world: World, metered: bool) -> None:
     if metered:
         world.limit()
     world.serve(broken)
@@ -116,51 +92,41 @@ async def test_the_client_hears_of_it_and_goes_on(metered: bool) -> None:
     error = ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.answers() == [(1, error), (2, error), (3, error)]
     assert world.connection.open is None
-    assert world.lines == ["request failed"] * 3
-    assert world.unheard == []
+    assert world.log.events == ["request failed"] * 3
 
 
-@pytest.mark.asyncio
-async def test_what_was_answered_before_the_bug_is_not_answered_again() -> None:
+async def test_what_was_answered_before_the_bug_is_not_answered_again(world: World) -> None:
     async def answers_first(request: Any, ctx: Any, services: Any) -> None:
         ctx.reply(api(ApiKey.INIT_PRODUCER_ID).response())
         raise LookupError("a bug of ours")
 
-    world = World()
     world.serve(answers_first)
     await world.ask(1)
     assert world.answers() == [(1, 0)]
-    assert world.lines == ["request failed"]
-    assert world.unheard == []
+    assert world.log.events == ["request failed"]
 
 
-@pytest.mark.asyncio
-async def test_a_bug_after_the_client_has_gone_is_logged() -> None:
+async def test_a_bug_after_the_client_has_gone_is_logged(world: World) -> None:
     gone = asyncio.Event()
 
     async def waits(request: Any, ctx: Any, services: Any) -> None:
         await gone.wait()
         raise LookupError("a bug of ours")
 
-    world = World()
     world.serve(waits)
     await world.ask(1)
     world.connection.connection_lost(None)
     gone.set()
     await world.ask()
     assert world.answers() == []
-    assert world.lines == ["request failed"]
-    assert world.unheard == []
+    assert world.log.events == ["request failed"]
 
 
-@pytest.mark.asyncio
-async def test_a_bug_that_no_answer_can_tell_of_closes_the_connection() -> None:
+async def test_a_bug_that_no_answer_can_tell_of_closes_the_connection(world: World) -> None:
     def unanswerable(response: Any, correlation_id: int) -> Any:
         raise TypeError("not to be encoded")
 
-    world = World()
     world.serve(broken, encode=unanswerable)
     await world.ask(1)
     assert world.transport.closed
-    assert world.lines == ["request failed", "request cannot be answered"]
-    assert world.unheard == []
+    assert world.log.events == ["request failed", "request cannot be answered"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,31 +9,7 @@ import pytest
 from ottla.broker.net.accepting import Addresses
 from ottla.broker.net.listener import Listener, RateLimit
 from ottla.broker.settings import Settings
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 0
-        self.timers: list[tuple[int, Callable[[], None]]] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Any:
-        self.timers.append((when_ms, callback))
-        return None
-
-    def advance(self, by_ms: int) -> None:
-        end_ms = self.now_ms + by_ms
-        while due := [timer for timer in self.timers if timer[0] <= end_ms]:
-            timer = min(due, key=lambda item: item[0])
-            self.timers.remove(timer)
-            self.now_ms = timer[0]
-            timer[1]()
-        self.now_ms = end_ms
+from tests.shell.host import Clock, Log
 
 
 class Peer:
@@ -74,26 +49,6 @@ class Peer:
         self.closed = self.killed = True
 
 
-class Log:
-    def __init__(self) -> None:
-        self.lines: list[tuple[str, dict[str, Any]]] = []
-
-    def warning(self, event: str, **fields: Any) -> None:
-        self.lines.append((event, fields))
-
-    debug = warning
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def log() -> Log:
-    return Log()
-
-
 def listener(clock: Clock, log: Log, **settings: Any) -> Any:
     made: Any = Listener(Settings(**settings), clock, lambda frame, start, peer: None, log)
     clock.call_at(made._sweep_ms, made._sweep)
@@ -114,30 +69,20 @@ def test_quiet_connections_are_closed_and_busy_ones_are_not(clock: Clock, log: L
     assert not waiting.closed
 
 
-def test_a_half_closed_connection_waits_no_longer_than_an_idle_one(clock: Clock, log: Log) -> None:
+@pytest.mark.parametrize("change", [{"half_closed": True}, {"is_muted": True}], ids=["half-closed", "muted"])
+def test_who_is_half_closed_or_muted_waits_no_longer_than_an_idle_one(
+    clock: Clock, log: Log, change: dict[str, bool]
+) -> None:
     host = listener(clock, log, connections_max_idle_ms=800)
-    gone = Peer()
-    gone.open = object()
-    host.opened(gone)
+    peer = Peer()
+    peer.open = object()
+    host.opened(peer)
     clock.advance(700)
-    gone.half_closed = True
+    vars(peer).update(change)
     clock.advance(700)
-    assert not gone.closed
+    assert not peer.closed
     clock.advance(200)
-    assert gone.closed
-
-
-def test_a_muted_connection_waits_no_longer_than_an_idle_one(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, connections_max_idle_ms=800)
-    muted = Peer()
-    host.opened(muted)
-    muted.active = True
-    clock.advance(100)
-    muted.open, muted.is_muted = object(), True
-    clock.advance(700)
-    assert not muted.closed
-    clock.advance(200)
-    assert muted.closed
+    assert peer.closed
 
 
 def test_what_does_not_close_because_nobody_reads_is_closed_at_once(clock: Clock, log: Log) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from ottla.broker.observe.logs import Silent, logger
+from ottla.broker.logger import Silent
+from ottla.observe.logs import logger
 
 
 def test_lines_below_the_level_are_left_out() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import struct
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,97 +20,31 @@ from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.headers import frame_request
-from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
-
-
-class Timer:
-    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
-        self.when_ms, self.callback, self.cancelled = when_ms, callback, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 0
-        self.timers: list[Timer] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
-        self.timers.append(Timer(when_ms, callback))
-        return self.timers[-1]
-
-    def advance(self, ms: int) -> None:
-        self.now_ms += ms
-        due = [timer for timer in self.timers if timer.when_ms <= self.now_ms and not timer.cancelled]
-        self.timers = [timer for timer in self.timers if timer not in due]
-        for timer in due:
-            timer.callback()
-
-
-class Transport:
-    def __init__(self, address: str = "10.0.0.7") -> None:
-        self.written = b""
-        self.reading = True
-        self.closed = False
-        self.address = address
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def writelines(self, pieces: list[bytes]) -> None:
-        self.written += b"".join(pieces)
-
-    def get_extra_info(self, name: str) -> Any:
-        return {"peername": (self.address, 5000), "sockname": ("127.0.0.1", 9092)}.get(name)
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-
-class Silent:
-    def debug(self, event: str, **fields: Any) -> None:
-        pass
-
-    warning = error = debug
+from tests.shell import host
+from tests.shell.host import Clock, Log, Loop, Transport
+from tests.support.peer import request_frame
+from tests.support.requests import produce_fields, request
 
 
 class World:
-    """A broker that answers heartbeats, ListGroups and Produce; ``soon`` is what the loop would do next."""
+    """A broker that answers heartbeats, ListGroups and Produce; ``loop`` has what would be done next."""
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.soon: list[Callable[[], None]] = []
+        self.loop = Loop()
         self.ns = 0
         self.parked: list[RequestContext] = []
         self.services = SimpleNamespace(
+            host=SimpleNamespace(enter=lambda entry, request, ctx: entry(request, ctx)),
             groups=SimpleNamespace(heartbeat=lambda request, now_ms: 0, list_groups=self.list_groups),
             clock=self.clock,
             settings=Settings(),
             topics=SimpleNamespace(topics={}, by_id={}),
         )
-        self.dispatcher = Dispatcher(self.services, Silent())
+        self.dispatcher = Dispatcher(self.services, Log())
         self.quotas = ClientQuotas(Settings())
         self.meter = ConnectionMeter(self.quotas, self.clock, lambda: self.ns)
-        self.listener = Listener(Settings(), self.clock, self.dispatcher.receive, Silent())
+        self.listener = Listener(Settings(), self.clock, self.dispatcher.receive, Log())
 
     def list_groups(self, request: Any, ctx: RequestContext) -> Any:
         if "park" in request.states_filter:
@@ -124,15 +56,14 @@ class World:
         self.quotas.set({entity_of([("client-id", "c")]): dict(values)} if values else {}, {})
         self.dispatcher.meter = self.meter if self.quotas.of_requests else None
 
+    def advance(self, by_ms: int) -> None:
+        self.clock.advance(by_ms)
+        self.loop.run()
+
     def connect(self, address: str = "10.0.0.7") -> Connection:
-        loop = SimpleNamespace(call_soon=self.soon.append)
-        connection = Connection(self.listener, loop)  # type: ignore[arg-type]
+        connection = Connection(self.listener, self.loop)  # type: ignore[arg-type]
         connection.connection_made(Transport(address))  # type: ignore[arg-type]
         return connection
-
-    def run(self) -> None:
-        while self.soon:
-            self.soon.pop(0)()
 
 
 @pytest.fixture
@@ -141,9 +72,7 @@ def world() -> World:
 
 
 def frame(key: ApiKey, version: int, client_id: str = "c", **fields: Any) -> bytes:
-    row = api(key)
-    body = row.request.layout(version).encode(row.request(**fields))
-    return frame_request(key, version, 1, client_id, body, flexible=row.request_header_version(version) == 2)
+    return request_frame(key, version, request(key, fields), 1, client_id)
 
 
 def groups(client_id: str = "c", *states: str) -> bytes:
@@ -152,17 +81,13 @@ def groups(client_id: str = "c", *states: str) -> bytes:
 
 def produce(size: int, acks: int = -1) -> bytes:
     """A Produce of so many bytes, for a topic that there is not."""
-    empty = frame(
-        ApiKey.PRODUCE,
-        9,
-        acks=acks,
-        topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=b"x" * 1000)])],
-    )
-    records = b"x" * (1000 + size - (len(empty) - 4))
-    data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=records)])]
-    made = frame(ApiKey.PRODUCE, 9, acks=acks, topic_data=data)
-    assert len(made) == size + 4
-    return made
+
+    def made(records: bytes) -> bytes:
+        return frame(ApiKey.PRODUCE, 9, **produce_fields("t", records, acks=acks))
+
+    whole = made(b"x" * (1000 + size - (len(made(b"x" * 1000)) - 4)))
+    assert len(whole) == size + 4
+    return whole
 
 
 def heartbeat() -> bytes:
@@ -175,92 +100,87 @@ def transport(connection: Connection) -> Transport:
 
 def answers(connection: Connection, key: ApiKey, version: int) -> list[Any]:
     """The answers since the last look, all to requests of one kind."""
-    data, found = transport(connection).written, []
-    transport(connection).written = b""
-    row = api(key)
-    while data:
-        size = struct.unpack_from(">i", data)[0]
-        found.append(row.response.layout(version).decode(data[8 + row.response_header_version(version) : 4 + size]))
-        data = data[4 + size :]
-    return found
+    return [answer for _, answer in host.answers(transport(connection).take(), key, version)]
 
 
-def test_without_a_quota_there_is_no_meter_and_no_timer(world: World) -> None:
-    connection = world.connect()
+@pytest.fixture
+def connection(world: World) -> Connection:
+    return world.connect()
+
+
+@pytest.fixture
+def muted(world: World, connection: Connection) -> Connection:
+    """A connection that has produced so much that it has to wait for two seconds."""
+    world.limit(producer_byte_rate=1_000)
+    connection.data_received(produce(12_000))
+    return connection
+
+
+def only(connection: Connection, key: ApiKey, version: int) -> Any:
+    """The one answer since the last look."""
+    (answer,) = answers(connection, key, version)
+    return answer
+
+
+def test_without_a_quota_there_is_no_meter_and_no_timer(world: World, connection: Connection) -> None:
     for data in (heartbeat(), heartbeat(), groups(), produce(5_000)):
         connection.data_received(data)
     assert connection.open is None
     assert connection.repeat is not None
     assert world.clock.timers == []
-    assert world.soon == []
+    assert world.loop.soon == []
 
 
-def test_a_client_that_produced_too_much_is_told_at_once_and_not_read_from(world: World) -> None:
+def test_a_client_that_produced_too_much_is_told_at_once_and_not_read_from(world: World, muted: Connection) -> None:
+    assert only(muted, ApiKey.PRODUCE, 9).throttle_time_ms == 2_000
+    assert not transport(muted).reading
+    muted.data_received(groups())  # what the transport had read already
+    assert transport(muted).written == b""
+    world.advance(1_999)
+    assert transport(muted).written == b""
+    world.advance(1)
+    assert only(muted, ApiKey.LIST_GROUPS, 4).throttle_time_ms == 0
+    assert transport(muted).reading
+    assert muted.open is None
+
+
+def test_frames_of_one_read_wait_too(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
-    connection.data_received(produce(12_000))
-    (answer,) = answers(connection, ApiKey.PRODUCE, 9)
-    assert answer.throttle_time_ms == 2_000
-    assert not transport(connection).reading
-    connection.data_received(groups())  # what the transport had read already
-    assert transport(connection).written == b""
-    world.clock.advance(1_999)
-    world.run()
-    assert transport(connection).written == b""
-    world.clock.advance(1)
-    world.run()
-    assert [answer.throttle_time_ms for answer in answers(connection, ApiKey.LIST_GROUPS, 4)] == [0]
-    assert transport(connection).reading
-    assert connection.open is None
-
-
-def test_frames_of_one_read_wait_too(world: World) -> None:
-    world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
     connection.data_received(produce(12_000) + groups() + groups())
     assert len(answers(connection, ApiKey.PRODUCE, 9)) == 1
-    world.clock.advance(2_000)
-    world.run()
+    world.advance(2_000)
     assert len(answers(connection, ApiKey.LIST_GROUPS, 4)) == 2
 
 
-def test_produce_requests_are_served_one_by_one(world: World) -> None:
+def test_produce_requests_are_served_one_by_one(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
     connection.data_received(produce(6_000) + produce(6_000) + produce(6_000))
     assert [answer.throttle_time_ms for answer in answers(connection, ApiKey.PRODUCE, 9)] == [0, 2_000]
-    world.clock.advance(2_000)
-    world.run()
+    world.advance(2_000)
     assert len(answers(connection, ApiKey.PRODUCE, 9)) == 1
 
 
-def test_who_wants_no_answer_waits_as_well(world: World) -> None:
+def test_who_wants_no_answer_waits_as_well(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=1_000, request_percentage=0.001)
     code = ApiKey.PRODUCE << 16 | 9
     route = world.dispatcher._route(code)
     world.dispatcher.routes[code] = dataclasses.replace(route, handle=lambda request, ctx, services: ctx.no_reply())
-    connection = world.connect()
     connection.data_received(produce(12_000, acks=0) + groups())
-    world.clock.advance(1_999)
-    world.run()
+    world.advance(1_999)
     assert transport(connection).written == b""
-    world.clock.advance(1)
-    world.run()
+    world.advance(1)
     assert len(answers(connection, ApiKey.LIST_GROUPS, 4)) == 1
 
 
-def test_others_do_not_wait(world: World) -> None:
-    world.limit(producer_byte_rate=1_000)
-    muted, other = world.connect(), world.connect()
-    muted.data_received(produce(12_000))
+def test_others_do_not_wait(world: World, muted: Connection) -> None:
+    other = world.connect()
     other.data_received(groups())
     assert len(answers(other, ApiKey.LIST_GROUPS, 4)) == 1
-    assert world.meter.muted == 1
+    assert muted.is_muted
 
 
-def test_time_is_counted(world: World) -> None:
+def test_time_is_counted(world: World, connection: Connection) -> None:
     world.limit(request_percentage=1)
-    connection = world.connect()
 
     def slow(request: Any, now_ms: int) -> int:
         world.ns += 110_000_000
@@ -268,25 +188,22 @@ def test_time_is_counted(world: World) -> None:
 
     world.services.groups.heartbeat = slow
     connection.data_received(heartbeat())
-    (answer,) = answers(connection, ApiKey.HEARTBEAT, 4)
-    assert answer.throttle_time_ms == 1_000  # 11 % in ten seconds for 1 %, and no longer than a window
-    world.clock.advance(1_000)
-    world.run()
+    # 11 % in ten seconds for 1 %, and no longer than a window
+    assert only(connection, ApiKey.HEARTBEAT, 4).throttle_time_ms == 1_000
+    world.advance(1_000)
     world.services.groups.heartbeat = lambda request, now_ms: 0
     world.limit()
     connection.data_received(heartbeat())
-    (answer,) = answers(connection, ApiKey.HEARTBEAT, 4)
-    assert answer.throttle_time_ms == 0  # the answer of all others was not touched
+    assert only(connection, ApiKey.HEARTBEAT, 4).throttle_time_ms == 0  # the answer of all others was not touched
 
 
-def test_a_request_is_not_charged_for_the_time_that_it_waits(world: World) -> None:
+def test_a_request_is_not_charged_for_the_time_that_it_waits(world: World, connection: Connection) -> None:
     world.limit(request_percentage=1)
-    connection = world.connect()
     connection.data_received(groups("c", "park"))
     world.ns += 1_000_000_000_000
     world.parked[0].reply(api(ApiKey.LIST_GROUPS).response())
-    world.run()
-    assert [answer.throttle_time_ms for answer in answers(connection, ApiKey.LIST_GROUPS, 4)] == [0]
+    world.loop.run()
+    assert only(connection, ApiKey.LIST_GROUPS, 4).throttle_time_ms == 0
 
 
 def test_brokers_among_themselves_do_not_wait(world: World) -> None:
@@ -296,28 +213,19 @@ def test_brokers_among_themselves_do_not_wait(world: World) -> None:
     assert world.meter._spent(ctx, 0) == 0  # type: ignore[arg-type]
 
 
-def test_a_connection_that_is_lost_lets_go_of_its_timer(world: World) -> None:
-    world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
-    connection.data_received(produce(12_000))
-    connection.connection_lost(None)
-    assert world.meter.muted == 0
+def test_a_connection_that_is_lost_lets_go_of_its_timer(world: World, muted: Connection) -> None:
+    muted.connection_lost(None)
     assert [timer.cancelled for timer in world.clock.timers] == [True]
 
 
-def test_a_client_that_ended_its_side_is_closed_after_it_has_waited(world: World) -> None:
-    world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
-    connection.data_received(produce(12_000))
-    assert connection.eof_received()
-    world.clock.advance(2_000)
-    world.run()
-    assert transport(connection).closed
+def test_a_client_that_ended_its_side_is_closed_after_it_has_waited(world: World, muted: Connection) -> None:
+    assert muted.eof_received()
+    world.advance(2_000)
+    assert transport(muted).closed
 
 
-def test_a_client_that_waits_too_long_is_closed_as_idle(world: World) -> None:
+def test_a_client_that_waits_too_long_is_closed_as_idle(world: World, connection: Connection) -> None:
     world.limit(producer_byte_rate=0.001)
-    connection = world.connect()
     connection.data_received(produce(12_000))
     assert world.clock.timers[0].when_ms > 10 * Settings().connections_max_idle_ms
     world.listener._sweep()
@@ -328,17 +236,14 @@ def test_a_client_that_waits_too_long_is_closed_as_idle(world: World) -> None:
     world.listener._sweep()
     assert transport(connection).closed
     connection.connection_lost(None)
-    assert world.meter.muted == 0
+    assert world.clock.timers[0].cancelled
 
 
-def test_nobody_is_waited_for_at_the_end(world: World) -> None:
-    world.limit(producer_byte_rate=1_000)
-    connection = world.connect()
-    connection.data_received(produce(12_000))
-    assert connection.is_waited_for
+def test_nobody_is_waited_for_at_the_end(world: World, muted: Connection) -> None:
+    assert muted.is_waited_for
     world.meter.unmute_all()
-    assert not connection.is_waited_for
-    assert world.meter.muted == 0
+    assert not muted.is_waited_for
+    assert not muted.is_muted
 
 
 def test_nobody_is_muted_after_the_end(world: World) -> None:
@@ -347,17 +252,15 @@ def test_nobody_is_muted_after_the_end(world: World) -> None:
     parked.data_received(groups("c", "park"))
     world.meter.unmute_all()
     connection.data_received(produce(12_000))
-    (answer,) = answers(connection, ApiKey.PRODUCE, 9)
-    assert answer.throttle_time_ms == 2_000
+    assert only(connection, ApiKey.PRODUCE, 9).throttle_time_ms == 2_000
     world.parked[0].reply(api(ApiKey.LIST_GROUPS).response())
     assert not connection.is_waited_for
     assert not parked.is_waited_for
-    assert world.meter.muted == 0
+    assert not connection.is_muted
     assert world.clock.timers == []
 
 
-def test_what_repeats_is_measured_once_there_is_a_quota(world: World) -> None:
-    connection = world.connect()
+def test_what_repeats_is_measured_once_there_is_a_quota(world: World, connection: Connection) -> None:
     connection.data_received(heartbeat())
     assert connection.repeat is not None
     connection.repeat = None  # as the broker does when quotas change
@@ -368,17 +271,15 @@ def test_what_repeats_is_measured_once_there_is_a_quota(world: World) -> None:
     assert len(world.quotas.request.meters) == 1
 
 
-def test_a_bug_is_answered_and_nobody_waits(world: World) -> None:
+def test_a_bug_is_answered_and_nobody_waits(world: World, connection: Connection) -> None:
     world.limit(request_percentage=1)
-    connection = world.connect()
 
     def broken(request: Any, now_ms: int) -> int:
         raise LookupError("a bug of ours")
 
     world.services.groups.heartbeat = broken
     connection.data_received(heartbeat())
-    (answer,) = answers(connection, ApiKey.HEARTBEAT, 4)
-    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert only(connection, ApiKey.HEARTBEAT, 4).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert connection.open is None
 
 
@@ -416,7 +317,7 @@ def test_too_many_connections_of_an_address_are_closed_after_a_while(world: Worl
     world.listener.wait_of = lambda address: world.quotas.addresses.opened(address, world.clock.now_ms)
     welcome = [world.connect() for _ in range(10)]
     turned_away = world.connect()
-    world.run()
+    world.loop.run()
     assert all(transport(connection).reading for connection in welcome)
     assert not transport(turned_away).reading
     turned_away.data_received(groups())

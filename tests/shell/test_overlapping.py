@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,37 +12,20 @@ import pytest
 from ottla.broker.context import RequestContext
 from ottla.broker.net.connection import OVERLAPPING_BYTES, OVERLAPPING_REQUESTS, Connection
 from ottla.broker.net.large_frame import LARGE_BYTES, Buffers, LargeFrame
-from tests.shell.host import UnboundedHost
+from tests.shell import host
+from tests.shell.host import framed
 
 PRODUCE, FETCH = b"\0\0", b"\0\1"
 
 
-class Transport:
+class Transport(host.Transport):
     """Gives what is read to the protocol of the moment, as asyncio's transports do."""
 
-    def __init__(self) -> None:
-        self.written = b""
-        self.protocol: Any = None
-        self.reading = True
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def get_extra_info(self, name: str) -> Any:
-        return None
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
+    protocol: Any = None
 
     def set_protocol(self, protocol: Any) -> None:
         assert not self.reading, "a transport that reads does not notice"
         self.protocol = protocol
-
-    def is_closing(self) -> bool:
-        return False
 
     def close(self) -> None:
         raise AssertionError("closed")
@@ -61,7 +43,7 @@ class Transport:
                 self.protocol.data_received(part)
 
 
-class Host(UnboundedHost):
+class Host(host.UnboundedHost):
     """Parks what begins with PRODUCE and says that it overlaps; parks ``FETCH`` without; answers ``!`` at once."""
 
     def __init__(self) -> None:
@@ -80,21 +62,13 @@ class Host(UnboundedHost):
         return None
 
 
-class World:
+class World(host.Sockets):
+    transport: Transport
+
     def __init__(self) -> None:
-        self.soon: list[Callable[[], None]] = []
         self.host = Host()
-        self.transport = Transport()
-        self.connection = Connection(self.host, self)  # type: ignore[arg-type]
+        super().__init__(self.host, Transport())
         self.transport.protocol = self.connection
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
-
-    def turn(self) -> None:
-        while self.soon:
-            self.soon.pop(0)()
 
     def send(self, *bodies: bytes) -> None:
         self.transport.receive(framed(*bodies))
@@ -103,11 +77,7 @@ class World:
         """Answer one of the parked requests."""
         ctx, frame = self.host.parked.pop(index)
         ctx.reply(answer_to(frame))
-        self.turn()
-
-
-def framed(*bodies: bytes) -> bytes:
-    return b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+        self.run()
 
 
 def answer_to(frame: bytes) -> bytes:
@@ -137,7 +107,7 @@ def test_a_produce_may_overlap_later(world: World) -> None:
     world.send(first, second)
     assert world.host.served == [first]
     world.host.parked[0][0].let_overlap()
-    world.turn()
+    world.run()
     assert world.host.served == [first, second]
     world.finish(1)
     assert world.transport.written == b"", "the first one is owed"
@@ -298,7 +268,7 @@ def test_any_pieces_any_order_of_completion(seed: int) -> None:
             world.transport.receive(piece)
         elif world.host.parked:
             world.finish(rng.randrange(len(world.host.parked)))
-        world.turn()
+        world.run()
     assert world.host.served == bodies
     assert world.transport.written == b"".join(map(answer_to, bodies))
     assert not world.connection.is_waited_for

@@ -9,28 +9,24 @@ import pytest
 
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
-from ottla.broker.core.topics.transactions import TransactionMarker
+from ottla.broker.engine import LogConfig, Unavailable
+from ottla.broker.handlers.describe_producers import active_producers
 from ottla.broker.runtime import producer_states
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import LogConfig, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.records import Record, TopicPartition
+from tests.shell.host import Log
+from tests.support.batches import build_batch
 
-pytestmark = pytest.mark.asyncio
 WALL_MS = 1_700_000_000_000
 
 
-class Report:
-    def __init__(self):
-        self.warnings = []
-
+class Report(Log):
     def info(self, event, **fields): ...
-
-    def warning(self, event, **fields):
-        self.warnings.append((event, fields.get("reason")))
 
 
 class World:
@@ -51,7 +47,7 @@ class World:
     async def open(self):
         await self.engine.open()
         topic = Topic("t", UUID(int=2), is_internal=False, overrides={}, config=TopicConfig.of({}, Settings()))
-        self.partition = topic.add_partition(self.engine.open_log("t", UUID(int=2), 0, LogConfig()))
+        self.partition = topic.add_partition(await self.engine.open_log("t", UUID(int=2), 0, LogConfig()))
         self.reads = []
         log = self.partition.log
         read = type(log).read.__get__(log)
@@ -68,20 +64,32 @@ class World:
         while self.queue:
             self.queue.pop(0)()
 
+    async def saved(self):
+        """Wait for a snapshot, and end."""
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if list(self.directory.glob("*.snapshot")):
+                break
+        await self.states.stop(())
+
     def send(self, sequence, *, epoch=0):
         batch = build_batch(
             [Record(value=b"v", timestamp_ms=WALL_MS)], producer_id=1, producer_epoch=epoch, base_sequence=sequence,
             is_transactional=True,
         )  # fmt: skip
         verified = self.partition.begin_verification(1, epoch, sequence)
-        self.partition.produce(batch, 9, WALL_MS, lambda offset, error: None, verified)
+        self.partition.produce(batch, 9, WALL_MS, nobody, verified)
 
     def end(self, *, commit):
-        self.partition.append_marker(TransactionMarker(1, 0, 0, commit), WALL_MS, lambda offset, error: None)
+        self.partition.append_marker(TransactionMarker(1, 0, 0, commit), WALL_MS, nobody)
+
+
+def nobody(offset, error):
+    """Hears of an append."""
 
 
 def facts(partition):
-    return partition.last_stable_offset, partition.aborted_in(0, 100), partition.active_producers()
+    return partition.last_stable_offset, partition.aborted_in(0, 100), active_producers(partition)
 
 
 @pytest.fixture
@@ -96,6 +104,14 @@ async def filled(world):
     world.send(1)
     world.run()
     return facts(world.partition)
+
+
+async def kept(world):
+    """The file of its snapshot."""
+    await filled(world)
+    await world.states.stop([world.partition])
+    (path,) = world.directory.iterdir()
+    return path
 
 
 async def test_without_a_snapshot_the_log_is_read_from_its_beginning(world):
@@ -115,22 +131,18 @@ async def test_with_one_only_what_came_after_is_read(world):
     await world.reopen()
     assert world.reads == [3]
     assert facts(world.partition) == after
-    assert world.report.warnings == []
+    assert world.report.lines == []
 
 
 async def test_a_stop_writes_nothing_where_nothing_is_new(world):
-    await filled(world)
-    await world.states.stop([world.partition])
-    (path,) = world.directory.iterdir()
+    path = await kept(world)
     path.unlink()
     await world.states.stop([world.partition])
     assert list(world.directory.iterdir()) == []
 
 
 async def test_a_snapshot_of_a_log_that_lost_its_end_is_thrown_away(world):
-    await filled(world)
-    await world.states.stop([world.partition])
-    (path,) = world.directory.iterdir()
+    path = await kept(world)
     log = world.partition.log
     world.engine.abandon()
     for part in (log._batches, log._last_offsets, log._peaks):
@@ -139,23 +151,21 @@ async def test_a_snapshot_of_a_log_that_lost_its_end_is_thrown_away(world):
     await world.open()
     assert world.reads == [0] and not path.exists()
     assert world.partition.last_stable_offset == 2
-    assert world.report.warnings[0][1] == "newer than the log"
+    assert world.report.lines[0][1]["reason"] == "newer than the log"
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"0" * 8 + data[8:]])
 async def test_a_damaged_snapshot_is_thrown_away(world, damage):
-    before = await filled(world)
-    await world.states.stop([world.partition])
-    (path,) = world.directory.iterdir()
+    path = await kept(world)
+    before = facts(world.partition)
     path.write_bytes(damage(path.read_bytes()))
     await world.reopen()
     assert facts(world.partition) == before and world.reads == [0]
-    assert world.report.warnings[0][1] == "damaged" and not path.exists()
+    assert world.report.lines[0][1]["reason"] == "damaged" and not path.exists()
 
 
 async def test_the_snapshot_of_a_deleted_topic_goes_with_it(world):
-    await filled(world)
-    await world.states.stop([world.partition])
+    await kept(world)
     world.states.forget(TopicPartition("t", 0))
     assert list(world.directory.iterdir()) == []
     world.states.forget(TopicPartition("t", 0))
@@ -187,11 +197,7 @@ async def test_a_busy_partition_gets_one_when_the_log_is_durable_so_far(world, m
     await asyncio.sleep(0.03)
     assert not world.directory.exists()
     world.run()
-    for _ in range(100):
-        await asyncio.sleep(0.01)
-        if world.directory.exists() and list(world.directory.glob("*.snapshot")):
-            break
-    await world.states.stop(())
+    await world.saved()
     await world.reopen()
     assert world.reads == []
 
@@ -201,17 +207,13 @@ async def test_those_that_grew_most_get_one_when_all_together_grew_much(world, m
     monkeypatch.setattr(producer_states, "CHECK_MS", 1)
     await world.open()
     topic = world.partition.topic
-    partitions = [world.partition, topic.add_partition(world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
+    partitions = [world.partition, topic.add_partition(await world.engine.open_log("t", UUID(int=2), 1, LogConfig()))]
     for partition, count in zip(partitions, (1, 3), strict=True):
         for _ in range(count):
-            partition.append_marker(TransactionMarker(1, 0, 0, True), WALL_MS, lambda offset, error: None)
+            partition.append_marker(TransactionMarker(1, 0, 0, True), WALL_MS, nobody)
     world.run()
     world.states.start(lambda: partitions)
-    for _ in range(100):
-        await asyncio.sleep(0.01)
-        if world.directory.exists() and list(world.directory.glob("*.snapshot")):
-            break
-    await world.states.stop(())
+    await world.saved()
     assert [path.name for path in world.directory.iterdir()] == ["t-1.snapshot"]
 
 
@@ -219,9 +221,9 @@ async def test_batches_of_nobody_are_passed_over(world):
     await world.open()
     for _ in range(3):
         batch = build_batch([Record(value=b"v", timestamp_ms=WALL_MS)] * 2)
-        world.partition.produce(batch, 9, WALL_MS, lambda offset, error: None)
+        world.partition.produce(batch, 9, WALL_MS, nobody)
     world.send(0)
-    world.partition.produce(batch, 9, WALL_MS, lambda offset, error: None)
+    world.partition.produce(batch, 9, WALL_MS, nobody)
     world.run()
     before = facts(world.partition)
     await world.reopen()
@@ -279,7 +281,7 @@ async def test_what_cannot_be_written_is_told_and_tried_again(world):
     await filled(world)
     world.directory.write_bytes(b"in the way")
     await world.states.stop([world.partition])
-    assert [event for event, _ in world.report.warnings] == ["a snapshot of producers could not be written"]
+    assert world.report.events == ["a snapshot of producers could not be written"]
     world.directory.unlink()
     await world.states.stop([world.partition])
     assert [path.name for path in world.directory.iterdir()] == ["t-0.snapshot"]

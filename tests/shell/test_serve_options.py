@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from ottla.cli.main import command as ottla
 from ottla.cli.serve import command
 
+Warnings = Callable[..., list[dict[str, Any]]]
 STOCK = """\
 process.roles=broker,controller
 node.id=1
@@ -65,6 +67,8 @@ log.retention.check.interval.ms=300000
         (["--set", "log.dirs=/a,/b"], "allowed is one directory; name one, or say --data-dir DIR"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
         (["--create-topic", "t:0"], "at least one partition"),
+        (["--create-topic", "t:²"], "at least one partition"),
+        (["--listen", "localhost:²"], "write HOST:PORT"),
         (["--ephemeral", "--data-dir", "somewhere"], "leave out --data-dir"),
         (["--config", "/nonexistent.properties"], "does not exist"),
     ],
@@ -75,45 +79,37 @@ def test_a_bad_option_says_what_is_allowed(arguments: list[str], said: str) -> N
     assert said in " ".join(result.output.split())
 
 
-def test_a_bad_line_of_a_properties_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"group.max.size=none\n", "group.max.size='none'"),
+        ("# größer\nnum.partitions=3\n".encode("latin-1"), "is not in UTF-8"),
+    ],
+    ids=["a bad line", "another encoding"],
+)
+def test_a_properties_file_that_cannot_be_used(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("group.max.size=none\n")
-    result = CliRunner().invoke(command, ["--config", str(file)])
-    assert result.exit_code == 2
-    assert "group.max.size='none'" in result.output
+    file.write_bytes(content)
+    test_a_bad_option_says_what_is_allowed(["--config", str(file)], said)
 
 
-def warnings_of(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, *options: str, where: str = "--ephemeral"
-) -> list[dict[str, Any]]:
+@pytest.fixture
+def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Warnings:
     """What is logged of a properties file that a broker starts with."""
 
     def run(main: Coroutine[Any, Any, int]) -> int:
         main.close()
         return 0
 
+    def logged(text: str, *options: str, where: str = "--ephemeral") -> list[dict[str, Any]]:
+        file = tmp_path / "server.properties"
+        file.write_text(text)
+        result = CliRunner().invoke(command, [*where.split(), "--log-format", "json", "--config", str(file), *options])
+        assert result.exit_code == 0, result.output
+        return [json.loads(line) for line in result.stderr.splitlines()]
+
     monkeypatch.setattr("ottla.cli.serve._run", run)
-    file = tmp_path / "server.properties"
-    file.write_text(text)
-    result = CliRunner().invoke(command, [*where.split(), "--log-format", "json", "--config", str(file), *options])
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stderr.splitlines()]
-
-
-@pytest.fixture
-def advertised(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What clients of each broker that starts are told."""
-    told: list[Any] = []
-
-    async def serve(loaded: Any, **options: Any) -> int:
-        return 0
-
-    def note(loaded: Any, **options: Any) -> Coroutine[Any, Any, int]:
-        told.append(options["advertised"])
-        return serve(loaded)
-
-    monkeypatch.setattr("ottla.cli.serve._serve", note)
-    return told
+    return logged
 
 
 MAPPED = STOCK.replace("listeners=PLAINTEXT://localhost:9092,", "listeners=PLAINTEXT://localhost:19092,", 1)
@@ -137,17 +133,18 @@ MAPPED = STOCK.replace("listeners=PLAINTEXT://localhost:9092,", "listeners=PLAIN
     ],
 )
 def test_clients_are_told_the_port_that_is_listened_on(
+    warnings_of: Warnings,
     monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    advertised: list[Any],
     text: str,
     options: str,
     told: tuple[str, int] | None,
     said: list[str],
 ) -> None:
     """Who moves a broker with --listen must not have its clients sent to the broker that has the old port."""
-    lines = warnings_of(monkeypatch, tmp_path, text, *options.split())
-    assert advertised == [told]
+    serve = Mock()
+    monkeypatch.setattr("ottla.cli.serve._serve", serve)
+    lines = warnings_of(text, *options.split())
+    assert [call.kwargs["advertised"] for call in serve.call_args_list] == [told]
     lines = [line for line in lines if line.get("key") == "advertised.listeners"]
     assert [line["event"].partition(":")[0] for line in lines] == said
     for line in lines:
@@ -158,52 +155,46 @@ def test_clients_are_told_the_port_that_is_listened_on(
 
 
 @pytest.mark.parametrize("where", ["--ephemeral", "--data-dir somewhere"])
-def test_directories_of_the_file_do_not_matter_where_others_are_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
-) -> None:
-    assert warnings_of(monkeypatch, tmp_path, "log.dirs=/a,/b\n", where=where) == []
+def test_directories_of_the_file_do_not_matter_where_others_are_named(warnings_of: Warnings, where: str) -> None:
+    assert warnings_of("log.dirs=/a,/b\n", where=where) == []
 
 
-def test_the_listeners_of_controllers_are_told_to_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_listeners_of_controllers_are_told_to_be_left_out(warnings_of: Warnings) -> None:
     text = (
         "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
         "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
     )
-    said = warnings_of(monkeypatch, tmp_path, text)
+    said = warnings_of(text)
     assert [(line["level"], line["keys"]) for line in said] == [
         ("info", "listeners CONTROLLER://:9093, advertised.listeners CONTROLLER://localhost:9093")
     ]
 
 
-def test_that_everybody_may_come_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert warnings_of(monkeypatch, tmp_path, "listeners=PLAINTEXT://localhost:9092\n") == []
-    (said,) = warnings_of(monkeypatch, tmp_path, "listeners=PLAINTEXT://:9092\nottla.insecure=true\n")
+def test_that_everybody_may_come_is_told(warnings_of: Warnings) -> None:
+    assert warnings_of("listeners=PLAINTEXT://localhost:9092\n") == []
+    (said,) = warnings_of("listeners=PLAINTEXT://:9092\nottla.insecure=true\n")
     assert said["event"] == "The broker is open to other machines: whoever reaches it may do everything"
 
 
-def test_only_close_spellings_are_suggested(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_close_spellings_are_suggested(warnings_of: Warnings) -> None:
     text = "delegation.token.max=3\nmax.connection.creation.rate=9\nlog.retention.hour=1\n"
-    said = warnings_of(monkeypatch, tmp_path, text)
+    said = warnings_of(text)
     assert [(line.get("did_you_mean"), line.get("keys")) for line in said] == [
         ("log.retention.hours", None),
         (None, "delegation.token.max, max.connection.creation.rate"),
     ]
 
 
-def test_what_comes_with_kafka_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_comes_with_kafka_is_told_in_one_line(warnings_of: Warnings) -> None:
     """As config/server.properties of Kafka 4.3 has it."""
-    (said,) = warnings_of(monkeypatch, tmp_path, STOCK)
+    (said,) = warnings_of(STOCK)
     assert said["level"] == "info"
     assert said["event"] == "Settings that one broker alone does not need are left out"
     assert len(said["keys"].split(", ")) == 13
 
 
-def test_what_would_change_something_and_does_not_yet_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (said,) = warnings_of(
-        monkeypatch, tmp_path, "min.insync.replicas=2\nlog.preallocate=false\nlog.cleaner.threads=4\n"
-    )
+def test_what_would_change_something_and_does_not_yet_is_warned_of(warnings_of: Warnings) -> None:
+    (said,) = warnings_of("min.insync.replicas=2\nlog.preallocate=false\nlog.cleaner.threads=4\n")
     assert (said["level"], said["keys"]) == ("warning", "min.insync.replicas, log.cleaner.threads")
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ottla.broker.net.unfinished import PROGRESS_BYTES, TURNED_AWAY_BYTES, UnfinishedRequests
-from tests.shell.test_listener import Clock
+from tests.shell.host import Clock
 
 MIB = 1 << 20
 
@@ -40,11 +40,6 @@ class Sender:
         self.killed = reason
         self.buffered_bytes = 0
         self.host.gone(self)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

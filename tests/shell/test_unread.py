@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.net.unread import PATIENCE_MS, UnreadAnswers
-from tests.shell.test_listener import Clock
+from tests.shell.host import Clock
 
 
 class Reader:
@@ -25,11 +25,6 @@ class Reader:
     def kill(self, reason: str) -> None:
         self.killed = reason
         self.unread_bytes = 0
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ class Table:
     def __init__(self, world: World) -> None:
         self.world = world
         self._later: dict[Any, dict[tuple[str, int], int]] = {}
-        """What must stand in answers that wait for records, if the records become durable."""
+        """The contents of answers that wait for records, if the records become durable."""
 
     def step(self, step: Step) -> None:
         check = getattr(self, "_" + step.kind.replace(" ", "_"), None)
@@ -167,7 +167,7 @@ class Table:
         self._expect(step, _codes(partitions), _by_partition(step.answer))
 
     def _uses(self, group: GroupView | None, topic: str) -> bool:
-        """Whether a group is subscribed to a topic, as of its last generation."""
+        """True if the group subscribed to the topic in its last generation."""
         if group is None or group.protocol_type != PROTOCOL_TYPE:
             return False
         topics = self.world.watch.generations.topics.get(group.group)
@@ -197,7 +197,7 @@ class Table:
                 self._expect(
                     step,
                     [
-                        (member.member_id, member.instance_id, member.client_id, member.assignment)
+                        (member.member_id, member.group_instance_id, member.client_id, member.assignment)
                         for member in group.members.values()
                     ],
                     [
@@ -223,7 +223,7 @@ class Table:
 
 
 def topics_of(group: GroupView) -> set[str] | None:
-    """What the members of a group subscribe to; None if that is not known."""
+    """The topics that the members of a group subscribe to; None if that is not known."""
     if group.protocol_type != PROTOCOL_TYPE:
         return None
     found: set[str] = set()

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.core.effects import Append, Reply
-from ottla.broker.core.groups.group import Group
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierClosed,
     BarrierOpened,
     GenerationStarted,
@@ -19,6 +18,7 @@ from ottla.broker.observe.events import (
     StateChanged,
     TimerFired,
 )
+from ottla.broker.core.groups.classic.group import Group
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 from tests.sim.check_answers import topics_of
@@ -49,7 +49,7 @@ def who_is(member_id: str) -> str:
 
 
 class Fact:
-    """What was told of a generation."""
+    """Everything that members were told of a generation."""
 
     __slots__ = ("assignments", "leader", "members", "owners", "protocol")
 
@@ -185,18 +185,15 @@ class Generations:
 
     def _is_due(self, step: Step, event: GenerationStarted, before: GroupView | None, after: GroupView) -> None:
         """A phase ends when its time is up, or when everybody is here; the initial delay is not cut short."""
-        timers = {fired.timer for fired in step.events_of(TimerFired) if fired.group_id == event.group_id} & {
-            "join",
-            "initial delay",
-        }
+        timers = {fired.timer for fired in step.events_of(TimerFired) if fired.group_id == event.group_id}
+        if timers & {"join", "initial delay"}:
+            return
         absent = [
             name
             for closed in step.events_of(BarrierClosed)
             if closed.barrier == "join" and closed.group_id == event.group_id
             for name in closed.absent
         ]
-        if timers:
-            return
         if absent or after.pending:
             raise Violation("barriers open", f"{event.group_id} did not wait for {absent or after.pending}")
         was_waiting = before is not None and before.state == PREPARING and before.previous_state == EMPTY
@@ -204,7 +201,7 @@ class Generations:
             raise Violation("barriers open", f"the initial delay of {event.group_id} was cut short by {step.kind}")
 
     def _is_joined(self, step: Step, event: GenerationStarted, after: GroupView) -> None:
-        """Who is in a generation has joined it, but for static members; and its leader has."""
+        """Every member of a generation has joined it, except static ones; its leader always has."""
         joined = {
             answered.member_id
             for answered in step.events_of(RequestAnswered)
@@ -212,7 +209,7 @@ class Generations:
         }
         joined.update(member.member_id for member in after.members.values() if member.parked_join is not None)
         for member in after.members.values():
-            if member.instance_id is None and member.member_id not in joined:
+            if member.group_instance_id is None and member.member_id not in joined:
                 raise Violation("barriers open", f"{member.member_id} is in the generation, but has not joined")
         if event.leader_id not in joined:
             raise Violation("one leader", f"{event.leader_id} leads, but has not joined")
@@ -342,4 +339,4 @@ class Generations:
 
 
 def _longest_rebalance(view: GroupView) -> int:
-    return max((member.rebalance_ms for member in view.members.values()), default=0)
+    return max((member.rebalance_timeout_ms for member in view.members.values()), default=0)

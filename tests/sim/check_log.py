@@ -9,11 +9,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply
+from ottla.broker.core.events import OwnershipChanged, TimerFired
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.replay import differences, durable_state
-from ottla.broker.core.groups.shard import ShardState
-from ottla.broker.observe.events import OwnershipChanged, TimerFired
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
@@ -28,10 +27,10 @@ from ottla.protocol.offsets_topic import (
     GroupValue,
     OffsetKey,
     OffsetValue,
-    decode_group_value,
     decode_key,
-    decode_offset_value,
+    decode_value,
 )
+from tests.core.durable import differences, durable_state
 from tests.sim.check_generations import who_is
 from tests.sim.expected import EMPTY, PREPARING, STABLE, unavailable
 from tests.sim.kernel import Violation
@@ -48,7 +47,7 @@ Offsets = dict[tuple[str, int], OffsetValue]
 
 
 class Ledger:
-    """What the log of a partition says."""
+    """The contents of a partition's log."""
 
     def __init__(self, world: World, partition: int) -> None:
         self.world = world
@@ -76,7 +75,7 @@ class Ledger:
             if record.value is None:  # offsets have tombstones of their own
                 self.world.watch.generations.forgotten(key.group_id)
                 return
-            value = decode_group_value(record.value)
+            value = decode_value(GroupValue, record.value)
             if before is not None and value.generation < before.generation:
                 raise Violation(
                     "generations go up", f"{key.group_id} was logged with {before.generation}, then {value}"
@@ -86,12 +85,12 @@ class Ledger:
         offsets = self.offsets.setdefault(key.group_id, {})
         offsets.pop((key.topic, key.partition), None)
         if record.value is not None:
-            offset = decode_offset_value(record.value)
+            offset = decode_value(OffsetValue, record.value)
             offsets[key.topic, key.partition] = offset
             committed.add((key.group_id, key.topic, key.partition, offset.offset))
 
     def _compare(self, group_id: str) -> None:
-        group = self.replica._m.shards[self.partition].groups.get(group_id)
+        group = self.replica.shards[self.partition].groups.get(group_id)
         value, offsets = self.groups.get(group_id), self.offsets.get(group_id, {})
         if group is None:
             if value is not None or offsets:
@@ -328,12 +327,12 @@ class LogCheck:
 
     def compare(self, coordinator: WatchedCoordinator, partition: int | None = None) -> None:
         """The live state must be what the log says, in one partition or in all."""
-        shards = coordinator._m.shards
+        shards = coordinator.shards
         for shard in shards if partition is None else [shards[partition]]:
             if shard.state is not ShardState.ACTIVE:
                 continue
             ledger = self.ledgers[shard.partition]
-            replica = ledger.replica._m.shards[shard.partition].groups
+            replica = ledger.replica.shards[shard.partition].groups
             live: Any = SimpleNamespace(groups=shard.groups)
             read: Any = SimpleNamespace(groups=replica)
             if found := differences(durable_state(live), durable_state(read)):
@@ -389,7 +388,7 @@ class LogCheck:
                         gone.add((key.group_id, key.topic, key.partition))
         swept = {
             shard.partition
-            for shard in coordinator._m.shards
+            for shard in coordinator.shards
             for event in step.events_of(TimerFired)
             if event.timer == "retention" and shard.state is ShardState.ACTIVE
         }

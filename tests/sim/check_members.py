@@ -1,4 +1,4 @@
-"""Who is a member, for how long, and why no longer.
+"""Membership: how long members stay, and why they go.
 
 Sessions are kept a second time here, from requests and answers alone: when each was last allowed to begin afresh.
 A member that outlives that, or does not reach it, is a violation, and so is one that vanishes without a reason.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.core.groups.group import Group
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierClosed,
     BarrierOpened,
     GroupRemoved,
@@ -22,6 +21,7 @@ from ottla.broker.observe.events import (
     SessionExpired,
     TimerFired,
 )
+from ottla.broker.core.groups.classic.group import Group
 from ottla.protocol.errors import ErrorCode
 from tests.sim import expected
 from tests.sim.kernel import Violation
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 FIRST_JOIN_MS = 300_000
-"""How long a member may wait for its first generation."""
+"""The longest wait of a member for its first generation."""
 
 Key = tuple[int, str, str]
 """Life, group and member id."""
@@ -68,9 +68,8 @@ class Sessions:
 
     # When a session begins afresh
 
-    def _start(self, step: Step, group_id: str, member: MemberView, timeout_ms: int | None = None) -> None:
-        key = step.life, group_id, member.member_id
-        self.due[key] = step.now_ms + (member.session_ms if timeout_ms is None else timeout_ms)
+    def _start(self, step: Step, group_id: str, member: MemberView) -> None:
+        self.due[step.life, group_id, member.member_id] = step.now_ms + member.session_timeout_ms
 
     def _requests(self, step: Step) -> None:
         request = step.request
@@ -86,10 +85,8 @@ class Sessions:
         elif step.kind == "commit":
             group = step.before.get(request.group_id)
             if group is not None and group.state in (expected.STABLE, expected.PREPARING):
-                reaches = any(not error for error in expected.commit_partitions(step, 0).values()) or any(
-                    error == ErrorCode.OFFSET_METADATA_TOO_LARGE
-                    for error in expected.commit_partitions(step, 0).values()
-                )
+                errors = expected.commit_partitions(step, 0).values()
+                reaches = any(error in (ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE) for error in errors)
                 if reaches and not expected.commit(step):
                     self._start(step, request.group_id, group.members[request.member_id])
 
@@ -109,7 +106,7 @@ class Sessions:
             self.due[step.life, group_id, event.member_id] = step.now_ms + FIRST_JOIN_MS
         elif isinstance(event, MemberReplaced):
             old = step.before[group_id].members[event.old_member_id]
-            self.due[step.life, group_id, event.member_id] = step.now_ms + old.session_ms
+            self.due[step.life, group_id, event.member_id] = step.now_ms + old.session_timeout_ms
         elif isinstance(event, ReplacementReverted):
             self._start(step, group_id, group.members[event.old_member_id])
         elif isinstance(event, BarrierOpened) and event.barrier == "sync":
@@ -148,7 +145,7 @@ class Membership:
         self.world = world
         self.sessions = sessions
         self.synced: set[tuple[Group, int, str]] = set()
-        """Who has synced in which generation of a group."""
+        """Group, generation and member id of each successful SyncGroup."""
         self.replaced: dict[tuple[Group, str], MemberView] = {}
         """Group and id → a static member as it was before another id took its place."""
 
@@ -171,7 +168,7 @@ class Membership:
             group = step.after.get(group_id)
             if group is not None and group.state == expected.PREPARING:
                 # Static members that come back late are let in on top, as in Kafka.
-                dynamic = sum(m.parked_join is not None and m.instance_id is None for m in group.members.values())
+                dynamic = sum(m.parked_join is not None and m.group_instance_id is None for m in group.members.values())
                 if dynamic > self.world.plan.max_size:
                     raise Violation("group size", f"{group_id} collects {dynamic} members")
         for event in step.events:
@@ -187,7 +184,7 @@ class Membership:
         """A replacement that could not be logged leaves no trace of what it wanted."""
         group = step.after[event.group_id]
         old, now = self.replaced[group.group, event.old_member_id], group.members.get(event.old_member_id)
-        if now is None or (now.protocols, now.session_ms) != (old.protocols, old.session_ms):
+        if now is None or (now.protocols, now.session_timeout_ms) != (old.protocols, old.session_timeout_ms):
             raise Violation("replacements are taken back", f"{event.old_member_id} was {old} and is now {now}")
 
     def _note_syncs(self, step: Step) -> None:
@@ -196,9 +193,7 @@ class Membership:
             self.synced.add((step.before[request.group_id].group, request.generation_id, request.member_id))
 
     def _group_is_gone(self, step: Step, group_id: str, before: GroupView) -> None:
-        if step.kind == "unload":
-            return
-        if not before.members:
+        if step.kind == "unload" or not before.members:
             return
         failed_at_birth = step.kind == "appended" and step.error and before.generation == 0
         removed = any(isinstance(event, GroupRemoved) and event.group_id == group_id for event in step.events)
@@ -208,7 +203,7 @@ class Membership:
     def _may_go(self, step: Step, group_id: str, before: GroupView, member: MemberView) -> bool:
         request = step.request
         if step.kind == "leave" and request.group_id == group_id:
-            instance = member.instance_id
+            instance = member.group_instance_id
             return any(
                 member_id == member.member_id or (not member_id and instance is not None and instance_id == instance)
                 for member_id, instance_id in expected.leave_entries(step)
@@ -219,9 +214,7 @@ class Membership:
         for event in step.events:
             if isinstance(event, MemberReplaced) and event.old_member_id == member.member_id:
                 return True
-            if isinstance(event, ReplacementReverted) and event.member_id == member.member_id:
-                return True
-            if isinstance(event, SessionExpired) and event.member_id == member.member_id:
+            if isinstance(event, (ReplacementReverted, SessionExpired)) and event.member_id == member.member_id:
                 return True
             if isinstance(event, TimerFired) and event.group_id == group_id:
                 if event.timer == "sync":
@@ -234,7 +227,7 @@ class Membership:
 
     def _is_late(self, step: Step, member: MemberView) -> bool:
         absent = [name for event in step.events_of(BarrierClosed) if event.barrier == "join" for name in event.absent]
-        return member.instance_id is None and member.parked_join is None and member.member_id in absent
+        return member.group_instance_id is None and member.parked_join is None and member.member_id in absent
 
     def _id_may_go(self, step: Step, group_id: str, after: GroupView, member_id: str) -> bool:
         if member_id in after.members:

@@ -1,4 +1,4 @@
-"""How many seeds: ``--sim-seeds N``, or ``OTTLA_SIM_SEEDS``."""
+"""The number of seeds: ``--sim-seeds N``, or ``OTTLA_SIM_SEEDS``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def long_seeds(pytestconfig: pytest.Config) -> int:
-    """How many seeds the long run tries."""
+    """The number of seeds of the long run."""
     given = pytestconfig.getoption("--sim-seeds", default=None)
     return int(os.environ.get("OTTLA_SIM_SEEDS", DEFAULT_LONG)) if given is None else int(given)

@@ -13,6 +13,7 @@ from tests.sim import calls
 from tests.sim.calls import Call, Identity
 from tests.sim.kernel import Process
 from tests.sim.network import Link
+from tests.support.requests import leave_fields
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -23,7 +24,7 @@ Act = Generator[Any, Any, bool]
 COMMON_PROTOCOL = "range"
 OTHER_PROTOCOLS = ("roundrobin", "sticky", "cooperative-sticky")
 UNITS = 6
-"""How many things a leader distributes."""
+"""The number of things that a leader distributes."""
 
 QUIET_TIMEOUT_MS = 90_000
 
@@ -46,7 +47,7 @@ class Client:
     def chance(self, feature: str, odds: float) -> bool:
         return self.world.active(feature) and self.rng.random() < odds
 
-    def ask(self, api: ApiKey, version: int, request: Any, timeout_ms: int) -> Generator[Any, Any, Any]:
+    def ask(self, api: ApiKey, version: int, fields: calls.Fields, timeout_ms: int) -> Generator[Any, Any, Any]:
         """Send a request to the coordinator of the group; None if there is no answer, and then no connection."""
         if self.link is None or not self.link.usable:
             node = self.world.coordinator_of(self.group_id, self.rng)
@@ -55,7 +56,7 @@ class Client:
                 return None
             self._links += 1
             self.link = Link(self.world, node, f"{self.name}/{self._links}")
-        answer = yield Call(api, version, request, timeout_ms, self.link.send)
+        answer = yield Call(api, version, calls.asked(api, version, fields), timeout_ms, self.link.send)
         if answer is None:
             self.hang_up()
         return answer
@@ -114,13 +115,13 @@ class Consumer(Client):
         self.heartbeat_ms = min(self.session_ms, self.rebalance_ms) // 3
 
     def goes_on(self) -> bool:
-        """Whether it will be there in the quiet: who fits with nobody else, or is somebody's double, will not."""
+        """True if it stays for the quiet time: misfits and doubles do not."""
         if not self.world.is_wild and (self.is_misfit or self.is_double()):
             self.ended = True
         return not self.ended
 
     def is_double(self) -> bool:
-        """Whether an older consumer goes by the same instance id. Two would fence each other for ever."""
+        """True if an older consumer has the same instance id. Two would fence each other for ever."""
         mine = self.group_id, self.who.instance_id
         older = self.world.consumers[: self.world.consumers.index(self)]
         return mine[1] is not None and any((c.group_id, c.who.instance_id) == mine for c in older if not c.ended)
@@ -144,8 +145,8 @@ class Consumer(Client):
 
     def join(self) -> Act:
         who, version = self.who, self.versions[0]
-        request = calls.join(who, version, self.protocols(), self.session_ms, self.rebalance_ms, self.kind)
-        answer = yield from self.ask(ApiKey.JOIN_GROUP, version, request, self.patience())
+        fields = calls.join(who, self.protocols(), self.session_ms, self.rebalance_ms, self.kind)
+        answer = yield from self.ask(ApiKey.JOIN_GROUP, version, fields, self.patience())
         if answer is None:
             if self.chance("forgotten ids", 0.5):
                 who.member_id = ""
@@ -208,7 +209,7 @@ class Consumer(Client):
                     return False
                 yield self.rng.randint(10, self.rebalance_ms // 2)
         for _ in range(3):
-            answer = yield from self.ask(ApiKey.SYNC_GROUP, self.versions[1], self.sync_request(), self.patience())
+            answer = yield from self.ask(ApiKey.SYNC_GROUP, self.versions[1], self.sync_fields(), self.patience())
             if answer is not None:
                 if not answer.error_code:
                     return True
@@ -216,7 +217,7 @@ class Consumer(Client):
                 return False
         return False
 
-    def sync_request(self) -> Any:
+    def sync_fields(self) -> calls.Fields:
         assignments: list[tuple[str, bytes]] = []
         if self.is_leader and not self.skips_assignment:
             number = self.world.next_number()
@@ -227,7 +228,7 @@ class Consumer(Client):
                 assignments.append((member.member_id, f"{number}:{','.join(map(str, units))}".encode()))
             if self.chance("strangers", 0.1):
                 assignments.append(("nobody", b"0:"))
-        return calls.sync(self.who, self.versions[1], assignments, (self.kind, self.protocol_name or "?"))
+        return calls.sync(self.who, assignments, (self.kind, self.protocol_name or "?"))
 
     # Being a member
 
@@ -273,8 +274,7 @@ class Consumer(Client):
 
     def heartbeat(self) -> Generator[Any, Any, int]:
         """Send one; the error to act on."""
-        request = calls.heartbeat(self.who, self.versions[2])
-        answer = yield from self.ask(ApiKey.HEARTBEAT, self.versions[2], request, 1_500)
+        answer = yield from self.ask(ApiKey.HEARTBEAT, self.versions[2], calls.heartbeat(self.who), 1_500)
         if answer is None:
             return 0  # the next one will tell
         if answer.error_code and answer.error_code != ErrorCode.REBALANCE_IN_PROGRESS:
@@ -290,14 +290,14 @@ class Consumer(Client):
         who = self.who
         if self.chance("strangers", 0.1):
             who = Identity(who.group_id, who.member_id, who.instance_id, who.generation - 1)
-        request = calls.commit(who, self.versions[4], offsets, retention_ms)
-        yield from self.ask(ApiKey.OFFSET_COMMIT, self.versions[4], request, self.rng.choice((1_000, 30_000)))
+        fields = calls.commit(who, offsets, retention_ms)
+        yield from self.ask(ApiKey.OFFSET_COMMIT, self.versions[4], fields, self.rng.choice((1_000, 30_000)))
 
     def fetch(self) -> Life:
         version = self.rng.randint(1, 8)
         topics = None if self.rng.random() < 0.3 else [(topic, (0, 1, 2)) for topic in self.topics]
-        request = calls.fetch([self.group_id], version, topics, stable=self.rng.random() < 0.5)
-        yield from self.ask(ApiKey.OFFSET_FETCH, version, request, 5_000)
+        fields = calls.fetch([self.group_id], version, topics, stable=self.rng.random() < 0.5)
+        yield from self.ask(ApiKey.OFFSET_FETCH, version, fields, 5_000)
 
     # Ways to go
 
@@ -306,8 +306,8 @@ class Consumer(Client):
         member_id = who.member_id
         if version >= 3 and who.instance_id is not None and self.rng.random() < 0.5:
             member_id = ""
-        request = calls.leave(self.group_id, version, [(member_id, who.instance_id)])
-        yield from self.ask(ApiKey.LEAVE_GROUP, version, request, 5_000)
+        fields = leave_fields(self.group_id, (member_id, who.instance_id))
+        yield from self.ask(ApiKey.LEAVE_GROUP, version, fields, 5_000)
         yield from self.away()
 
     def crash(self) -> Life:

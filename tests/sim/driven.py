@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, ClassVar
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -18,21 +18,23 @@ from ottla.broker.clock import TimerHandle
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.dispatch import Dispatcher, Route
+from ottla.broker.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.handlers.services import Node as BrokerNode
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.connection import Connection
-from ottla.broker.runtime.driver import Driver
+from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import api
-from ottla.protocol.groups import OFFSETS_TOPIC
-from ottla.protocol.headers import RequestHeader
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
-from tests.shell.host import UnboundedHost
+from tests.protocol.header_messages import RequestHeader
+from tests.shell.host import Transport, UnboundedHost
 from tests.sim.calls import Call
-from tests.sim.kernel import Violation
+from tests.sim.kernel import Violation, run_now
 from tests.sim.network import Link
 from tests.sim.node import Node
 from tests.sim.plan import Plan
@@ -62,7 +64,7 @@ class DrivenWorld(World):
         return not any(node.appends_wait for node in self.nodes if isinstance(node, DrivenNode))
 
     def lose(self, partition: int) -> None:
-        """What was acknowledged is in the engine, and nothing else."""
+        """The engine has what was acknowledged, and nothing else."""
 
     def give(self, partition: int, node: Node) -> None:
         self.owners[partition] = node
@@ -97,7 +99,7 @@ class DrivenNode(UnboundedHost, Node):
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
         self._engine = MemoryEngine(new_uuid=lambda: UUID(int=1), call_soon=self._soon, fault=self._fault)
-        self._driver: Driver
+        self._host: Host
         self._dispatcher: Dispatcher
         self._life = 0
 
@@ -105,38 +107,37 @@ class DrivenNode(UnboundedHost, Node):
 
     def start(self) -> None:
         world = self.world
-        _run(self._engine.open())
+        run_now(self._engine.open())
         config = TopicConfig.of({"cleanup.policy": "compact"}, Settings())
         topic = Topic(OFFSETS_TOPIC, UUID(int=2), is_internal=True, overrides={}, config=config)
         for partition in range(world.plan.partitions):
-            topic.add_partition(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig()))
+            topic.add_partition(run_now(self._engine.open_log(OFFSETS_TOPIC, topic.topic_id, partition, LogConfig())))
         self.offsets_topic = topic
         self.coordinator = coordinator = WatchedCoordinator(world, self.name)
         coordinator.start()
-        self._driver = Driver(
-            coordinator,
-            FetchPurgatory(),
+        self._host = Host(
             self,
+            FetchPurgatory(),
             partition=lambda tp: topic.partition(tp.partition),
-            answer_fetch=lambda parked: None,
-            partition_count=world.plan.partitions,
             max_batch_bytes=MAX_BATCH,
             report=self,
         )
+        self._host.add(OFFSETS_TOPIC, coordinator)
         services = Services(
             settings=Settings(),
             clock=self,
             node=BrokerNode(1, "cluster"),
-            groups=self._driver,
+            host=self._host,
+            groups=coordinator,
+            members=MemberConnections(coordinator, self._host.now),
             topics=NamedTopics(world),  # type: ignore[arg-type]
-            fetches=self._driver,
-            transactions=SimpleNamespace(),  # type: ignore[arg-type]
+            transactions=TransactionCoordinator(Settings(), lambda: None),
+            transaction_needs=SimpleNamespace(),  # type: ignore[arg-type]
         )
         self._dispatcher = Dispatcher(services, self)
         self._dispatcher.routes = ROUTES
         self.receive: Callable[..., bytes | None] = self._dispatcher.receive
-        for partition in range(world.plan.partitions):
-            self._driver.load(partition)
+        run_now(self._host.load(OFFSETS_TOPIC))
 
     def crash(self) -> None:
         """Go down: killed, or stopped in an orderly way, in which case everything that waits is answered first."""
@@ -144,19 +145,20 @@ class DrivenNode(UnboundedHost, Node):
         orderly = self._rng.random() < 0.4
         self.world.note(f"{self.name} is {'stopped' if orderly else 'killed'}")
         if orderly:
-            self._driver.stop()
+            self._host.stop()
             if self.world.watch.answers.waiting.get(self.coordinator.life):
                 raise Violation("everyone is answered", "the broker stopped and somebody still waits")
-            _run(self._engine.close())
+            run_now(self._engine.close())
         else:
-            self._driver.silence()
+            self._host.silence()
             self._engine.abandon()
         self._life += 1
         super().crash()
 
     def topic_deleted(self, topic: str) -> None:
         if self.coordinator is not None:
-            self._driver.topic_deleted(topic)
+            self.coordinator.topic_deleted(topic, *self._host.now())
+            self._host.settle()
 
     # The engine's chances
 
@@ -206,10 +208,11 @@ class DrivenNode(UnboundedHost, Node):
         self.world.after(0, lambda: callback() if life == self._life else None)
 
 
-class DrivenEndpoint:
+class DrivenEndpoint(Transport):
     """A real connection, and a transport that carries whole frames to and from the network model."""
 
     def __init__(self, node: DrivenNode, link: Link) -> None:
+        super().__init__("10.0.0.1")
         self._node = node
         self._link = link
         self._calls: deque[Call] = deque()
@@ -264,27 +267,5 @@ class DrivenEndpoint:
         start = 4 + row.response_header_version(call.version)
         self._link.deliver(call, row.response.layout(call.version).decode(frame, start))
 
-    def get_extra_info(self, name: str) -> Any:
-        return {"peername": ("10.0.0.1", 5000), "sockname": ("127.0.0.1", 9092)}.get(name)
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
-
-    def is_closing(self) -> bool:
-        return False
-
     def close(self) -> None:
         raise Violation("connections stay", self._link.name)
-
-    abort = close
-
-
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run what is declared async and never waits."""
-    try:
-        work.send(None)
-    except StopIteration:
-        return
-    raise AssertionError("it waited")

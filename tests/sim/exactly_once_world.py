@@ -1,398 +1,311 @@
-"""Transactions from the request to the log and back: handlers, both coordinators, partitions and drivers are real.
+"""A seeded world of transactional producers, a broker that crashes, and an oracle for exactly-once.
 
-The storage finishes what it has in small steps, fails now and then, and the broker is killed. Clients work through
-transactions: records to several partitions and an offset of a group, committed or aborted. They make mistakes that real
-ones make: they are killed in the middle, and come back while their old requests are still on their way. In the end
-every transaction counts everywhere or nowhere, those whose commit was answered count, and aborted ones do not.
+Handlers, topics, both coordinators and the partitions are real, over logs in memory. What the world decides is when an
+append or a marker is done and whether, what of it survives a crash, which requests and answers are late, lost or
+doubled, when a producer dies and is replaced while the old one lives on, and how time passes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
-from random import Random
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.handlers.fetch import complete
-from ottla.broker.runtime.driver import Driver
-from ottla.broker.storage.engine import EngineError, Unavailable
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.transactions.coordinator import TransactionCoordinator
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
+from ottla.broker.runtime.host import Host
+from ottla.broker.settings import Settings
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from ottla.protocol.messages.end_txn import EndTxnRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from ottla.protocol.records import Record, TopicPartition, build_batch, decode_batch, iter_batches
+from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
+from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.records import TopicPartition, decode_batch, iter_batches
+from tests.core.durable import durable_transactions
 from tests.handlers.conftest import World as HandlersWorld
-from tests.sim.partition_world import Broken, expect
+from tests.sim.exactly_once_apps import LOST, PARTITIONS, TOPICS, App, Plan, Txn
+from tests.sim.kernel import Broken, run_now
+from tests.support.client import committed_values
+from tests.support.requests import offset_fetch_fields, request
 
-TOPICS = ("t", "u")
-PARTITIONS = 2
-TIMEOUT_MS = 20_000
 E = ErrorCode
-AGAIN = {
-    E.CONCURRENT_TRANSACTIONS,
-    E.COORDINATOR_NOT_AVAILABLE,
-    E.COORDINATOR_LOAD_IN_PROGRESS,
-    E.NOT_COORDINATOR,
-    E.NOT_ENOUGH_REPLICAS,
-    E.KAFKA_STORAGE_ERROR,
-}
-"""What a client answers with the same request."""
 
 
-class Lost(Exception):
-    """The broker was killed before it answered, or the client gave the transaction up."""
+class SimHost(Host):
+    """Its world decides when a marker is written, and whether."""
+
+    world: World
+
+    def write_marker(self, tp: TopicPartition, marker: Any, settled: Callable[[int, ErrorCode], None]) -> None:
+        def write() -> None:
+            if self.world.happens(self.world.plan.marker_faults):
+                settled(-1, E.KAFKA_STORAGE_ERROR)
+            else:
+                Host.write_marker(self, tp, marker, settled)
+
+        self.world.marks.append(write)
 
 
-@dataclass(eq=False)
-class Transaction:
-    """What a client did in one transaction. ``committed`` is None while nobody can tell."""
+class World(HandlersWorld):
+    """See the module. ``calm`` worlds lose nothing and do not crash: so they end."""
 
-    client: str
-    number: int
-    values: list[bytes] = field(default_factory=list)
-    commits_offset: bool = False
-    committed: bool | None = False
-
-
-class ExactlyOnceWorld(HandlersWorld):
-    """See the module."""
-
-    def __init__(self, seed: int, steps: int = 400) -> None:
-        super().__init__(offsets_topic_num_partitions=3, transaction_state_log_num_partitions=3)
-        self.rng = Random(f"exactly once {seed}")
-        self.steps = steps
-        self.failing = self.rng.random() < 0.5
-        self.engine.fault = self._fault
-        self.life = 0
-        self.transactions_made: list[Transaction] = []
-        self.clients: dict[str, asyncio.Task[None]] = {}
-        self.crash: Exception | None = None
-        self.driver: Driver | None = None
-        self.early: list[tuple[Any, Any, Any]] = []
-        """Markers of a start, which come before the driver that writes them."""
-
-    def _fault(self, tp: TopicPartition, base_offset: int) -> EngineError | None:
-        return Unavailable("failed") if self.failing and self.rng.random() < 0.03 else None
-
-    # The broker's life
-
-    async def start(self) -> ExactlyOnceWorld:
-        await super().start()
-        coordinator = GroupCoordinator(GroupConfig(), lambda: "id", 3)
-        coordinator.start()
-        driver = self.driver = Driver(
-            coordinator,
-            self.fetches,
-            self,
-            partition=self.topics.partition,
-            answer_fetch=lambda parked: complete(parked, self.services),
-            partition_count=3,
-            max_batch_bytes=1 << 20,
-            report=self.log,
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(
+            offsets_topic_num_partitions=2,
+            transaction_state_log_num_partitions=2,
+            transaction_abort_timed_out_transaction_cleanup_interval_ms=500,
         )
-        for partition in range(3):
-            driver.load(partition)
-        self.services.groups = driver
-        self.engine.on_appended = lambda tp: driver.appended(tp, self.engine.logs[tp].size_bytes)
-        early, self.early = self.early, []
-        for args in early:
-            driver.write_marker(*args)
+        self.plan = plan
+        self.random = random.Random(plan.seed)
+        self.calm = False
+        self.requests: list[tuple[App, int, Any]] = []
+        self.parked: list[tuple[App, int, Any]] = []
+        self.answers: list[tuple[App, int, Any]] = []
+        self.marks: list[Callable[[], None]] = []
+        self.apps: list[App] = []
+        self.txns: list[Txn] = []
+        self.identities: dict[tuple[int, int], App] = {}
+        self.problems: list[str] = []
+        self.engine.fault = self._fault
+        self.log.error = self._error
+
+    # The broker
+
+    def new_host(self) -> SimHost:
+        host = super().new_host(SimHost, defer=self.scheduled.append)
+        host.world = self
+        return host
+
+    async def start(self) -> World:
+        await super().start()
+        coordinator = self.transactions.coordinator
+        take = coordinator.take_producer_id
+        coordinator.take_producer_id = lambda: None if self.random.random() < 0.02 else take()
         return self
 
-    def write_marker(self, tp: Any, marker: Any, settled: Any) -> None:
-        if self.driver is None:
-            self.early.append((tp, marker, settled))
-        else:
-            self.driver.write_marker(tp, marker, settled)
+    def _error(self, event: str, **fields: Any) -> None:
+        if fields.get("exc_info"):
+            self.problems.append(f"{event}: {traceback.format_exc()}")
 
-    async def kill_broker(self) -> None:
-        self.life += 1
-        self.transactions.silence()
-        assert self.driver is not None
-        self.driver.silence()
-        self.driver = None
-        self.early.clear()
+    def _fault(self, tp: TopicPartition, base_offset: int) -> EngineError | None:
+        if not self.happens(self.plan.faults):
+            return None
+        return self.random.choice((StorageFull("no room"), Unavailable("failed")))
+
+    async def crash(self) -> None:
+        """Kill the broker and start it again; of what was on its way, the beginning may have reached the disk."""
+        queue = self.engine._queue
+        for append in queue[: self.random.randint(0, len(queue)) if self.plan.survives else 0]:
+            if append.log.settle(append) is not None:
+                break
+        self.check_log()
         if self.transactions._preparing is not None:
             self.transactions._preparing.cancel()
-        self.timers.clear()
+        for lost in (self.marks, self.requests, self.answers, self.parked, self.timers):
+            lost.clear()
         await self.restart()
 
-    # The clients
+    # The network
 
-    async def request(self, request: Any, version: int) -> Any:
-        """The answer to a request; the client waits as long as the broker lives."""
-        life = self.life
-        exchange = self.send(request, version)
-        if hasattr(exchange, "work"):
-            asyncio.get_running_loop().create_task(self._answer(exchange))
-        while not exchange.finished:
-            await asyncio.sleep(0)
-            if self.life != life:
-                raise Lost
-        return exchange.response
+    def hand_over(self, app: App) -> None:
+        """An application sends its next request."""
+        if not app.v2:
+            # Before KIP-890 a request that was given up must not arrive later: its connection is gone.
+            self.requests = [entry for entry in self.requests if entry[0] is not app]
+        self.requests.append((app, app.serial, app.call))
 
-    async def _answer(self, exchange: Any) -> None:
-        answer = await exchange.work
-        if answer is not None:
-            exchange.ctx.reply(answer)
+    def _deliver(self) -> None:
+        app, serial, (_, version, asked) = self.requests.pop(self.random.randrange(len(self.requests)))
+        if self.happens(self.plan.losses):
+            return
+        exchange = self.send(asked, version)
+        if hasattr(exchange, "work") and (found := run_now(exchange.work)) is not None:
+            exchange.ctx.reply(found)
+        self.parked.append((app, serial, exchange))
 
-    async def insist(self, ask: Any) -> ErrorCode:
-        """Ask until the answer is another than to ask again."""
-        for _ in range(200):
-            error = E(await ask())
-            if error not in AGAIN:
-                return error
-            await asyncio.sleep(0)
-        raise Lost
+    def _answer(self) -> None:
+        app, serial, answer = self.answers.pop(self.random.randrange(len(self.answers)))
+        if not self.happens(self.plan.losses):
+            app.answered(serial, answer)
 
-    async def work(self, name: str, version: int) -> None:
-        """One life of a client: transaction after transaction, each in its own order."""
-        while True:
-            try:
-                client = await Client(self, name, version).begin()
-                while True:
-                    await client.transaction()
-            except Lost:
-                await asyncio.sleep(0)
+    # Applications
 
-    def spawn(self, name: str) -> None:
-        """Start a client, in the place of the one of the same name, whose request may still be on its way."""
-        if name in self.clients:
-            self.clients[name].cancel()
-        version = self.rng.choice((9, 11, 12))
-        task = self.clients[name] = asyncio.get_running_loop().create_task(self.work(name, version))
-        task.add_done_callback(self._ended)
+    def new_txn(self, group: str) -> Txn:
+        self.txns.append(Txn(len(self.txns), group))
+        return self.txns[-1]
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.crash = self.crash or error  # type: ignore[assignment]
+    def given(self, app: App) -> None:
+        """InitProducerId was answered."""
+        if self.identities.setdefault(app.identity, app) is not app:
+            raise Broken(f"{app.identity} was given to two producers")
+        app.begun_at = self.now_ms
 
-    # The simulation
+    def ended(self, app: App, txn: Txn, asked_at: int) -> None:
+        """EndTxn was answered with success; identities rise, so the higher one is the younger."""
+        for rival in self.apps:
+            if rival.name == app.name and 0 <= rival.begun_at < asked_at and rival.identity > app.identity:
+                raise Broken(f"transaction {txn.number} was ended by a producer that had been fenced")
 
-    async def simulate(self) -> None:
-        await self.start()
-        for topic in TOPICS:
-            await self.topic(topic, PARTITIONS)
-        names = [f"x{index}" for index in range(self.rng.randint(1, 3))]
-        for name in names:
-            self.spawn(name)
-        for _ in range(self.steps):
-            for _ in range(self.rng.randint(1, 6)):
-                await asyncio.sleep(0)
-            for _ in range(self.rng.choice((0, 1, 1, 2, 4))):
-                if self.scheduled:
-                    self.scheduled.pop(0)()
-            chance = self.rng.random()
-            if chance < 0.01:
-                await self.kill_broker()
-            elif chance < 0.03:
-                self.spawn(self.rng.choice(names))
-            elif chance < 0.1:
-                self.advance(self.rng.choice((1, 100, 12_000)))
-            if self.crash is not None:
-                raise self.crash
-        await self.finish()
-        self.check()
+    # Steps
 
-    async def finish(self) -> None:
-        """No client lives any more, and nothing fails: what is open runs into its timeout."""
-        for task in self.clients.values():
-            task.cancel()
-        self.failing = False
-        for _ in range(12):
-            await self.idle()
-            self.advance(6_000)
-        await self.idle()
-        for topic in self.topics.topics.values():
-            for partition in topic.partitions:
-                expect(f"{partition.tp} is stable", partition.last_stable_offset, partition.log.high_watermark)
+    def happens(self, chance: int) -> bool:
+        return not self.calm and self.random.randrange(1000) < chance
+
+    async def step(self) -> None:
+        await asyncio.sleep(0)
+        if self.happens(self.plan.crashes):
+            await self.crash()
+        if self.happens(self.plan.deaths):
+            living = [app for app in self.apps if not app.over]
+            if living:
+                self.random.choice(living).over = True
+        if not self.calm and sum(not app.over for app in self.apps) < self.plan.ids + 1:
+            # Whether or not another one with its id still runs.
+            self.apps.append(App(self, len(self.apps), f"id-{self.random.randrange(self.plan.ids)}"))
+        for entry in [entry for entry in self.parked if entry[2].finished]:
+            self.parked.remove(entry)
+            self.answers.append((*entry[:2], entry[2].response))
+        options: list[Callable[[], None]] = []
+        options += [self._deliver] * (3 * bool(self.requests))
+        options += [self._answer] * (3 * bool(self.answers))
+        options += [lambda: self.scheduled.pop(0)()] * (3 * bool(self.scheduled))
+        options += [lambda: self.marks.pop(self.random.randrange(len(self.marks)))()] * (2 * bool(self.marks))
+        options += [self._pass_time]
+        options += [self._give_up] * (not options[:-1] or self.happens(100))
+        self.random.choice(options)()
+        if self.problems:
+            raise Broken(self.problems[0])
+
+    def _pass_time(self) -> None:
+        self.advance(12_000 if self.happens(self.plan.leaps) else self.random.choice([1, 10, 100, 700]))
+
+    def _give_up(self) -> None:
+        """An application has waited long enough for an answer."""
+        waiting = [app for app in self.apps if not app.over and app.call is not None]
+        if waiting:
+            app = self.random.choice(waiting)
+            app.answered(app.serial, LOST)
 
     # What must hold
 
-    def check(self) -> None:
-        seen: list[bytes] = []
+    def check_log(self) -> None:
+        """Compare memory with the log, if nothing is on its way."""
+        topic = self.topics.topics.get(TRANSACTIONS_TOPIC)
+        if self.engine._queue or self.scheduled or topic is None:
+            return
+        other = TransactionCoordinator(Settings(), lambda: None, len(topic.partitions))
+        for index, partition in enumerate(topic.partitions):
+            other.load_started(index, self.now_ms, 5)
+            data = partition.log.read(0, max_bytes=1 << 30) if partition.log.high_watermark else b""
+            records = [record for _, batch in iter_batches(data) for record in decode_batch(batch)]
+            for offset, record in enumerate(records):
+                other.replay(index, CoordinatorRecord(record.key or b"", record.value), offset)
+            other.loaded(index, self.now_ms, self.wall)
+        state = durable_transactions(self.transactions.coordinator)
+        mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
+        if mine != durable_transactions(other):
+            raise Broken(f"memory has {mine}, the log {durable_transactions(other)}")
+
+    def partitions(self) -> list[Partition]:
+        return [self.topics.topics[topic].partition(index) for topic in TOPICS for index in range(PARTITIONS)]
+
+    def committed(self) -> list[str]:
+        """Everything that a reader of committed records is shown, in small fetches."""
+        found = []
+        for partition in self.partitions():
+            offset, stable = 0, partition.last_stable_offset
+            while offset < stable:
+                topic, index = partition.tp
+                row = self.fetched(offset, topic=topic, partitions=(index,), isolation_level=1, partition_max_bytes=300)
+                if not row.records:
+                    raise Broken(f"a reader comes to {offset} of {partition.tp}, and not to {stable}")
+                aborted = [(one.producer_id, one.first_offset) for one in row.aborted_transactions]
+                shown, offset = committed_values(row.records, aborted)
+                found += [value.decode() for value in shown]
+        return found
+
+    def check_committed(self, *, so_far: bool = False) -> None:
+        """All or nothing, once, and as producers were told; ``so_far`` markers may still be missing."""
+        shown = self.committed()
+        if len(shown) != len(set(shown)):
+            raise Broken("records are shown twice")
+        seen = set(shown)
+        if seen - {value for txn in self.txns for value in txn.values}:
+            raise Broken("records are shown that nobody sent")
+        for txn in self.txns:
+            values = set(txn.values)
+            some = seen & values
+            if txn.told == "commit" and some != values and not so_far:
+                raise Broken(f"transaction {txn.number} was committed, and {sorted(values - some)} are not shown")
+            if txn.asked_to != "commit" and some:
+                raise Broken(f"transaction {txn.number} was not committed, and {sorted(some)} are shown")
+            if some and not some >= txn.confirmed and not so_far:
+                raise Broken(f"transaction {txn.number} is shown in part")
+
+    async def finish(self) -> None:
+        """Nothing bad happens any more: everything comes to an end, and new producers can work."""
+        self.calm = True
+        for app in self.apps:
+            app.over = True
+        self.requests.clear()
+        for _ in range(30_000):
+            if not (self.scheduled or self.marks or self.parked or self._unfinished()):
+                break
+            await self.step()
+        else:
+            waiting = [f"{exchange.layout.message.__name__} of {app.name}" for app, _, exchange in self.parked]
+            raise Broken(f"it does not come to an end: {self._unfinished()}, {waiting}")
+        self.check_log()
+        for partition in self.partitions():
+            if partition.last_stable_offset != partition.log.high_watermark:
+                raise Broken(f"{partition.tp} is stable up to {partition.last_stable_offset} only")
+        self.check_committed()
+        for group in sorted({txn.group for txn in self.txns}):
+            self.check_offset(group)
+
+    def check_offset(self, group: str) -> None:
+        """The offset of a group is that of its last committed transaction that had one."""
+        fields = offset_fetch_fields(group, {TOPICS[0]: [0]}, stable=True)
+        exchange = self.send(request(ApiKey.OFFSET_FETCH, fields), 8)
+        (row,) = exchange.response.groups[0].topics[0].partitions
+        if row.error_code:
+            raise Broken(f"the offset of {group} is not stable")
+        shown = set(self.committed())
+        mine = [txn for txn in self.txns if txn.group == group]
+        least = max((txn.number for txn in mine if txn.has_offset and txn.told == "commit"), default=-1)
+        if row.committed_offset < least:
+            raise Broken(f"{group} is at {row.committed_offset}, and transaction {least} was committed")
+        for txn in mine:
+            if txn.number == row.committed_offset and (txn.asked_to != "commit" or not txn.confirmed <= shown):
+                raise Broken(f"{group} is at {row.committed_offset}, and that transaction was not committed")
+            if txn.number > row.committed_offset and txn.has_offset and txn.confirmed & shown:
+                raise Broken(f"{group} is at {row.committed_offset}, and transaction {txn.number} is shown")
+
+    def _unfinished(self) -> list[str]:
+        state = durable_transactions(self.transactions.coordinator)
+        return [f"{name}: {tx.state}" for name, tx in state.items() if tx.state.startswith(("Prepare", "Ongoing"))]
+
+    async def simulate(self) -> World:
+        """Live.
+
+        Raises:
+            Broken: a promise was not kept.
+        """
+        await self.start()
         for topic in TOPICS:
-            for index in range(PARTITIONS):
-                seen += self._committed(topic, index)
-        expect("nothing is shown twice", len(seen), len(set(seen)))
-        shown = set(seen)
-        last: dict[str, int] = {}
-        for made in self.transactions_made:
-            count = sum(value in shown for value in made.values)
-            if count not in (0, len(made.values)):
-                raise Broken(f"{count} of {len(made.values)} records of {made} are shown")
-            counts = made.committed if made.committed is not None else bool(count)
-            if made.values:
-                expect(f"whether {made} is shown", bool(count), counts)
-            if made.commits_offset and counts and (made.values or made.committed):
-                last[made.client] = made.number
-        expect("nothing is shown that nobody sent", shown - {v for made in self.transactions_made for v in made.values},
-               set())  # fmt: skip
-        for name, number in last.items():
-            found = self._offset(name)
-            unsure = [made.number for made in self.transactions_made
-                      if made.client == name and made.committed is None and not made.values]  # fmt: skip
-            if found not in (number, *unsure):
-                raise Broken(f"the offset of {name} is {found}, not {number}")
-
-    def _committed(self, topic: str, index: int) -> list[bytes]:
-        """A partition as a reader of committed records sees it, in small fetches."""
-        offset, found = 0, []
-        while True:
-            row = self.fetched(offset, topic=topic, partitions=(index,), isolation_level=1, partition_max_bytes=300)
-            if not row.records:
-                expect("a reader comes to the end", offset, row.high_watermark)
-                return found
-            aborted = [(one.producer_id, one.first_offset) for one in row.aborted_transactions]
-            skipped: set[int] = set()
-            for header, batch in iter_batches(row.records):
-                while aborted and aborted[0][1] <= header.last_offset:
-                    skipped.add(aborted.pop(0)[0])
-                if header.is_control:
-                    skipped.discard(header.producer_id)
-                elif header.producer_id not in skipped:
-                    found += [record.value or b"" for record in decode_batch(batch)]
-                offset = header.last_offset + 1
-
-    def _offset(self, name: str) -> int:
-        topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
-        groups = [OffsetFetchRequestGroup(group_id=f"group of {name}", topics=topics)]
-        exchange = self.send(OffsetFetchRequest(groups=groups, require_stable=True), 8)
-        row = exchange.response.groups[0].topics[0].partitions[0]
-        expect("an offset is stable", E(row.error_code), E.NONE)
-        return int(row.committed_offset)
-
-
-class Client:
-    """One life of a transactional client, with transaction version 1, or 2 if it speaks Produce 12."""
-
-    def __init__(self, world: ExactlyOnceWorld, name: str, version: int) -> None:
-        self.world, self.name, self.version = world, name, version
-        self.rng = world.rng
-        self.sequences: dict[tuple[str, int], int] = {}
-
-    async def begin(self) -> Client:
-        request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=TIMEOUT_MS)
-
-        async def ask() -> int:
-            answer = await self.world.request(request, 5)
-            self.who = {
-                "transactional_id": self.name,
-                "producer_id": answer.producer_id,
-                "producer_epoch": answer.producer_epoch,
-            }
-            return int(answer.error_code)
-
-        expect("an id is given", await self.world.insist(ask), E.NONE)
+            await self.topic(topic, PARTITIONS)
+        for number in range(self.plan.steps):
+            await self.step()
+            if number % 50 == 0:
+                self.check_log()
+                self.check_committed(so_far=True)
+        await self.finish()
         return self
 
-    async def transaction(self) -> None:
-        number = len(self.world.transactions_made)
-        made = Transaction(self.name, number)
-        self.world.transactions_made.append(made)
-        for part in range(self.rng.randint(0, 4)):
-            value = b"%d.%d" % (number, part)
-            made.values.append(value)
-            await self._take_part(await self.produce(value))
-        if self.rng.random() < 0.6 or not made.values:
-            made.commits_offset = True
-            await self._take_part(await self.commit_offset(number))
-        commit = self.rng.random() < 0.7
-        made.committed = None if commit else False
-        error = await self.world.insist(lambda: self.end(commit=commit))
-        if error is E.NONE:
-            made.committed = commit
-            return
-        if error not in (E.INVALID_PRODUCER_EPOCH, E.PRODUCER_FENCED, E.INVALID_TXN_STATE):
-            raise Broken(f"the end of a good transaction hears {error.name}")
-        raise Lost
 
-    async def _take_part(self, error: ErrorCode) -> None:
-        """Go on, or give the transaction up if somebody else has taken over or it has timed out."""
-        if error is E.NONE:
-            return
-        if error not in (
-            E.INVALID_PRODUCER_EPOCH,
-            E.PRODUCER_FENCED,
-            E.INVALID_TXN_STATE,
-            E.TRANSACTION_ABORTABLE,
-            E.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ):
-            raise Broken(f"a good request hears {error.name}")
-        raise Lost
-
-    async def produce(self, value: bytes) -> ErrorCode:
-        topic, index = self.rng.choice(TOPICS), self.rng.randrange(PARTITIONS)
-        if self.version < 12 and (error := await self.add(topic, index)):
-            return error
-        sequence = self.sequences.get((topic, index), 0)
-        batch = build_batch(
-            [Record(value=value, timestamp_ms=self.world.wall)],
-            producer_id=self.who["producer_id"],
-            producer_epoch=self.who["producer_epoch"],
-            base_sequence=sequence,
-            is_transactional=True,
-        )
-        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=batch)])
-        request = ProduceRequest(transactional_id=self.name, acks=-1, timeout_ms=1000, topic_data=[data])
-
-        async def ask() -> int:
-            answer = await self.world.request(request, self.version)
-            return int(answer.responses[0].partition_responses[0].error_code)
-
-        error = await self.world.insist(ask)
-        if not error:
-            self.sequences[topic, index] = sequence + 1
-        return error
-
-    async def add(self, topic: str, index: int) -> ErrorCode:
-        rows = [AddPartitionsToTxnTopic(name=topic, partitions=[index])]
-        fields = {f"v3_and_below_{name}": value for name, value in self.who.items()}
-        request = AddPartitionsToTxnRequest(**fields, v3_and_below_topics=rows)
-
-        async def ask() -> int:
-            answer = await self.world.request(request, 3)
-            return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
-
-        return await self.world.insist(ask)
-
-    async def commit_offset(self, offset: int) -> ErrorCode:
-        group = f"group of {self.name}"
-        if self.version < 12:
-            added = AddOffsetsToTxnRequest(**self.who, group_id=group)
-
-            async def add() -> int:
-                return int((await self.world.request(added, 3)).error_code)
-
-            if error := await self.world.insist(add):
-                return error
-        row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
-        topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[row])]
-        request = TxnOffsetCommitRequest(**self.who, group_id=group, topics=topics)
-
-        async def ask() -> int:
-            answer = await self.world.request(request, 5 if self.version >= 12 else 3)
-            return int(answer.topics[0].partitions[0].error_code)
-
-        return await self.world.insist(ask)
-
-    async def end(self, *, commit: bool) -> int:
-        answer = await self.world.request(EndTxnRequest(**self.who, committed=commit), 5 if self.version >= 12 else 3)
-        if not answer.error_code and self.version >= 12:
-            self.who |= {"producer_id": answer.producer_id, "producer_epoch": answer.producer_epoch}
-            self.sequences.clear()
-        return int(answer.error_code)
+def run(seed: int) -> World:
+    """Let the world of a seed live; raises as `World.simulate`."""
+    return asyncio.run(asyncio.wait_for(World(Plan.draw(seed)).simulate(), 60))

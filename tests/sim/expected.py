@@ -1,4 +1,4 @@
-"""What each request must be answered, from the state before it: the tables of the group protocol, written once more.
+"""The right answer to each request, given the state before it: a second version of the group protocol's tables.
 
 `PARKED` stands for "no answer yet". Nothing here looks at how the coordinator comes to its answers.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.broker.core.groups.shard import ShardState
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from heapq import heappop, heappush
 from typing import Any
 
-from ottla.broker.observe.events import Event
+from ottla.broker.core.events import Event
+from tests.shell.host import Timer
+
+
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
+def expect(rule: str, actual: Any, wanted: Any) -> None:
+    if actual != wanted:
+        raise Broken(f"{rule}: {actual!r}, not {wanted!r}")
 
 
 class Violation(AssertionError):
@@ -21,18 +31,6 @@ class Violation(AssertionError):
     def __init__(self, rule: str, what: str) -> None:
         super().__init__(f"{rule}: {what}")
         self.rule = rule
-
-
-class Handle:
-    """Something scheduled that can be called off."""
-
-    __slots__ = ("cancelled",)
-
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
 
 
 class Kernel:
@@ -46,8 +44,8 @@ class Kernel:
         self.wall_offset_ms = self.WALL_START_MS
         self.notes: list[tuple[Any, ...]] = []
         self.trouble: BaseException | None = None
-        """What somebody caught and only logged; it ends the run all the same."""
-        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...], Handle | None]] = []
+        """An error that was caught and only logged. It ends the run all the same."""
+        self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...], Timer | None]] = []
         self._sequence = 0
 
     # Time
@@ -68,9 +66,9 @@ class Kernel:
     def after(self, delay_ms: int, call: Callable[..., None], *args: Any) -> None:
         self.at(self.now_ms + delay_ms, call, *args)
 
-    def timer(self, when_ms: int, call: Callable[..., None], *args: Any) -> Handle:
+    def timer(self, when_ms: int, call: Callable[..., None], *args: Any) -> Timer:
         """The same, but it can be called off."""
-        handle = Handle()
+        handle = Timer(when_ms, call)
         self._sequence += 1
         heappush(self._queue, (max(when_ms, self.now_ms), self._sequence, call, args, handle))
         return handle
@@ -133,6 +131,15 @@ class Process:
             turn = self._turn
             wish.send(lambda answer: self._resume(turn, answer))
             self._kernel.after(wish.timeout_ms, self._resume, turn, None)
+
+
+def run_now(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run what is declared async and never waits."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waited")
 
 
 def brief(value: Any) -> str:

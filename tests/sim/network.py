@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tests.sim.calls import Call
 from tests.sim.kernel import Violation
@@ -11,13 +11,6 @@ from tests.sim.kernel import Violation
 if TYPE_CHECKING:
     from tests.sim.node import Node
     from tests.sim.world import World
-
-
-class Endpoint(Protocol):
-    """The broker's end of a connection."""
-
-    def arrive(self, call: Call) -> None: ...
-    def hang_up(self) -> None: ...
 
 
 class Link:
@@ -33,7 +26,7 @@ class Link:
         self._last_arrival_ms = 0
         self._broken = False
         self._gone = False  # at the broker's end
-        self._end: Endpoint = node.accept(self)
+        self._end = node.accept(self)
 
     def _delay(self) -> int:
         if self.world.fault("slow network") and self._rng.random() < 0.1:
@@ -93,9 +86,10 @@ class Link:
 
 
 class Context:
-    """What the core sees of a request."""
+    """A request's context, as far as the core reads it."""
 
     __slots__ = ("api_version", "call", "client_host", "client_id", "end")
+    encoded = b""
 
     def __init__(self, end: ModelEndpoint, call: Call, client_id: str) -> None:
         self.end = end

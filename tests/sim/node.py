@@ -8,8 +8,9 @@ from ottla.broker.core.effects import Append
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
+from tests.core.world import ENTRIES
+from tests.shell.host import Timer
 from tests.sim.calls import Call
-from tests.sim.kernel import Handle
 from tests.sim.network import Context, Link, ModelEndpoint
 from tests.sim.watched import WatchedCoordinator
 
@@ -26,7 +27,7 @@ class Node:
         self.coordinator: WatchedCoordinator | None = None
         self.links: list[Link] = []
         self._rng = world.rng(f"node {name}")
-        self._alarm: Handle | None = None
+        self._alarm: Timer | None = None
         self._alarm_ms: int | None = None
 
     @property
@@ -66,28 +67,10 @@ class Node:
         coordinator, request = self.coordinator, call.request
         assert coordinator is not None
         now_ms, wall_ms = self.world.now_ms, self.world.wall_ms
-        match call.api:
-            case ApiKey.HEARTBEAT:
-                return HeartbeatResponse(error_code=coordinator.heartbeat(request, now_ms))
-            case ApiKey.JOIN_GROUP:
-                return coordinator.join(request, ctx, now_ms, wall_ms)
-            case ApiKey.SYNC_GROUP:
-                return coordinator.sync(request, ctx, now_ms, wall_ms)
-            case ApiKey.LEAVE_GROUP:
-                return coordinator.leave(request, ctx, now_ms, wall_ms)
-            case ApiKey.OFFSET_COMMIT:
-                return coordinator.commit_offsets(request, ctx, now_ms, wall_ms, self._missing(request))
-            case ApiKey.OFFSET_FETCH:
-                return coordinator.fetch_offsets(request, ctx, now_ms)
-            case ApiKey.OFFSET_DELETE:
-                return coordinator.delete_offsets(request, ctx, now_ms, wall_ms, self._missing(request))
-            case ApiKey.DELETE_GROUPS:
-                return coordinator.delete_groups(request, ctx, now_ms, wall_ms)
-            case ApiKey.DESCRIBE_GROUPS:
-                return coordinator.describe_groups(request, ctx, now_ms)
-            case ApiKey.LIST_GROUPS:
-                return coordinator.list_groups(request, ctx, now_ms)
-        raise ValueError(call.api)
+        if call.api is ApiKey.HEARTBEAT:
+            return HeartbeatResponse(error_code=coordinator.heartbeat(request, now_ms))
+        refused = [self._missing(request)] if call.api in (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE) else []
+        return getattr(coordinator, ENTRIES[call.api])(request, ctx, now_ms, wall_ms, *refused)
 
     def _missing(self, request: Any) -> dict[tuple[str, int], ErrorCode]:
         """The partitions that do not exist, as the handlers find them."""

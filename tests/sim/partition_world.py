@@ -7,18 +7,18 @@ markers until they are written. What the partition says is held against the batc
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.topics.snapshot import restore, take
-from ottla.broker.core.topics.transactions import TransactionMarker, Verification
+from ottla.broker.core.topics.transactions import Verification
+from ottla.broker.engine import EngineError, LogConfig, Unavailable
 from ottla.broker.settings import Settings
-from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable
 from ottla.broker.storage.memory import MemoryEngine, MemoryLog
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
@@ -26,23 +26,16 @@ from ottla.protocol.records import (
     BatchHeader,
     Record,
     TopicPartition,
-    build_batch,
     decode_batch,
     iter_batches,
     parse_marker,
 )
+from tests.sim.kernel import Broken, expect, run_now
+from tests.support.batches import build_batch
+from tests.support.client import committed_values
 
 TOPIC_ID = UUID(int=1)
 WALL_MS = 1_700_000_000_000
-
-
-class Broken(Exception):
-    """The partition does not do what it must."""
-
-
-def expect(rule: str, actual: Any, wanted: Any) -> None:
-    if actual != wanted:
-        raise Broken(f"{rule}: {actual!r}, not {wanted!r}")
 
 
 @dataclass
@@ -100,9 +93,9 @@ class PartitionWorld:
     # The broker's life
 
     def _open(self) -> None:
-        _run(self.engine.open())
+        run_now(self.engine.open())
         topic = Topic("t", TOPIC_ID, is_internal=False, overrides={}, config=TopicConfig.of({}, Settings()))
-        log = self.engine.open_log("t", TOPIC_ID, 0, LogConfig())
+        log = run_now(self.engine.open_log("t", TOPIC_ID, 0, LogConfig()))
         assert isinstance(log, MemoryLog)
         self.log = log
         self.partition = topic.add_partition(log)
@@ -149,7 +142,7 @@ class PartitionWorld:
             if self.rng.random() < 0.04:
                 self.crash()
             if self.trims and self.rng.random() < 0.05:
-                _run(self.log.trim(self.rng.randint(self.log.log_start_offset, self.log.high_watermark)))
+                run_now(self.log.trim(self.rng.randint(self.log.log_start_offset, self.log.high_watermark)))
             self.check()
         self.failing = False
         for _ in range(40):
@@ -243,9 +236,7 @@ class PartitionWorld:
         if producer.marker_waits:
             return
         asked = producer.ending
-        marker = TransactionMarker(
-            asked.producer_id, asked.producer_epoch, self.epoch, asked.commit, asked.transaction_version
-        )
+        marker = replace(asked, coordinator_epoch=self.epoch)
         producer.marker_waits = True
         life = self.life
 
@@ -261,10 +252,8 @@ class PartitionWorld:
             producer.values = []
             # What an aborting producer still had on its way is given up.
             producer.sent.clear()
-            if producer.version == 2:
-                producer.epoch, producer.sequence = asked.producer_epoch, 0
-            else:
-                producer.epoch, producer.sequence = producer.epoch + 1, 0
+            producer.epoch = asked.producer_epoch if producer.version == 2 else producer.epoch + 1
+            producer.sequence = 0
 
         self.partition.append_marker(marker, WALL_MS, settled)
         for verification in producer.stale:
@@ -368,17 +357,9 @@ class PartitionWorld:
         seen: list[bytes] = []
         while offset < stable:
             data = self.log.read(offset, max_bytes=self.rng.choice((1, 200, 1000)), upto_offset=stable)
-            batches = list(iter_batches(data))
-            aborted = self.partition.aborted_in(offset, batches[-1][0].last_offset + 1)
-            skipped: set[int] = set()
-            for header, batch in batches:
-                while aborted and aborted[0][1] <= header.last_offset:
-                    skipped.add(aborted.pop(0)[0])
-                if header.is_control:
-                    skipped.discard(header.producer_id)
-                elif header.producer_id not in skipped:
-                    seen += [record.value or b"" for record in decode_batch(batch)]
-                offset = header.last_offset + 1
+            end = list(iter_batches(data))[-1][0].last_offset + 1
+            shown, offset = committed_values(data, self.partition.aborted_in(offset, end))
+            seen += shown
         for value in seen:
             expect(f"{value!r} is committed", self.fate.get(value), True)
         shown = set(seen)
@@ -405,22 +386,3 @@ def _facts(partition: Partition) -> dict[str, Any]:
             for producer_id, state in partition.producers.items()
         },
     }
-
-
-def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run what never waits."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("the memory engine waited")
-
-
-def first_broken(seeds: range) -> Exception | None:
-    """What goes wrong in the first seed in which something does."""
-    for seed in seeds:
-        try:
-            PartitionWorld(seed).simulate()
-        except Exception as error:
-            return error
-    return None

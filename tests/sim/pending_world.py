@@ -10,32 +10,13 @@ from random import Random
 from typing import Any
 
 from ottla.broker.core.groups.config import GroupConfig
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from ottla.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from ottla.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, decode_key, decode_offset_value
+from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, OffsetValue, decode_key, decode_value
 from tests.core.world import InTransaction, Marker, World
-from tests.sim.partition_world import Broken, expect
+from tests.sim.kernel import Broken, expect
+from tests.support.requests import commit_fields, delete_offsets_fields, offset_fetch_fields, txn_commit_fields
 
 GROUPS = ("a", "b", "c")
 TOPICS = ("t", "u")
@@ -84,21 +65,14 @@ class PendingWorld:
 
     def commit(self) -> None:
         group, topic, partition = self._place()
-        row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=self._offset())
-        request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[row])])
-        self.world.ask("c", "commit_offsets", request, 8)
+        self.world.send("c", ApiKey.OFFSET_COMMIT, 8, commit_fields(group, [(topic, partition, self._offset())]))
 
     def commit_in_transaction(self) -> None:
         group, topic, partition = self._place()
         producer_id = self.rng.randrange(3)
-        row = TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=self._offset())
-        request = TxnOffsetCommitRequest(
-            group_id=group,
-            producer_id=producer_id,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[row])],
-        )
+        fields = txn_commit_fields("", (producer_id, 0), group, [(topic, partition, self._offset())])
         self.open.setdefault(producer_id, {})[coordinator_partition(group, SHARDS)] = None
-        self.world.ask("p", "commit_transactional_offsets", request, 5)
+        self.world.send("p", ApiKey.TXN_OFFSET_COMMIT, 5, fields)
 
     def end(self) -> None:
         if self.open:
@@ -115,12 +89,11 @@ class PendingWorld:
         self.world.appends.clear()
         match self.rng.randrange(3):
             case 0:
-                rows = [OffsetDeleteRequestPartition(partition_index=partition)]
-                topics = [OffsetDeleteRequestTopic(name=topic, partitions=rows)]
-                self.world.ask("admin", "delete_offsets", OffsetDeleteRequest(group_id=group, topics=topics), 0)
+                fields = delete_offsets_fields(group, [(topic, partition)])
+                self.world.send("admin", ApiKey.OFFSET_DELETE, 0, fields)
                 doomed = [place for place in known if place == (group, topic, partition)]
             case 1:
-                self.world.ask("admin", "delete_groups", DeleteGroupsRequest(groups_names=[group]), 2)
+                self.world.send("admin", ApiKey.DELETE_GROUPS, 2, {"groups_names": [group]})
                 doomed = [place for place in known if place[0] == group]
             case _:
                 self.world.coordinator.topic_deleted(topic, self.world.now_ms, self.world.wall_ms)
@@ -209,7 +182,7 @@ class PendingWorld:
                 for table in pending.values():
                     table.pop(place, None)
                 continue
-            value = number, decode_offset_value(record.value).offset
+            value = number, decode_value(OffsetValue, record.value).offset
             if producer_id >= 0:
                 pending.setdefault(producer_id, {})[place] = value
             else:
@@ -224,13 +197,11 @@ class PendingWorld:
                 committed[place] = value
 
     def _fetched(self, group: str, *, stable: bool) -> dict[tuple[str, int], tuple[int, ErrorCode]] | None:
-        topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=list(range(PARTITIONS))) for topic in TOPICS]
-        request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=stable
-        )
         if stable and self.world.held:
             return None
-        answer = self.world.coordinator.fetch_offsets(request, _Reader(), self.world.now_ms)
+        topics = dict.fromkeys(TOPICS, range(PARTITIONS))
+        fields = offset_fetch_fields(group, topics, stable=stable)
+        answer = self.world.send("reader", ApiKey.OFFSET_FETCH, 8, fields).answer
         if answer is None:
             raise Broken("a fetch waits though nothing is on its way")
         return {
@@ -247,19 +218,3 @@ class PendingWorld:
                 code = ErrorCode(item.error_code)
                 if code not in (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                     raise Broken(f"a good commit hears {code.name}")
-
-
-class _Reader:
-    client_id = "reader"
-    client_host = "/127.0.0.1"
-    api_version = 8
-
-
-def first_broken(seeds: range) -> Exception | None:
-    """What goes wrong in the first seed in which something does."""
-    for seed in seeds:
-        try:
-            PendingWorld(seed).simulate()
-        except (Exception, AssertionError) as error:
-            return error
-    return None

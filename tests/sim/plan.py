@@ -1,4 +1,4 @@
-"""What a seed means: which faults and behaviours are in the world, how many clients, for how long.
+"""The plan of a seed: the faults and behaviours in the world, its number of clients and its duration.
 
 Each seed enables a random subset (swarm testing): a world with everything in it drowns rare combinations, and a bug
 that needs a calm world would never meet one.
@@ -55,7 +55,7 @@ BEHAVIOURS = {
 }
 
 DRIVEN_WITHOUT = ("compaction", "slow loading", "moves")
-"""What only the model log can do; the variant with the real driver and the memory engine goes without."""
+"""Faults of the model log alone; worlds with the real host and the memory engine go without them."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Plan:
     seed: str
     features: frozenset[str]
     clients: tuple[int, ...]
-    """How many consumers each group has."""
+    """The number of consumers of each group."""
     partitions: int
     """Of ``__consumer_offsets``."""
     nodes: int

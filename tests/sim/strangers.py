@@ -1,4 +1,4 @@
-"""Who else talks to a coordinator: administrators, tools that only store offsets, and senders of stale requests."""
+"""Other clients of a coordinator: administrators, tools that only store offsets, and senders of stale requests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from tests.sim import calls
 from tests.sim.calls import Identity
 from tests.sim.consumers import COMMON_PROTOCOL, Client, Life
+from tests.support.requests import delete_offsets_fields, leave_fields
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -46,24 +47,23 @@ class Stranger(Client):
         action = rng.choice(("heartbeat", "commit", "sync", "join", "leave", "new", "odd"))
         if action == "heartbeat":
             version = rng.randint(0, 4)
-            return (yield from self.ask(ApiKey.HEARTBEAT, version, calls.heartbeat(who, version), timeout_ms))
+            return (yield from self.ask(ApiKey.HEARTBEAT, version, calls.heartbeat(who), timeout_ms))
         if action == "commit":
             version = rng.randint(2, 8)
             offsets = [(rng.choice(("t0", "t1", "gone")), 0, self.world.next_number(), "")]
-            return (yield from self.ask(ApiKey.OFFSET_COMMIT, version, calls.commit(who, version, offsets), timeout_ms))
+            return (yield from self.ask(ApiKey.OFFSET_COMMIT, version, calls.commit(who, offsets), timeout_ms))
         if action == "sync":
             version = rng.randint(0, 5)
             protocol = rng.choice(((PROTOCOL_TYPE, COMMON_PROTOCOL), (None, COMMON_PROTOCOL), ("connect", "custom")))
             wrong = [(who.member_id, f"{self.world.next_number()}:stolen".encode())]
-            request = calls.sync(who, version, wrong, protocol)
-            return (yield from self.ask(ApiKey.SYNC_GROUP, version, request, timeout_ms))
+            return (yield from self.ask(ApiKey.SYNC_GROUP, version, calls.sync(who, wrong, protocol), timeout_ms))
         if action == "leave":
             if rng.random() < 0.7:
                 return None  # a stranger that sends everybody home would leave little to see
             version = rng.randint(0, 5)
             entries = [(who.member_id, who.instance_id), (who.member_id, None)][: rng.randint(1, 2)]
-            request = calls.leave(self.group_id, version, entries)
-            return (yield from self.ask(ApiKey.LEAVE_GROUP, version, request, timeout_ms))
+            fields = leave_fields(self.group_id, *entries)
+            return (yield from self.ask(ApiKey.LEAVE_GROUP, version, fields, timeout_ms))
         session_ms = 6_000
         if action == "new":
             who = Identity(self.group_id)
@@ -72,8 +72,8 @@ class Stranger(Client):
             session_ms = rng.choice((1, 5_999, 6_000, 1_800_001))
         version = rng.randint(0, 9)
         protocols = rng.choice(([], [(COMMON_PROTOCOL, b"\0\0")], [("custom", b"")]))
-        request = calls.join(who, version, protocols, session_ms, rng.choice((500, 3_000)), PROTOCOL_TYPE)
-        return (yield from self.ask(ApiKey.JOIN_GROUP, version, request, timeout_ms))
+        fields = calls.join(who, protocols, session_ms, rng.choice((500, 3_000)), PROTOCOL_TYPE)
+        return (yield from self.ask(ApiKey.JOIN_GROUP, version, fields, timeout_ms))
 
 
 class Storer(Client):
@@ -90,8 +90,8 @@ class Storer(Client):
                 self.group_id = self.rng.choice(("s0", "s0", *self.world.plan.group_ids()))
                 version = self.rng.randint(2, 8)
                 offsets = [("t0", 0, self.world.next_number(), "m"), ("t1", 1, self.world.next_number(), "")]
-                request = calls.commit(Identity(self.group_id), version, offsets[: self.rng.randint(1, 2)])
-                yield from self.ask(ApiKey.OFFSET_COMMIT, version, request, 3_000)
+                fields = calls.commit(Identity(self.group_id), offsets[: self.rng.randint(1, 2)])
+                yield from self.ask(ApiKey.OFFSET_COMMIT, version, fields, 3_000)
         self.hang_up()
 
 
@@ -110,20 +110,20 @@ class Visitor(Client):
 
     def visit(self) -> Life:
         rng, who = self.rng, Identity(self.group_id)
-        join = calls.join(who, 3, [(COMMON_PROTOCOL, b"")], 6_000, 3_000, "connect")
+        join = calls.join(who, [(COMMON_PROTOCOL, b"")], 6_000, 3_000, "connect")
         answer = yield from self.ask(ApiKey.JOIN_GROUP, 3, join, 8_000)
         if answer is None or answer.error_code:
             return
         who.member_id, who.generation = answer.member_id, answer.generation_id
         if rng.random() < 0.3:
             assignments = [(member.member_id, b"0:") for member in answer.members]
-            answer = yield from self.ask(ApiKey.SYNC_GROUP, 3, calls.sync(who, 3, assignments), 2_000)
-            commit = calls.commit(who, 5, [("t0", 0, self.world.next_number(), "")])
+            answer = yield from self.ask(ApiKey.SYNC_GROUP, 3, calls.sync(who, assignments), 2_000)
+            commit = calls.commit(who, [("t0", 0, self.world.next_number(), "")])
             yield from self.ask(ApiKey.OFFSET_COMMIT, 5, commit, rng.choice((20, 5_000)))
-        leave = calls.leave(self.group_id, 2, [(who.member_id, None)])
+        leave = leave_fields(self.group_id, (who.member_id, None))
         yield from self.ask(ApiKey.LEAVE_GROUP, 2, leave, rng.choice((20, 1_000)))
         if rng.random() < 0.3:
-            delete = calls.delete_groups([self.group_id])
+            delete = {"groups_names": [self.group_id]}
             yield from self.ask(ApiKey.DELETE_GROUPS, 2, delete, rng.choice((20, 1_000)))
 
 
@@ -148,17 +148,18 @@ class Administrator(Client):
         action = rng.choice(("describe", "list", "delete offsets", "delete offsets", "delete", "delete", "fetch"))
         if action == "describe":
             version = rng.randint(0, 5)
-            return (yield from self.ask(ApiKey.DESCRIBE_GROUPS, version, calls.describe(group_ids), 3_000))
+            return (yield from self.ask(ApiKey.DESCRIBE_GROUPS, version, {"groups": group_ids}, 3_000))
         if action == "list":
             version = rng.randint(0, 4)
             states = rng.choice(((), ("Stable",), ("empty", "PreparingRebalance")))
-            return (yield from self.ask(ApiKey.LIST_GROUPS, version, calls.list_groups(states, version), 3_000))
+            return (yield from self.ask(ApiKey.LIST_GROUPS, version, {"states_filter": states}, 3_000))
         if action == "delete offsets":
-            request = calls.delete_offsets(self.group_id, [("t0", (0, 1, 2)), ("t1", (0, 0)), ("t2", (2,))])
-            return (yield from self.ask(ApiKey.OFFSET_DELETE, 0, request, 3_000))
+            places = [("t0", 0), ("t0", 1), ("t0", 2), ("t1", 0), ("t1", 0), ("t2", 2)]
+            fields = delete_offsets_fields(self.group_id, places)
+            return (yield from self.ask(ApiKey.OFFSET_DELETE, 0, fields, 3_000))
         if action == "delete":
             names = [*rng.sample(group_ids, rng.randint(0, 1)), self.group_id, self.group_id]
-            return (yield from self.ask(ApiKey.DELETE_GROUPS, rng.randint(0, 2), calls.delete_groups(names), 3_000))
+            return (yield from self.ask(ApiKey.DELETE_GROUPS, rng.randint(0, 2), {"groups_names": names}, 3_000))
         version = rng.randint(1, 8)
-        request = calls.fetch(group_ids, version, rng.choice((None, [("t0", (0, 1))])), stable=rng.random() < 0.5)
-        return (yield from self.ask(ApiKey.OFFSET_FETCH, version, request, 5_000))
+        fields = calls.fetch(group_ids, version, rng.choice((None, [("t0", (0, 1))])), stable=rng.random() < 0.5)
+        return (yield from self.ask(ApiKey.OFFSET_FETCH, version, fields, 5_000))

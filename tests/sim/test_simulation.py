@@ -15,37 +15,26 @@ from tests.sim.mutants import MUTANTS
 from tests.sim.plan import BEHAVIOURS, FAULTS, draw
 from tests.sim.runs import first_to_fail, make_world, run, shrink, survive
 
-CHUNK = 40
 CHUNKS = 4
-DRIVEN_CHUNK = 12
-DRIVEN_CHUNKS = 4
 LONG_CHUNKS = 8
+FIRST_OF_MANY = 10_000
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize(("driven", "size"), [(False, 40), (True, 12)])
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_no_seed_breaks_an_invariant(chunk: int) -> None:
-    survive(range(chunk * CHUNK, (chunk + 1) * CHUNK))
-
-
-@pytest.mark.parametrize("chunk", range(DRIVEN_CHUNKS))
-def test_no_seed_breaks_one_through_frames_and_driver(chunk: int) -> None:
-    survive(range(chunk * DRIVEN_CHUNK, (chunk + 1) * DRIVEN_CHUNK), driven=True)
+def test_no_seed_breaks_an_invariant(chunk: int, driven: bool, size: int) -> None:
+    """In the core alone, and through frames and driver."""
+    survive(range(chunk * size, (chunk + 1) * size), driven=driven)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("driven", "share"), [(False, 1), (True, 4)])
 @pytest.mark.parametrize("chunk", range(LONG_CHUNKS))
-def test_no_seed_of_many_breaks_an_invariant(chunk: int, long_seeds: int) -> None:
-    first = 10_000
-    survive(range(first + chunk, first + long_seeds, LONG_CHUNKS))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(LONG_CHUNKS))
-def test_no_seed_of_many_breaks_one_through_frames_and_driver(chunk: int, long_seeds: int) -> None:
-    first = 10_000
-    survive(range(first + chunk, first + long_seeds // 4, LONG_CHUNKS), driven=True)
+def test_no_seed_of_many_breaks_an_invariant(chunk: int, driven: bool, share: int, long_seeds: int) -> None:
+    end = FIRST_OF_MANY + long_seeds // share
+    survive(range(FIRST_OF_MANY + chunk, end, LONG_CHUNKS), driven=driven)
 
 
 # One seed, one trace

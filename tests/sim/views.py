@@ -1,25 +1,26 @@
-"""What the checks see of a coordinator: its groups before and after a step, copied."""
+"""Copies of a coordinator's groups before and after a step, for the checks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.shard import ShardState
+from ottla.broker.core.coordination.shard import ShardState
+from ottla.broker.core.groups.classic.group import Group
 
 
 class MemberView(NamedTuple):
-    """A member as it was."""
+    """A member as it was, with the names that its fields have in the core."""
 
     member_id: str
-    instance_id: str | None
+    group_instance_id: str | None
     is_new: bool
     parked_join: Any
     parked_sync: Any
-    session_ms: int
-    rebalance_ms: int
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
     protocols: Sequence[tuple[str, bytes]]
     assignment: bytes
     client_id: str
@@ -55,23 +56,11 @@ class GroupView(NamedTuple):
 Views = dict[str, GroupView]
 
 
+_of_member = attrgetter(*MemberView._fields)
+
+
 def view(group: Group) -> GroupView:
-    members = {
-        member.member_id: MemberView(
-            member.member_id,
-            member.group_instance_id,
-            member.is_new,
-            member.parked_join,
-            member.parked_sync,
-            member.session_timeout_ms,
-            member.rebalance_timeout_ms,
-            member.protocols,
-            member.assignment,
-            member.client_id,
-            member.client_host,
-        )
-        for member in group.members.values()
-    }
+    members = {member.member_id: MemberView(*_of_member(member)) for member in group.members.values()}
     return GroupView(
         group,
         group.state.value,

@@ -40,7 +40,7 @@ class Watch:
         self.generations.step(step)
         self.log.step(coordinator, step)
         self.answers.step(step)
-        deadlines = coordinator._m.deadlines
+        deadlines = coordinator.deadlines
         if len(deadlines._heap) > 2 * len(deadlines._queued) + 66:
             raise Violation("bounded memory", f"{len(deadlines._heap)} entries for {len(deadlines._queued)} keys")
 

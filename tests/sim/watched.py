@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.core.events import EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import NOTHING_REFUSED, GroupCoordinator
+from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from tests.sim.views import Step, Views, view
@@ -14,6 +16,7 @@ from tests.sim.views import Step, Views, view
 if TYPE_CHECKING:
     from tests.sim.world import World
 
+REFUSES = {"commit", "delete offsets"}
 OF_ONE_GROUP = {"join", "sync", "heartbeat", "leave", "commit", "delete offsets"}
 
 RETENTION_MS = 20_000
@@ -34,12 +37,22 @@ def group_config(world: World) -> GroupConfig:
     )
 
 
+def observed(kind: str, entry: Callable[..., Any]) -> Callable[..., Any]:
+    """An entry with a request, as a step; what comes after the times is the refusals where there are any."""
+
+    def step(self: WatchedCoordinator, request: Any, ctx: Any, *rest: Any) -> Any:
+        seen = {"refused": rest[2]} if len(rest) > 2 and kind in REFUSES else {}
+        return self._step(kind, partial(entry, self), request, ctx, *rest, request=request, ctx=ctx, **seen)
+
+    return step
+
+
 class WatchedCoordinator(GroupCoordinator):
     """See the module."""
 
     def __init__(self, world: World, name: str) -> None:
         self._events: list[Any] = []
-        super().__init__(group_config(world), world.new_id, world.plan.partitions, self._events.append)
+        super().__init__(group_config(world), world.new_id, world.plan.partitions, EveryEvent(self._events.append))
         self.world = world
         self.name = name
         self.life = world.next_life()
@@ -51,29 +64,29 @@ class WatchedCoordinator(GroupCoordinator):
         return self._views
 
     def _step(self, kind: str, entry: Callable[..., Any], *args: Any, **seen: Any) -> Any:
-        world, machine = self.world, self._m
+        world = self.world
         step = Step(
             kind,
             self.life,
             world.now_ms,
             world.wall_ms,
             self._views,
-            [shard.state for shard in machine.shards],
+            [shard.state for shard in self.shards],
             **seen,
         )
-        had = len(machine.effects)
+        had = len(self.effects)
         self._events.clear()
         answer = step.answer = entry(*args)
         step.touched = self._look(step)
         self._views = step.after
-        step.effects = machine.effects[had:]
+        step.effects = self.effects[had:]
         step.events = self._events
         world.watch.look(self, step)
         return answer
 
     def _look(self, step: Step) -> Sequence[str]:
         """Take views of the groups that may have changed."""
-        groups = self._m.groups
+        groups = self.groups
         if step.kind not in OF_ONE_GROUP:
             step.after = {group_id: view(group) for group_id, group in groups.items()}
             return list(step.before | step.after)
@@ -89,42 +102,18 @@ class WatchedCoordinator(GroupCoordinator):
             step.after.pop(group_id, None)
         return (group_id,)
 
-    def join(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
-        return self._step("join", super().join, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
-
-    def sync(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
-        return self._step("sync", super().sync, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
-
     def heartbeat(self, request: Any, now_ms: int) -> int:
         return int(self._step("heartbeat", super().heartbeat, request, now_ms, request=request))
 
-    def leave(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
-        return self._step("leave", super().leave, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
-
-    def commit_offsets(self, request: Any, ctx: Any, now_ms: int, wall_ms: int, refused: Any = NOTHING_REFUSED) -> Any:
-        entry = super().commit_offsets
-        return self._step(
-            "commit", entry, request, ctx, now_ms, wall_ms, refused, request=request, ctx=ctx, refused=refused
-        )
-
-    def fetch_offsets(self, request: Any, ctx: Any, now_ms: int, *topic_ids: Any) -> Any:
-        return self._step("fetch", super().fetch_offsets, request, ctx, now_ms, *topic_ids, request=request, ctx=ctx)
-
-    def delete_offsets(self, request: Any, ctx: Any, now_ms: int, wall_ms: int, refused: Any = NOTHING_REFUSED) -> Any:
-        entry = super().delete_offsets
-        return self._step(
-            "delete offsets", entry, request, ctx, now_ms, wall_ms, refused, request=request, ctx=ctx, refused=refused
-        )
-
-    def delete_groups(self, request: Any, ctx: Any, now_ms: int, wall_ms: int) -> Any:
-        entry = super().delete_groups
-        return self._step("delete groups", entry, request, ctx, now_ms, wall_ms, request=request, ctx=ctx)
-
-    def describe_groups(self, request: Any, ctx: Any, now_ms: int) -> Any:
-        return self._step("describe", super().describe_groups, request, ctx, now_ms, request=request, ctx=ctx)
-
-    def list_groups(self, request: Any, ctx: Any, now_ms: int) -> Any:
-        return self._step("list", super().list_groups, request, ctx, now_ms, request=request, ctx=ctx)
+    join = observed("join", GroupCoordinator.join)
+    sync = observed("sync", GroupCoordinator.sync)
+    leave = observed("leave", GroupCoordinator.leave)
+    commit_offsets = observed("commit", GroupCoordinator.commit_offsets)
+    fetch_offsets = observed("fetch", GroupCoordinator.fetch_offsets)
+    delete_offsets = observed("delete offsets", GroupCoordinator.delete_offsets)
+    delete_groups = observed("delete groups", GroupCoordinator.delete_groups)
+    describe_groups = observed("describe", GroupCoordinator.describe_groups)
+    list_groups = observed("list", GroupCoordinator.list_groups)
 
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, *topic_id: Any) -> None:
         self._step("topic deleted", super().topic_deleted, topic, now_ms, wall_ms, *topic_id, request=topic)

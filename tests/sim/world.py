@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Generator
 
-from ottla.broker.core.groups import coordinator, removal
+from ottla.broker.core.groups import removal
+from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.groups import coordinator_partition
 from tests.sim.consumers import Consumer
 from tests.sim.kernel import Kernel, Process, Violation
@@ -17,7 +18,7 @@ from tests.sim.watch import Watch
 
 TOPICS = {"t0": 3, "t1": 3, "t2": 3}
 QUIET_MS = 600_000
-"""How long a world without faults may take to come to rest."""
+"""The time in which a world without faults must come to rest."""
 
 
 class World(Kernel):
@@ -69,7 +70,7 @@ class World(Kernel):
     # Questions
 
     def fault(self, name: str) -> bool:
-        """Whether this may go wrong now."""
+        """True if this may go wrong now."""
         return self.is_wild and name in self.plan.features
 
     active = fault
@@ -92,7 +93,7 @@ class World(Kernel):
         return self.topics.get(topic, 0)
 
     def coordinator_of(self, group_id: str, rng: random.Random) -> Node | None:
-        """What a client finds out, which may be wrong."""
+        """The coordinator as a client finds it, which may be the wrong one."""
         if self.fault("moves") and rng.random() < 0.05:
             return rng.choice(self.nodes)
         owner = self.owners[coordinator_partition(group_id, self.plan.partitions)]
@@ -132,9 +133,9 @@ class World(Kernel):
 
     def simulate(self) -> None:
         """Run the plan: a wild time, then quiet, then everything must have come to rest."""
-        sizes = removal.BATCH_RECORDS, coordinator.TURN_DEADLINES
+        sizes = removal.BATCH_RECORDS, GroupCoordinator.turn_deadlines
         if self.plan.has("small batches"):
-            removal.BATCH_RECORDS, coordinator.TURN_DEADLINES = 2, 1
+            removal.BATCH_RECORDS, GroupCoordinator.turn_deadlines = 2, 1
         try:
             self.start()
             self.run(self.now_ms + self.plan.duration_ms)
@@ -148,7 +149,7 @@ class World(Kernel):
                 if node.coordinator is not None:
                     self.watch.at_rest(node.coordinator)
         finally:
-            removal.BATCH_RECORDS, coordinator.TURN_DEADLINES = sizes
+            removal.BATCH_RECORDS, GroupCoordinator.turn_deadlines = sizes
 
     def _is_at_rest(self) -> bool:
         if self.now_ms < self._look_again_ms:
@@ -157,7 +158,7 @@ class World(Kernel):
         return not next(self.unrest(), None)
 
     def unrest(self) -> Generator[str, None, None]:
-        """What is not yet as it must be when nothing goes wrong any more."""
+        """The reasons why the world is not at rest yet."""
         if any(owner is None or not owner.is_up for owner in self.owners):
             yield "a partition has no coordinator"
             return

@@ -6,9 +6,9 @@ import random
 import sys
 import uuid
 
-from ottla.broker.storage.engine import Durability, LogConfig
+from ottla.broker.engine import Durability, LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import BatchBuilder
 
 TOPIC_ID = uuid.UUID(int=3)
 
@@ -18,7 +18,7 @@ async def main(directory, seed):
     engine = LocalEngine(directory, node_id=1, new_uuid=lambda: uuid.UUID(int=1))
     await engine.open()
     logs = [
-        engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000, durability=durability))
+        await engine.open_log("t", TOPIC_ID, partition, LogConfig(segment_bytes=20_000, durability=durability))
         for partition, durability in enumerate(Durability)
     ]
     number = 0
@@ -34,7 +34,9 @@ async def main(directory, seed):
                 # One write each: the parent reads whole lines whenever this process ends.
                 os.write(1, f"{partition} {base_offset} {name}\n".encode())
 
-            log.append(build_batch([Record(0, number, None, value)]), count=1, max_timestamp_ms=number, done=done)
+            builder = BatchBuilder()
+            builder.append(None, value, number)
+            log.append(builder.build(), count=1, max_timestamp_ms=number, done=done)
         if draw.random() < 0.02:
             log = draw.choice(logs)
             start = await log.trim(draw.randint(log.log_start_offset, log.high_watermark))

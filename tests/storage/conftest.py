@@ -7,13 +7,15 @@ import uuid
 import pytest
 import pytest_asyncio
 
-from ottla.broker.storage.engine import LogConfig
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
+from tests.storage.late_engine import LateEngine, LateLocalEngine
+from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
+from tests.support.batches import build_batch
 
 TOPIC_ID = uuid.UUID(int=7)
 
@@ -23,6 +25,7 @@ class Appends:
 
     def __init__(self):
         self.reports = []
+        self._added = 0
         self._waiting = []
 
     def batch(self, values, timestamp_ms=1000, **options):
@@ -32,12 +35,19 @@ class Appends:
 
     def add(self, log, *values, timestamp_ms=1000, **options):
         """Append a batch of ``values``; return its base offset."""
+        self._added += 1
         return log.append(
             self.batch(values, timestamp_ms, **options),
             count=len(values),
             max_timestamp_ms=timestamp_ms + len(values) - 1,
             done=self.done,
         )
+
+    async def outcome(self, log, *values, **options):
+        """Append a batch and wait until all were reported; tell why it failed, None if it did not."""
+        self.add(log, *values, **options)
+        await self.reported(self._added)
+        return self.reports[-1][1]
 
     def done(self, base_offset, error):
         self.reports.append((base_offset, error))
@@ -73,8 +83,8 @@ class Harness:
         self.engine = self.make()
         return await self.open()
 
-    def log(self, topic="t", partition=0, topic_id=TOPIC_ID, **config):
-        return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+    async def log(self, topic="t", partition=0, topic_id=TOPIC_ID, **config):
+        return await self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
 
 
 @pytest.fixture
@@ -88,12 +98,15 @@ def new_uuid():
     return lambda: uuid.UUID(int=next(numbers))
 
 
-@pytest.fixture(params=["memory", "local", "local-inline", "simulated"])
+@pytest.fixture(params=["memory", "late", "local", "late-local", "local-inline", "simulated"])
 def harness(request, tmp_path, new_uuid):
     """Every kind of engine, not yet open."""
-    if request.param == "memory":
-        engine = MemoryEngine(new_uuid=new_uuid)
+    if request.param in ("memory", "late"):
+        engine = MemoryEngine(new_uuid=new_uuid) if request.param == "memory" else LateEngine(seed=1, new_uuid=new_uuid)
         return Harness(lambda: engine)
+    if request.param == "late-local":
+        directory = str(tmp_path / "data")
+        return Harness(lambda: LateLocalEngine(directory, seed=1, node_id=1, new_uuid=new_uuid))
     files = SimulatedDisk(seed=1) if request.param == "simulated" else None
     directory = "/data" if files else str(tmp_path / "data")
     threaded = request.param == "local"
@@ -112,10 +125,16 @@ async def opened(harness):
 
 
 @pytest_asyncio.fixture
+async def log(opened):
+    """A log of such an engine, with nothing in it."""
+    return await opened.log()
+
+
+@pytest_asyncio.fixture
 async def sim(new_uuid):
     """An engine on a simulated disk, open."""
     simulated = Simulated(new_uuid)
     await simulated.open()
     yield simulated
-    simulated.disk.before = lambda operation, path: None
+    simulated.work_again()
     await simulated.engine.close()

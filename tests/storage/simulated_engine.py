@@ -1,17 +1,13 @@
 """A local engine on a simulated disk, and small steps that its tests share."""
 
 import asyncio
-import errno
-import os
 import uuid
 
-from ottla.broker.storage.engine import (
-    LogConfig,
-)
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.broker.storage.local.simulated import SimulatedDisk
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.protocol.records import decode_batch, iter_batches
+from tests.storage.simulated_disk import SimulatedDisk
 
 TOPIC_ID = uuid.UUID(int=7)
 SMALL = {
@@ -22,6 +18,13 @@ SMALL = {
     "gulp_bytes": 1,
 }
 """Sizes at which everything happens soon: what is acknowledged is brought to its segment at once."""
+
+
+def engine_on(disk, new_uuid, monotonic=lambda: 0.0, sizes=None):
+    """An engine on a simulated disk, not yet open."""
+    return LocalEngine(
+        "/data", node_id=1, new_uuid=new_uuid, files=disk, threaded=False, monotonic=monotonic, sizes=sizes
+    )
 
 
 class Simulated:
@@ -41,60 +44,61 @@ class Simulated:
         self.disk.before = lambda operation, path: self.trace.append((operation, path.removeprefix("/data/")))
         return self.trace
 
-    def fail(self, operation, number=errno.EIO, times=1):
-        """The next ``times`` such operations fail."""
-        left = [times]
+    def fail(self, *operations, **options):
+        self.disk.fail(*operations, **options)
 
-        def before(name, path):
-            if name == operation and left[0]:
-                left[0] -= 1
-                raise OSError(number, os.strerror(number), path)
-
-        self.disk.before = before
+    def work_again(self):
+        """No operation fails."""
+        self.disk.before = lambda operation, path: None
 
     async def open(self, **options):
-        self.engine = LocalEngine(
-            "/data",
-            node_id=1,
-            new_uuid=self.new_uuid,
-            files=self.disk,
-            threaded=False,
-            monotonic=lambda: self.now,
-            sizes=Sizes(**(SMALL | options)),
-        )
+        sizes = Sizes(**(SMALL | options))
+        self.engine = engine_on(self.disk, self.new_uuid, lambda: self.now, sizes)
         self.engine.on_fatal = self.fatal.append
         await self.engine.open()
         return self.engine
 
     async def reopen(self, *, kill=False):
+        await self.end(kill=kill)
+        return await self.open()
+
+    async def end(self, *, kill):
+        """Kill the process, or close the engine."""
         if kill:
             self.disk.kill()
         else:
             await self.engine.close()
-        return await self.open()
 
     async def settle(self):
         """Let what is acknowledged come to its segments."""
         for _ in range(5):
             await asyncio.sleep(0)
 
-    def log(self, partition=0, topic_id=TOPIC_ID, topic="t", **config):
-        return self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+    async def log(self, partition=0, topic_id=TOPIC_ID, topic="t", **config):
+        return await self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
+
+    async def filled(self, appends, count, partition=0, **config):
+        """Open a log and append ``count`` batches of one record."""
+        log = await self.log(partition, **config)
+        await fill(log, appends, count)
+        return log
+
+    async def tick(self):
+        """Let the engine do what is due."""
+        self.engine.tick()
+        await self.settle()
 
     def content(self, path):
-        handle = self.disk.open("/data/" + path)
-        try:
-            return self.disk.read(handle, self.disk.size(handle), 0)
-        finally:
-            self.disk.close(handle)
+        return self.disk.content("/data/" + path)
 
     def change(self, path, change):
         """Damage a file behind the engine's back."""
-        content = change(bytearray(self.content(path)))
-        handle = self.disk.open("/data/" + path)
-        self.disk.truncate(handle, 0)
-        self.disk.write(handle, [bytes(content)], 0)
-        self.disk.close(handle)
+        self.disk.put("/data/" + path, bytes(change(bytearray(self.content(path)))))
+
+    def bases(self, partition=0):
+        """The base offsets of a log's segments."""
+        names = self.disk.list(f"/data/logs/t-{partition}")
+        return sorted(int(name.removesuffix(".log")) for name in names if name.endswith(".log"))
 
 
 def values(log):

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.storage.engine import Durability, LogConfig, OffsetOutOfRange
-from ottla.broker.storage.local.engine import LocalEngine
-from ottla.broker.storage.local.simulated import SimulatedDisk
+from ottla.broker.engine import Durability, LogConfig, OffsetOutOfRange
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, TimestampType, build_batch, iter_batches, parse_header
+from ottla.protocol.records import Record, TimestampType, iter_batches, parse_header
 from ottla.protocol.steps import finished
+from tests.storage.simulated_disk import SimulatedDisk
+from tests.storage.simulated_engine import engine_on
+from tests.support.batches import build_batch
 
 TOPIC_ID = uuid.UUID(int=5)
 
@@ -52,19 +53,12 @@ class Twins:
         self.memory = MemoryEngine(new_uuid=lambda: uuid.UUID(int=1))
 
     def new_local(self):
-        return LocalEngine(
-            "/data",
-            node_id=1,
-            new_uuid=lambda: uuid.UUID(int=1),
-            files=self.disk,
-            threaded=False,
-            monotonic=lambda: 0.0,
-        )
+        return engine_on(self.disk, lambda: uuid.UUID(int=1))
 
     async def open(self):
         await self.local.open()
         await self.memory.open()
-        self.logs = [engine.open_log("t", TOPIC_ID, 0, self.config) for engine in (self.local, self.memory)]
+        self.logs = [await engine.open_log("t", TOPIC_ID, 0, self.config) for engine in (self.local, self.memory)]
 
     async def restart(self):
         await self.local.close()

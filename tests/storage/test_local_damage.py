@@ -5,13 +5,11 @@ import random
 import pytest
 
 from ottla.broker.storage.local.repair import examine, recover_accepting_loss
-from ottla.broker.storage.local.simulated import SimulatedCrash
 from ottla.protocol.records import decode_batch, iter_batches
+from tests.storage.simulated_disk import SimulatedCrash
 from tests.storage.simulated_engine import fill, values
 from tests.storage.test_local_recovery import flipped
 from tests.storage.test_local_repair import examined, lost
-
-pytestmark = pytest.mark.asyncio
 
 FIRST = "logs/t-0/00000000000000000000.log"
 
@@ -28,9 +26,8 @@ def read_by_offset(log, start, upto):
 
 async def closed(sim, appends, count=6, **config):
     """The size of a batch of a log that was closed."""
-    log = sim.log(0, **config)
-    await fill(log, appends, count)
-    await fill(sim.log(1), appends, 2)
+    log = await sim.filled(appends, count, 0, **config)
+    await sim.filled(appends, 2, 1)
     size = log.size_bytes // count
     await sim.engine.close()
     return size
@@ -50,10 +47,10 @@ async def test_one_damaged_batch_is_all_that_is_lost(sim, appends):
     assert sim.content(kept.removeprefix("/data/")) == before and kept.endswith(".kept")
     assert examined(sim).problems == []
     await sim.open()
-    log = sim.log(0)
+    log = await sim.log(0)
     assert values(log) == [b"value 0", b"value 1", b"value 3", b"value 4", b"value 5"]
     assert read_by_offset(log, 2, 6) == [b"value 3", b"value 4", b"value 5"]
-    assert len(values(sim.log(1))) == 2
+    assert len(values(await sim.log(1))) == 2
     await fill(log, appends, 1)
     assert values(log)[-1] == b"value 6"
 
@@ -68,7 +65,7 @@ async def test_any_byte_of_any_batch(sim, appends, place, at):
     assert row.from_offset <= place + 1
     recover_accepting_loss("/data", files=sim.disk)
     await sim.open()
-    log = sim.log(0)
+    log = await sim.log(0)
     whole = {b"value %d" % number for number in range(6)}
     assert len(whole - set(values(log))) <= 1
     assert log.log_end_offset == 6
@@ -80,11 +77,11 @@ async def test_the_last_batches_of_the_segment_being_written(sim, appends):
     report = recover_accepting_loss("/data", files=sim.disk)
     assert lost(report) == {("t-0", 4, 6)}
     await sim.open()
-    log = sim.log(0)
+    log = await sim.log(0)
     assert log.log_end_offset == 6
     await fill(log, appends, 2)
     await sim.reopen(kill=True)
-    assert values(sim.log(0)) == [*(b"value %d" % number for number in range(4)), b"value 6", b"value 7"]
+    assert values(await sim.log(0)) == [*(b"value %d" % number for number in range(4)), b"value 6", b"value 7"]
 
 
 async def test_a_closed_segment_that_is_all_damage(sim, appends):
@@ -95,16 +92,15 @@ async def test_a_closed_segment_that_is_all_damage(sim, appends):
     begin, end = int(names[1][:20]), int(names[2][:20])
     assert lost(recover_accepting_loss("/data", files=sim.disk)) == {("t-0", begin, end)}
     await sim.open()
-    log = sim.log(0, segment_bytes=150)
+    log = await sim.log(0, segment_bytes=150)
     assert read_by_offset(log, 0, 6) == [b"value %d" % number for number in range(6) if not begin <= number < end]
 
 
 async def test_what_is_in_the_journal_alone_comes_behind_the_hole(sim, appends):
-    log = sim.log(0)
-    await fill(log, appends, 4)
+    log = await sim.filled(appends, 4, 0)
     size = log.size_bytes // 4
     await sim.reopen()
-    await fill(sim.log(0), appends, 3)
+    await sim.filled(appends, 3, 0)
     sim.disk.kill()
     sim.change(FIRST, flipped(3 * size + 65))
     report = recover_accepting_loss("/data", files=sim.disk)
@@ -112,21 +108,17 @@ async def test_what_is_in_the_journal_alone_comes_behind_the_hole(sim, appends):
     # The journal was sound and stays.
     assert all(name.endswith(".kept") for name in report.set_aside)
     await sim.open()
-    assert values(sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5, 6)]
+    assert values(await sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5, 6)]
 
 
 @pytest.mark.parametrize("power", [True, False])
 async def test_dying_at_any_step_and_repairing_again(sim, appends, power):
-    log = sim.log(0)
-    await fill(log, appends, 4)
+    log = await sim.filled(appends, 4, 0)
     size = log.size_bytes // 4
     await sim.reopen()
-    await fill(sim.log(0), appends, 2)
+    await sim.filled(appends, 2, 0)
     sim.disk.kill()
     sim.change(FIRST, flipped(3 * size + 65))
-    handle = sim.disk.open("/data/" + FIRST)
-    sim.disk.sync(handle)
-    sim.disk.close(handle)
     deaths = 0
     chance = random.Random(3)
     for _ in range(60):
@@ -137,16 +129,13 @@ async def test_dying_at_any_step_and_repairing_again(sim, appends, power):
         except SimulatedCrash:
             deaths += 1
         sim.disk.crash_at = None
-        if power:
-            sim.disk.lose_power()
-        else:
-            sim.disk.kill()
+        sim.disk.end(power=power)
         if not examine("/data", files=sim.disk).problems:
             break
     assert deaths
     recover_accepting_loss("/data", files=sim.disk)
     await sim.open()
-    assert values(sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5)]
+    assert values(await sim.log(0)) == [b"value %d" % number for number in (0, 1, 2, 4, 5)]
 
 
 async def test_a_catalog_that_cannot_be_read_is_not_given_up(sim, appends):

@@ -5,11 +5,9 @@ import errno
 
 import pytest
 
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.steps import finished
 from tests.storage.simulated_engine import SMALL, Simulated, fill, values
-
-pytestmark = pytest.mark.asyncio
 
 
 def too_many(path):
@@ -28,7 +26,7 @@ def at_most(sim, most):
 
 async def everything(sim, appends):
     """Use all that opens files; what is refused is refused, and tried once more."""
-    log, other = sim.log(0, segment_bytes=200), sim.log(1)
+    log, other = await sim.log(0, segment_bytes=200), await sim.log(1)
     for number in range(12):
         before = len(appends.reports)
         appends.add(log, b"%d" % number)
@@ -46,8 +44,7 @@ async def everything(sim, appends):
         try:
             await step()
         except Unavailable:
-            sim.engine.tick()
-            await sim.settle()
+            await sim.tick()
             await step()
     return log, other
 
@@ -72,9 +69,8 @@ async def test_whichever_file_cannot_be_opened_nothing_is_lost(new_uuid, appends
         acknowledged = len(appends.acknowledged())
         assert log.high_watermark + other.high_watermark == acknowledged
         assert len(values(other)) == other.high_watermark
-        sim.disk.kill()
-        await sim.open()
-        assert sim.log(0).high_watermark + sim.log(1).high_watermark == acknowledged
+        await sim.reopen(kill=True)
+        assert (await sim.log(0)).high_watermark + (await sim.log(1)).high_watermark == acknowledged
         await sim.engine.close()
         if left[0] >= 0:
             break
@@ -89,7 +85,7 @@ async def test_few_descriptors_are_enough(new_uuid, appends):
     at_most(sim, 7)
     for _ in range(3):
         for partition in range(8):
-            log = sim.engine.logs.get(("t", partition)) or sim.log(partition, segment_bytes=200)
+            log = sim.engine.logs.get(("t", partition)) or await sim.log(partition, segment_bytes=200)
             await fill(log, appends, 2)
     assert len(appends.acknowledged()) == 48
     at_most(sim, sim.disk.open_handles + 2)
@@ -102,23 +98,19 @@ async def test_few_descriptors_are_enough(new_uuid, appends):
 async def test_appends_are_taken_until_a_checkpoint_is_due_and_again_when_it_can_be_taken(new_uuid, appends):
     sim = Simulated(new_uuid)
     await sim.open()
-    log = sim.log()
+    log = await sim.log()
     at_most(sim, 0)
     await fill(log, appends, 5)
-    sim.engine.tick()
-    await sim.settle()
+    await sim.tick()
     assert len(appends.acknowledged()) == 5
     assert sim.engine.refusal is None
     sim.now += 60
-    sim.engine.tick()
-    await sim.settle()
+    await sim.tick()
     assert isinstance(sim.engine.refusal, Unavailable)
-    appends.add(log, b"refused")
-    await appends.reported(6)
+    await appends.outcome(log, b"refused")
     assert isinstance(appends.reports[5][1], Unavailable)
     at_most(sim, 100)
-    sim.engine.tick()
-    await sim.settle()
+    await sim.tick()
     assert sim.engine.refusal is None
     await fill(log, appends, 1)
     assert len(values(log)) == 6
@@ -126,17 +118,15 @@ async def test_appends_are_taken_until_a_checkpoint_is_due_and_again_when_it_can
 
 
 async def test_a_reader_without_descriptors_is_refused_and_the_log_is_not_damaged(sim, appends):
-    log = sim.log(segment_bytes=200)
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3, segment_bytes=200)
     await sim.reopen()
-    log = sim.log()
+    log = await sim.log()
     at_most(sim, 0)
     for ask in (
         lambda: log.read(0, max_bytes=100),
         lambda: finished(log.offset_for_timestamp(0)),
         lambda: finished(log.max_timestamp()),
         log.segments,
-        lambda: log.retention_offset(oldest_ms=1),
     ):
         with pytest.raises(Unavailable):
             ask()
@@ -145,7 +135,7 @@ async def test_a_reader_without_descriptors_is_refused_and_the_log_is_not_damage
 
 
 async def test_a_full_disk_says_so(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     sim.disk.capacity = sim.disk.used
     await fill(log, appends, 1)
     assert isinstance(sim.engine.refusal, StorageFull)

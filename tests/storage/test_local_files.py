@@ -7,21 +7,16 @@ import uuid
 import kafka.record
 import pytest
 
-from ottla.broker.storage.engine import (
-    Durability,
-    LogConfig,
-)
+from ottla.broker.engine import Durability, LogConfig
 from ottla.broker.storage.local.operations import Barrier
 from ottla.protocol.records import iter_batches
 from tests.storage.simulated_engine import Simulated, fill
-
-pytestmark = pytest.mark.asyncio
 
 
 async def test_empty_logs_cost_nothing_on_disk(sim):
     trace = sim.watch()
     for partition in range(50):
-        sim.log(partition, topic="__consumer_offsets")
+        await sim.log(partition, topic="__consumer_offsets")
     await asyncio.sleep(0)
     assert trace == []
 
@@ -34,17 +29,17 @@ async def test_opening_an_empty_directory_syncs_a_handful_of_times(new_uuid):
 
 
 async def test_after_a_clean_close_no_batch_is_read(sim, appends):
-    await fill(sim.log(segment_bytes=300), appends, 20)
+    await sim.filled(appends, 20, segment_bytes=300)
     await sim.engine.close()
     trace = sim.watch()
     await sim.open()
     assert sim.engine.was_clean
-    assert sim.log().log_end_offset == 20
+    assert (await sim.log()).log_end_offset == 20
     assert [path for operation, path in trace if operation == "read" and path.endswith(".log")] == []
 
 
 async def test_a_group_is_one_write_and_one_sync_however_many_logs_it_touches(sim, appends):
-    logs = [sim.log(partition) for partition in range(3)]
+    logs = [await sim.log(partition) for partition in range(3)]
     for log in logs:
         appends.add(log, b"first")
     await appends.reported(3)
@@ -65,12 +60,12 @@ async def test_a_group_is_one_write_and_one_sync_however_many_logs_it_touches(si
 
 
 async def test_segments_are_those_of_kafka(sim, appends):
-    log = sim.log(segment_bytes=1000, index_interval_bytes=150)
+    log = await sim.log(segment_bytes=1000, index_interval_bytes=150)
     for number in range(20):
         appends.add(log, b"a" * 40, b"b" * 40, timestamp_ms=1000 * number)
     await sim.engine.close()
     names = sorted(sim.disk.list("/data/logs/t-0"))
-    bases = [int(name.removesuffix(".log")) for name in names if name.endswith(".log")]
+    bases = sim.bases()
     assert bases[0] == 0
     assert len(bases) > 3
     assert all(len(name) == 24 for name in names if name.endswith(".log"))
@@ -96,7 +91,7 @@ async def test_segments_are_those_of_kafka(sim, appends):
 
 
 async def test_another_client_reads_the_file(sim, appends):
-    log = sim.log()
+    log = await sim.log()
     appends.add(log, b"a", b"b")
     appends.add(log, b"c", codec=3)
     await sim.engine.close()
@@ -110,8 +105,7 @@ async def test_another_client_reads_the_file(sim, appends):
 
 
 async def test_the_small_files_are_those_of_kafka_too(sim, appends):
-    appends.add(sim.log(topic_id=uuid.UUID(int=2**128 - 1)), b"v")
-    await appends.reported(1)
+    await appends.outcome(await sim.log(topic_id=uuid.UUID(int=2**128 - 1)), b"v")
     await sim.settle()
     assert sim.content("logs/t-0/partition.metadata") == b"version: 0\ntopic_id: _____________________w\n"
     meta = sim.content("meta.properties").decode().splitlines()
@@ -120,43 +114,37 @@ async def test_the_small_files_are_those_of_kafka_too(sim, appends):
 
 
 async def test_segments_end_by_age_and_by_the_size_of_their_index(sim, appends):
-    by_age = sim.log(0, segment_ms=100)
+    by_age = await sim.log(0, segment_ms=100)
     for timestamp_ms in (1000, 1100, 1101, 900, 1202):
         appends.add(by_age, b"v", timestamp_ms=timestamp_ms)
-    by_index = sim.log(1, segment_index_bytes=16, index_interval_bytes=0)
+    by_index = await sim.log(1, segment_index_bytes=16, index_interval_bytes=0)
     await appends.reported(5)
     for number in range(7):
         await fill(by_index, appends, 1, timestamp_ms=number)
-
-    def bases(partition):
-        names = sim.disk.list(f"/data/logs/t-{partition}")
-        return sorted(int(name.removesuffix(".log")) for name in names if name.endswith(".log"))
-
-    assert bases(0) == [0, 2, 4]
-    assert bases(1) == [0, 2, 4, 6]
+    assert sim.bases(0) == [0, 2, 4]
+    assert sim.bases(1) == [0, 2, 4, 6]
 
 
 async def test_age_goes_on_after_a_restart(sim, appends):
-    await fill(sim.log(segment_ms=100), appends, 1, timestamp_ms=1000)
+    await fill(await sim.log(segment_ms=100), appends, 1, timestamp_ms=1000)
     await sim.reopen()
-    log = sim.log(segment_ms=100)
+    log = await sim.log(segment_ms=100)
     await fill(log, appends, 1, timestamp_ms=1101)
     assert "00000000000000000001.log" in sim.disk.list("/data/logs/t-0")
 
 
 async def test_the_longest_topic_name_can_be_deleted(sim, appends):
     topic = "ä" * 124 + "x"
-    log = sim.log(topic=topic)
-    await fill(log, appends, 1)
+    log = await sim.filled(appends, 1, topic=topic)
     trace = sim.watch()
     await sim.engine.delete_log(log.tp)
     trash = {path.split("/")[1] for operation, path in trace if operation == "list"}
     assert all(len(name.encode()) <= 255 and name.endswith("-delete") for name in trash)
     assert sim.disk.list("/data/logs") == []
     with pytest.raises(ValueError, match="cannot be stored"):
-        sim.log(topic="x" * 254)
+        await sim.log(topic="x" * 254)
     with pytest.raises(ValueError, match="cannot be stored"):
-        sim.log(topic="../x")
+        await sim.log(topic="../x")
 
 
 # --- when it counts as durable ---------------------------------------------------------------------------------------
@@ -167,8 +155,7 @@ def journal_syncs(trace):
 
 
 async def test_interval_acknowledges_at_once_and_syncs_when_it_is_time(sim, appends):
-    log = sim.log(durability=Durability.INTERVAL)
-    await fill(log, appends, 1)
+    log = await sim.filled(appends, 1, durability=Durability.INTERVAL)
     trace = sim.watch()
     await fill(log, appends, 3)
     assert journal_syncs(trace) == 0
@@ -183,8 +170,7 @@ async def test_interval_acknowledges_at_once_and_syncs_when_it_is_time(sim, appe
 
 
 async def test_os_never_syncs_what_is_appended_until_the_engine_is_closed(sim, appends):
-    log = sim.log(durability=Durability.OS)
-    await fill(log, appends, 1)
+    log = await sim.filled(appends, 1, durability=Durability.OS)
     trace = sim.watch()
     sim.now = 30.0
     await fill(log, appends, 5)
@@ -194,8 +180,7 @@ async def test_os_never_syncs_what_is_appended_until_the_engine_is_closed(sim, a
 
 
 async def test_the_policy_of_an_append_is_that_of_its_moment(sim, appends):
-    log = sim.log(durability=Durability.OS)
-    await fill(log, appends, 1)
+    log = await sim.filled(appends, 1, durability=Durability.OS)
     log.config = LogConfig(durability=Durability.FSYNC)
     trace = sim.watch()
     await fill(log, appends, 1)
@@ -206,8 +191,7 @@ async def test_the_policy_of_an_append_is_that_of_its_moment(sim, appends):
 
 
 async def test_the_last_group_is_vouched_for_when_nothing_follows(sim, appends):
-    log = sim.log()
-    await fill(log, appends, 1)
+    await sim.filled(appends, 1)
     trace = sim.watch()
     sim.now = 0.051
     # Anything that turns the loop of the committer does.

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ottla.broker.storage.local.frames import (
+from ottla.protocol.stored.frames import (
     HEADER_BYTES,
     PADDING,
     Kind,
@@ -16,8 +16,8 @@ from ottla.broker.storage.local.frames import (
     read_frame,
     scan_frames,
 )
-from ottla.broker.storage.local.journal import journal_name, parse_journal_name
-from ottla.broker.storage.local.simulated import SimulatedDisk
+from ottla.protocol.stored.names import journal_name, parse_journal_name
+from tests.storage.simulated_disk import SimulatedDisk
 
 FIRST = 4096
 MIB = 1024 * 1024
@@ -29,8 +29,7 @@ def frame(lsn, body, synced_lsn=0, kind=Kind.BATCH):
 
 def file_of(content):
     disk = SimulatedDisk(seed=0)
-    handle = disk.open("/data/file", create=True)
-    disk.write(handle, [content], 0)
+    disk.put("/data/file", content)
     return Window(disk, "/data/file")
 
 

@@ -7,9 +7,7 @@ import subprocess
 import sys
 import uuid
 
-import pytest
-
-from ottla.broker.storage.engine import LogConfig
+from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.protocol.records import decode_batch, iter_batches
 
@@ -42,7 +40,7 @@ async def read_all(directory):
     await engine.open()
     found = []
     for partition in range(3):
-        log = engine.open_log("t", uuid.UUID(int=3), partition, LogConfig())
+        log = await engine.open_log("t", uuid.UUID(int=3), partition, LogConfig())
         data = b""
         offset = log.log_start_offset
         while offset < log.high_watermark:
@@ -55,7 +53,6 @@ async def read_all(directory):
     return found
 
 
-@pytest.mark.asyncio
 async def test_killed_at_any_moment_nothing_acknowledged_is_lost(tmp_path):
     draw = random.Random(20)
     acknowledged = [{}, {}, {}]

@@ -2,10 +2,11 @@
 
 import os
 
-from ottla.broker.storage.local.files import OsFiles
+from ottla.broker.storage.local.files import Files
 from ottla.broker.storage.local.replace import replace_segments
 from ottla.broker.storage.local.segment import Readers, Segment, SegmentIndex, write_index
-from ottla.protocol.records import Record, build_batch, iter_batches
+from ottla.protocol.records import Record, iter_batches
+from tests.support.batches import build_batch
 
 
 def segment_of(files, readers, directory, base, sizes):
@@ -24,7 +25,7 @@ def segment_of(files, readers, directory, base, sizes):
 
 def test_a_pinned_segment_is_read_as_it_was(tmp_path):
     """Another reader takes its handle, and its index files belong to the new segment already."""
-    files = OsFiles()
+    files = Files()
     readers = Readers(files, 1)
     directory = str(tmp_path)
     old, content = segment_of(files, readers, directory, 0, [1000 + 37 * number for number in range(40)])

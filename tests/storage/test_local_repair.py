@@ -2,12 +2,10 @@
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt, InUse
+from ottla.broker.engine import Corrupt, InUse
 from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 from tests.storage.simulated_engine import fill, values
 from tests.storage.test_local_recovery import flipped, journal_end
-
-pytestmark = pytest.mark.asyncio
 
 
 def stored(disk, directory="/data"):
@@ -18,9 +16,7 @@ def stored(disk, directory="/data"):
         try:
             found |= stored(disk, path)
         except FileNotFoundError:
-            handle = disk.open(path)
-            found[path] = disk.read(handle, disk.size(handle), 0)
-            disk.close(handle)
+            found[path] = disk.content(path)
     return found
 
 
@@ -38,18 +34,15 @@ def lost(report):
 
 @pytest.mark.parametrize("kill", [True, False])
 async def test_a_sound_directory_is_left_alone(sim, appends, kill):
-    await fill(sim.log(), appends, 3)
-    if kill:
-        sim.disk.kill()
-    else:
-        await sim.engine.close()
+    await sim.filled(appends, 3)
+    await sim.end(kill=kill)
     before = stored(sim.disk)
     for repair in (examine, recover_accepting_loss):
         report = repair("/data", files=sim.disk)
         assert (report.problems, report.lost, report.set_aside) == ([], [], [])
     assert stored(sim.disk) == before
     await sim.open()
-    assert len(values(sim.log())) == 3
+    assert len(values(await sim.log())) == 3
 
 
 async def test_a_directory_in_use_is_left_alone(sim):
@@ -60,7 +53,7 @@ async def test_a_directory_in_use_is_left_alone(sim):
 
 
 async def test_only_the_logs_with_a_gap_lose_anything(sim, appends):
-    first, second, third = sim.log(0), sim.log(1), sim.log(2)
+    first, second, third = await sim.log(0), await sim.log(1), await sim.log(2)
     for _ in range(3):
         for log in (first, second, third):
             await fill(log, appends, 1)
@@ -81,15 +74,14 @@ async def test_only_the_logs_with_a_gap_lose_anything(sim, appends):
     assert all(name.endswith(".damaged") for name in report.set_aside)
     assert examined(sim).problems == []
     await sim.open()
-    assert [len(values(sim.log(partition))) for partition in range(3)] == [3, 1, 3]
+    assert [len(values(await sim.log(partition))) for partition in range(3)] == [3, 1, 3]
     await fill(sim.engine.logs["t", 1], appends, 1)
     await sim.reopen(kill=True)
-    assert values(sim.log(1)) == [b"value 0", b"value 1"]
+    assert values(await sim.log(1)) == [b"value 0", b"value 1"]
 
 
 async def test_a_journal_that_is_gone_is_done_without(sim, appends):
-    log = sim.log()
-    await fill(log, appends, 3)
+    log = await sim.filled(appends, 3)
     await log.roll()
     await fill(log, appends, 2)
     sim.disk.kill()
@@ -98,12 +90,12 @@ async def test_a_journal_that_is_gone_is_done_without(sim, appends):
     assert "missing" in examined(sim).problems[0]
     recover_accepting_loss("/data", files=sim.disk)
     await sim.open()
-    assert values(sim.log()) == [b"value 0", b"value 1", b"value 2"]
+    assert values(await sim.log()) == [b"value 0", b"value 1", b"value 2"]
 
 
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_without_a_checkpoint_the_segments_are_read(sim, appends, is_there):
-    log, other = sim.log(0, segment_bytes=200), sim.log(1)
+    log, other = await sim.log(0, segment_bytes=200), await sim.log(1)
     await fill(log, appends, 5)
     await fill(other, appends, 2)
     await sim.engine.close()
@@ -116,14 +108,13 @@ async def test_without_a_checkpoint_the_segments_are_read(sim, appends, is_there
     epoch = sim.engine.leader_epoch
     await sim.open()
     assert sim.engine.leader_epoch > epoch
-    assert len(values(sim.log(0, segment_bytes=200))) == 5
-    assert len(values(sim.log(1))) == 2
+    assert len(values(await sim.log(0, segment_bytes=200))) == 5
+    assert len(values(await sim.log(1))) == 2
 
 
 async def test_a_segment_that_is_cut_off_ends_its_log(sim, appends):
-    log, other = sim.log(0), sim.log(1)
-    await fill(log, appends, 5)
-    await fill(other, appends, 2)
+    log = await sim.filled(appends, 5)
+    await sim.filled(appends, 2, 1)
     size = log.size_bytes // 5
     await sim.engine.close()
     sim.change("logs/t-0/00000000000000000000.log", lambda content: content[: 2 * size + 10])
@@ -131,7 +122,7 @@ async def test_a_segment_that_is_cut_off_ends_its_log(sim, appends):
     assert ("t-0", 2, 5) in lost(report)
     recover_accepting_loss("/data", files=sim.disk)
     await sim.open()
-    assert (len(values(sim.log(0))), len(values(sim.log(1)))) == (2, 2)
+    assert (len(values(await sim.log(0))), len(values(await sim.log(1)))) == (2, 2)
 
 
 async def test_a_directory_of_something_else_is_refused(sim):

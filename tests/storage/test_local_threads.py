@@ -3,15 +3,12 @@
 import asyncio
 import random
 
-import pytest
-
-from ottla.broker.storage.engine import Durability, LogConfig
+from ottla.broker.engine import Durability, LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
-from ottla.protocol.records import Record, build_batch, decode_batch, iter_batches
+from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.storage.simulated_engine import TOPIC_ID
-
-pytestmark = pytest.mark.asyncio
+from tests.support.batches import build_batch
 
 SIZES = Sizes(
     journal_file_bytes=256 * 1024,
@@ -25,20 +22,21 @@ SIZES = Sizes(
 )
 
 
+async def open_logs(engine):
+    """A log for each policy."""
+    config = {"segment_bytes": 20_000, "index_interval_bytes": 500}
+    return [
+        await engine.open_log("t", TOPIC_ID, partition, LogConfig(**config, durability=durability))
+        for partition, durability in enumerate(Durability)
+    ]
+
+
 class Busy:
     """Logs that are appended to, read, compacted and trimmed all at the same time."""
 
-    def __init__(self, engine, seed):
+    def __init__(self, logs, seed):
         self.draw = random.Random(seed)
-        self.logs = [
-            engine.open_log(
-                "t",
-                TOPIC_ID,
-                partition,
-                LogConfig(segment_bytes=20_000, index_interval_bytes=500, durability=durability),
-            )
-            for partition, durability in enumerate(Durability)
-        ]
+        self.logs = logs
         self.gone = {log: set() for log in self.logs}
         self.reads = self.compactions = 0
         self.is_over = False
@@ -96,7 +94,7 @@ class Busy:
 async def test_readers_see_everything_while_everything_goes_on(tmp_path, new_uuid):
     engine = LocalEngine(str(tmp_path), node_id=1, new_uuid=new_uuid, sizes=SIZES)
     await engine.open()
-    busy = Busy(engine, seed=3)
+    busy = Busy(await open_logs(engine), seed=3)
     others = [
         asyncio.ensure_future(job) for log in busy.logs for job in (busy.read(log), busy.read(log), busy.compact(log))
     ]
@@ -117,7 +115,7 @@ async def test_readers_see_everything_while_everything_goes_on(tmp_path, new_uui
     again = LocalEngine(str(tmp_path), node_id=1, new_uuid=new_uuid, sizes=SIZES)
     await again.open()
     assert again.was_clean
-    logs = Busy(again, seed=0).logs
+    logs = await open_logs(again)
     assert [log.log_start_offset for log in logs] == starts
     assert [log.log_end_offset for log in logs] == ends
     assert [log.read(log.log_start_offset, max_bytes=10**9) for log in logs] == held

@@ -4,34 +4,23 @@ import json
 
 import pytest
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.files import sync_directory
-from tests.storage.simulated_engine import TOPIC_ID, fill, values
-
-pytestmark = pytest.mark.asyncio
-
-
-def write(disk, path, data):
-    handle = disk.open(path, create=True)
-    disk.truncate(handle, 0)
-    disk.write(handle, [data], 0)
-    disk.sync(handle)
-    disk.close(handle)
+from tests.storage.simulated_engine import TOPIC_ID, values
 
 
 async def make_old(sim, appends, *, with_checkpoint):
     """What the version before left behind: three segments of one log, trimmed to 2, and an epoch of 4."""
-    log = sim.log(segment_bytes=200)
-    await fill(log, appends, 5)
+    await sim.filled(appends, 5, segment_bytes=200)
     await sim.engine.catalog.store({"number": 1})
     await sim.engine.close()
     disk = sim.disk
-    write(disk, "/data/meta.properties", sim.content("meta.properties").replace(b"format=2", b"format=1"))
-    write(disk, "/data/catalog.json", json.dumps({"format": 1, "leader_epoch": 4, "state": {"number": 1}}).encode())
+    disk.put("/data/meta.properties", sim.content("meta.properties").replace(b"format=2", b"format=1"))
+    disk.put("/data/catalog.json", json.dumps({"format": 1, "leader_epoch": 4, "state": {"number": 1}}).encode())
     entry = {"topic_id": TOPIC_ID.hex, "start": 2, "recovery_point": 2, "epochs": [[0, 0]]}
     if with_checkpoint:
         document = {"format": 1, "clean": False, "logs": {"t-0": entry}}
-        write(disk, "/data/checkpoint.json", json.dumps(document).encode())
+        disk.put("/data/checkpoint.json", json.dumps(document).encode())
     for name in disk.list("/data/journal"):
         disk.remove(f"/data/journal/{name}")
     disk.remove_directory("/data/journal")
@@ -41,7 +30,7 @@ async def make_old(sim, appends, *, with_checkpoint):
 
 
 async def check(sim, start):
-    log = sim.log(segment_bytes=200)
+    log = await sim.log(segment_bytes=200)
     assert (log.log_start_offset, log.log_end_offset) == (start, 5)
     assert values(log)[-3:] == [b"value 2", b"value 3", b"value 4"]
     assert sim.engine.leader_epoch >= 5
@@ -68,7 +57,7 @@ async def test_a_torn_end_is_cut(sim, appends):
     await make_old(sim, appends, with_checkpoint=False)
     sim.change("logs/t-0/00000000000000000004.log", lambda content: content[:-3])
     await sim.open()
-    log = sim.log(segment_bytes=200)
+    log = await sim.log(segment_bytes=200)
     assert (log.log_end_offset, len(values(log))) == (4, 4)
 
 
@@ -88,10 +77,7 @@ async def test_a_crash_on_the_way_loses_nothing(sim, appends, power):
             await sim.open()
         except BaseException as crash:
             assert type(crash).__name__ == "SimulatedCrash"
-            if power:
-                sim.disk.lose_power()
-            else:
-                sim.disk.kill()
+            sim.disk.end(power=power)
             continue
         sim.disk.crash_at = None
         break

@@ -1,52 +1,55 @@
 """What only the memory engine has: injected time and faults, and reads held against their definition."""
 
+import itertools
 import uuid
 
 import pytest
+import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.broker.engine import LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.engine import LogConfig, StorageFull, Unavailable
 from ottla.broker.storage.memory import MemoryEngine
-from ottla.protocol.records import Record, build_batch, iter_batches
-
-pytestmark = pytest.mark.asyncio
+from ottla.protocol.records import Record, iter_batches
+from tests.support.batches import build_batch
 
 
 class Scheduled:
-    """Completions wait here until the test lets them through."""
+    """An engine with a log; completions wait until the test lets them through."""
 
     def __init__(self):
         self.calls = []
+        numbers = itertools.count(1)
+        self.engine = MemoryEngine(new_uuid=lambda: uuid.UUID(int=next(numbers)), call_soon=self.calls.append)
 
-    def call_soon(self, callback):
-        self.calls.append(callback)
+    async def open(self):
+        await self.engine.open()
+        self.log = await self.engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
+        return self
 
     def run(self):
         while self.calls:
             self.calls.pop(0)()
 
 
-async def test_nothing_is_done_before_the_scheduler_says_so(appends, new_uuid):
-    scheduled = Scheduled()
-    engine = MemoryEngine(new_uuid=new_uuid, call_soon=scheduled.call_soon)
-    await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
-    appends.add(log, b"a")
-    appends.add(log, b"b")
+@pytest_asyncio.fixture
+async def scheduled():
+    return await Scheduled().open()
+
+
+async def test_nothing_is_done_before_the_scheduler_says_so(appends, scheduled):
+    appends.add(scheduled.log, b"a")
+    appends.add(scheduled.log, b"b")
     assert (appends.reports, len(scheduled.calls)) == ([], 1)
     scheduled.run()
     assert appends.reports == [(0, None), (1, None)]
 
 
-async def test_a_failed_append_takes_those_queued_behind_it_along(appends, new_uuid):
-    scheduled = Scheduled()
+async def test_a_failed_append_takes_those_queued_behind_it_along(appends, scheduled):
     full = StorageFull("no room")
-    engine = MemoryEngine(new_uuid=new_uuid, call_soon=scheduled.call_soon)
-    await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
-    other = engine.open_log("u", uuid.UUID(int=2), 0, LogConfig())
+    engine, log = scheduled.engine, scheduled.log
+    other = await engine.open_log("u", uuid.UUID(int=2), 0, LogConfig())
     engine.fault = lambda tp, base_offset: full if (tp.topic, base_offset) == ("t", 2) else None
     for target in (log, log, log, other):
         appends.add(target, b"a", b"b")
@@ -59,21 +62,16 @@ async def test_a_failed_append_takes_those_queued_behind_it_along(appends, new_u
     assert appends.reports[-1] == (2, None)
 
 
-async def test_an_abandoned_engine_keeps_what_was_acknowledged_and_tells_nobody(appends, new_uuid):
-    scheduled = Scheduled()
-    engine = MemoryEngine(new_uuid=new_uuid, call_soon=scheduled.call_soon)
-    await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
-    appends.add(log, b"a")
+async def test_an_abandoned_engine_keeps_what_was_acknowledged_and_tells_nobody(appends, scheduled):
+    appends.add(scheduled.log, b"a")
     scheduled.run()
-    appends.add(log, b"lost")
-    engine.abandon()
+    appends.add(scheduled.log, b"lost")
+    scheduled.engine.abandon()
     scheduled.run()
     assert appends.reports == [(0, None)]
     with pytest.raises(Unavailable):
-        log.read(0, max_bytes=1)
-    await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=1), 0, LogConfig())
+        scheduled.log.read(0, max_bytes=1)
+    log = (await scheduled.open()).log
     assert (log.log_end_offset, log.leader_epoch) == (1, 1)
 
 
@@ -90,10 +88,8 @@ async def test_a_cluster_id_never_begins_with_a_dash():
     max_bytes=st.integers(0, 3000),
 )
 async def test_any_read_is_what_the_definition_says(batches, start, upto, max_bytes):
-    scheduled = Scheduled()
-    engine = MemoryEngine(new_uuid=lambda: uuid.UUID(int=1), call_soon=scheduled.call_soon)
-    await engine.open()
-    log = engine.open_log("t", uuid.UUID(int=2), 0, LogConfig())
+    scheduled = await Scheduled().open()
+    log = scheduled.log
     for count, size in batches:
         batch = build_batch([Record(value=b"v" * size)] * count)
         log.append(batch, count=count, max_timestamp_ms=-1, done=lambda base_offset, error: None)

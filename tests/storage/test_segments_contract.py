@@ -5,11 +5,10 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from ottla.broker.storage.engine import OffsetAndTimestamp, SegmentInfo, Unavailable
-from ottla.protocol.records import Record, build_batch, iter_batches
-from ottla.protocol.steps import finished
-
-pytestmark = pytest.mark.asyncio
+from ottla.broker.engine import OffsetAndTimestamp, SegmentInfo, Unavailable
+from ottla.broker.runtime.reading import in_turns, read_when_here
+from ottla.protocol.records import Record, iter_batches
+from tests.support.batches import build_batch
 
 
 class Filled:
@@ -19,7 +18,10 @@ class Filled:
         self.opened = opened
         self.appends = appends
         self.config = config
-        self.log = opened.log(**config)
+
+    async def open(self):
+        self.log = await self.opened.log(**self.config)
+        return self
 
     async def append(self, timestamp_ms=0):
         batch = build_batch([Record(0, timestamp_ms, b"k", b"v"), Record(0, timestamp_ms, b"l", b"w")])
@@ -31,7 +33,7 @@ class Filled:
 
     async def restart(self):
         await self.opened.restart()
-        self.log = self.opened.log(**self.config)
+        await self.open()
 
     def batch(self, base_offset, count=1, timestamp_ms=7):
         records = [Record(0, timestamp_ms, b"new", b"")] * count
@@ -40,15 +42,16 @@ class Filled:
     def bounds(self):
         return [(segment.base_offset, segment.next_offset, segment.is_closed) for segment in self.log.segments()]
 
-    def offsets(self, start=None):
+    async def offsets(self, start=None):
         start = self.log.log_start_offset if start is None else start
-        return [header.base_offset for header, _ in iter_batches(self.log.read(start, max_bytes=1 << 20))]
+        data = await read_when_here(self.log, start, max_bytes=1 << 20)
+        return [header.base_offset for header, _ in iter_batches(data)]
 
 
 @pytest_asyncio.fixture
 async def filled(opened, appends):
     """Four batches; the first three in closed segments of their own."""
-    filled = Filled(opened, appends)
+    filled = await Filled(opened, appends).open()
     for at in (100, 300, 200):
         await filled.append(at)
         await filled.log.roll()
@@ -57,7 +60,7 @@ async def filled(opened, appends):
 
 
 async def test_an_empty_log_has_no_segments(opened, appends):
-    filled = Filled(opened, appends)
+    filled = await Filled(opened, appends).open()
     assert list(filled.log.segments()) == []
     await filled.log.roll()
     assert list(filled.log.segments()) == []
@@ -65,8 +68,8 @@ async def test_an_empty_log_has_no_segments(opened, appends):
 
 
 async def test_a_segment_ends_before_it_grows_too_large(opened, appends):
-    size = await Filled(opened, appends).append()
-    filled = Filled(opened, appends, partition=1, segment_bytes=2 * size)
+    size = await (await Filled(opened, appends).open()).append()
+    filled = await Filled(opened, appends, partition=1, segment_bytes=2 * size).open()
     for _ in range(5):
         await filled.append(50)
     expected = [
@@ -82,14 +85,14 @@ async def test_a_segment_ends_before_it_grows_too_large(opened, appends):
 
 
 async def test_a_segment_ends_when_a_record_is_that_much_younger_than_its_first(opened, appends):
-    filled = Filled(opened, appends, segment_ms=100)
+    filled = await Filled(opened, appends, segment_ms=100).open()
     for at in (1000, 1100, 1050, 1101, 1150, 1202):
         await filled.append(at)
     assert filled.bounds() == [(0, 6, True), (6, 10, True), (10, 12, False)]
 
 
 async def test_rolling_ends_what_is_being_written_once(opened, appends):
-    filled = Filled(opened, appends)
+    filled = await Filled(opened, appends).open()
     await filled.append()
     await filled.log.roll()
     await filled.log.roll()
@@ -104,7 +107,7 @@ async def test_rolling_ends_what_is_being_written_once(opened, appends):
 
 
 async def test_rolling_while_appends_are_on_their_way(opened, appends):
-    log = opened.log()
+    log = await opened.log()
     for number in range(5):
         appends.add(log, b"%d" % number)
     await log.roll()
@@ -114,7 +117,7 @@ async def test_rolling_while_appends_are_on_their_way(opened, appends):
     segments = log.segments()
     assert [(segment.base_offset, segment.next_offset) for segment in segments] in ([(0, 5), (5, 10)], [(0, 10)])
     await opened.restart()
-    assert len(list(iter_batches(opened.log().read(0, max_bytes=10**6)))) == 10
+    assert len(list(iter_batches(await read_when_here(await opened.log(), 0, max_bytes=10**6)))) == 10
 
 
 async def test_several_segments_become_one(filled):
@@ -123,13 +126,13 @@ async def test_several_segments_become_one(filled):
     await filled.log.replace(0, 6, new)
     for _ in range(2):
         assert filled.bounds() == [(0, 6, True), (6, 8, False)]
-        assert filled.offsets() == [1, 4, 6]
-        assert filled.offsets(2) == [4, 6]
-        assert filled.offsets(5) == [6]
+        assert await filled.offsets() == [1, 4, 6]
+        assert await filled.offsets(2) == [4, 6]
+        assert await filled.offsets(5) == [6]
         assert filled.log.size_bytes == before // 4 + sum(map(len, new))
         assert (filled.log.log_start_offset, filled.log.log_end_offset, filled.log.high_watermark) == (0, 8, 8)
-        assert finished(filled.log.offset_for_timestamp(8)) == OffsetAndTimestamp(6, 400)
-        assert finished(filled.log.offset_for_timestamp(1)) == OffsetAndTimestamp(1, 7)
+        assert await in_turns(filled.log.offset_for_timestamp(8)) == OffsetAndTimestamp(6, 400)
+        assert await in_turns(filled.log.offset_for_timestamp(1)) == OffsetAndTimestamp(1, 7)
         assert filled.log.segments()[0].max_timestamp_ms == 7
         await filled.restart()
 
@@ -137,15 +140,15 @@ async def test_several_segments_become_one(filled):
 async def test_a_segment_may_become_empty(filled):
     await filled.log.replace(2, 4, [])
     assert filled.bounds() == [(0, 2, True), (2, 4, True), (4, 6, True), (6, 8, False)]
-    assert filled.offsets() == [0, 4, 6]
-    assert filled.offsets(2) == [4, 6]
+    assert await filled.offsets() == [0, 4, 6]
+    assert await filled.offsets(2) == [4, 6]
     await filled.log.replace(0, 6, [])
     for _ in range(2):
         assert filled.bounds() == [(0, 6, True), (6, 8, False)]
-        assert filled.offsets() == [6]
+        assert await filled.offsets() == [6]
         await filled.restart()
     await filled.append(500)
-    assert filled.offsets() == [6, 8]
+    assert await filled.offsets() == [6, 8]
 
 
 async def test_what_was_replaced_can_be_replaced_again(filled):
@@ -153,7 +156,7 @@ async def test_what_was_replaced_can_be_replaced_again(filled):
     await filled.log.replace(0, 4, [filled.batch(1), filled.batch(2)])
     await filled.log.replace(0, 6, [filled.batch(2)])
     for _ in range(2):
-        assert filled.offsets() == [2, 6]
+        assert await filled.offsets() == [2, 6]
         assert filled.bounds() == [(0, 6, True), (6, 8, False)]
         await filled.restart()
 
@@ -163,26 +166,26 @@ async def test_a_reader_in_the_middle_sees_one_or_the_other(filled):
     replacing = asyncio.ensure_future(filled.log.replace(0, 6, [filled.batch(1), filled.batch(4)]))
     seen = set()
     while not replacing.done():
-        seen.add(tuple(filled.offsets()))
-        seen.add(tuple(filled.offsets(2)))
+        seen.add(tuple(await filled.offsets()))
+        seen.add(tuple(await filled.offsets(2)))
         await asyncio.sleep(0)
     await replacing
     assert seen <= {(0, 2, 4, 6), (2, 4, 6), (1, 4, 6), (4, 6)}
-    assert filled.offsets() == [1, 4, 6]
+    assert await filled.offsets() == [1, 4, 6]
 
 
 @pytest.mark.parametrize(("first", "next_"), [(0, 3), (1, 4), (0, 8), (4, 2), (2, 2), (6, 8)])
 async def test_ends_that_are_no_ends_of_closed_segments_are_refused(filled, first, next_):
     with pytest.raises(ValueError, match="closed segments"):
         await filled.log.replace(first, next_, [])
-    assert filled.offsets() == [0, 2, 4, 6]
+    assert await filled.offsets() == [0, 2, 4, 6]
 
 
 async def test_batches_that_do_not_fit_are_refused(filled):
     for batches in ([filled.batch(1)], [filled.batch(3), filled.batch(2)], [filled.batch(2, 3)]):
         with pytest.raises(ValueError, match="the batch"):
             await filled.log.replace(2, 4, batches)
-    assert filled.offsets() == [0, 2, 4, 6]
+    assert await filled.offsets() == [0, 2, 4, 6]
 
 
 async def test_segments_go_as_the_log_is_trimmed(filled):
@@ -193,16 +196,16 @@ async def test_segments_go_as_the_log_is_trimmed(filled):
     await filled.log.trim(8)
     assert filled.bounds() == []
     await filled.append()
-    assert filled.offsets(8) == [8]
+    assert await filled.offsets(8) == [8]
     await filled.restart()
-    assert (filled.log.log_start_offset, filled.bounds()[0][1:], filled.offsets()) == (8, (10, False), [8])
+    assert (filled.log.log_start_offset, filled.bounds()[0][1:], await filled.offsets()) == (8, (10, False), [8])
 
 
 async def test_trimming_and_replacing_at_the_same_time(filled):
     await asyncio.gather(filled.log.trim(3), filled.log.replace(2, 6, [filled.batch(5)]))
-    assert (filled.log.log_start_offset, filled.offsets()) == (3, [5, 6])
+    assert (filled.log.log_start_offset, await filled.offsets()) == (3, [5, 6])
     await filled.restart()
-    assert (filled.log.log_start_offset, filled.offsets()) == (3, [5, 6])
+    assert (filled.log.log_start_offset, await filled.offsets()) == (3, [5, 6])
 
 
 async def test_what_was_cleaned_is_remembered(filled):

@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
+from tests.sim.mutants import read_bugs
 from tests.storage.crash_world import run
-from tests.storage.storage_mutants import MUTANTS
 
 SEEDS = 150
 
@@ -18,7 +18,7 @@ def holds(seed, focus):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", MUTANTS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", read_bugs("storage"), ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug, record_property):
     found = None
     with bug.planted():

@@ -8,37 +8,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from ottla.broker.settings import BadSetting
 from ottla.testing import Broker, BrokerProcess
+from tests.support.clients import confluent
+from tests.support.kit import produce
 
 pytestmark = pytest.mark.e2e
 
 
-def produce(servers: str, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": servers})
-    for number in range(count):
-        producer.produce(topic, str(number))
-    assert producer.flush(20) == 0
+def send(servers: str, topic: str, count: int) -> None:
+    assert len(produce(servers, topic, [str(number) for number in range(count)])) == count
 
 
 def topics(servers: str) -> dict[str, int]:
-    found = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=20).topics
+    found = confluent.admin(servers).list_topics(timeout=20).topics
     return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
+
+
+def test_a_process_that_does_not_start_is_gone() -> None:
+    process = BrokerProcess(settings={"no.such.setting": 1}, arguments=("--strict",))
+    with pytest.raises(RuntimeError, match="did not start"):
+        process.start()
+    with pytest.raises(AssertionError, match="does not run"):
+        _ = process.pid
 
 
 def test_a_broker_in_a_with_block() -> None:
     with Broker(topics={"orders": 3}) as broker:
-        produce(broker.bootstrap_servers, "orders", 10)
+        send(broker.bootstrap_servers, "orders", 10)
         assert topics(broker.bootstrap_servers) == {"orders": 3}
         address = (broker.host, broker.port)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, timeout=5)
 
 
-@pytest.mark.asyncio
 async def test_a_broker_in_an_async_with_block() -> None:
     async with Broker(topics={"orders": 1}) as broker:
         assert broker.port > 0
@@ -53,12 +57,11 @@ def test_two_brokers_at_once_do_not_know_each_other() -> None:
 @pytest.mark.parametrize("end", ["stop", "crash"])
 def test_data_outlives_the_broker(tmp_path: Path, end: str) -> None:
     broker = Broker(data_dir=tmp_path / "data").start()
-    produce(broker.bootstrap_servers, "kept", 100)
+    send(broker.bootstrap_servers, "kept", 100)
     getattr(broker, end)()
     with Broker(data_dir=tmp_path / "data") as again:
         assert topics(again.bootstrap_servers) == {"kept": 1}
-        log_end = again.run(lambda: again._running._topics.topics["kept"].partitions[0].log.log_end_offset)
-        assert log_end == 100
+        assert confluent.watermarks(again.bootstrap_servers, "kept") == (0, 100)
 
 
 def test_a_typo_in_a_setting_is_refused() -> None:
@@ -103,7 +106,7 @@ def test_using_a_broker_that_does_not_run_says_what_to_do() -> None:
 def test_a_process_that_is_killed_and_restarted_keeps_its_address_and_data(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", topics={"t": 2}) as broker:
         before = broker.bootstrap_servers
-        produce(before, "t", 50)
+        send(before, "t", 50)
         broker.kill()
         broker.restart()
         assert broker.bootstrap_servers == before

@@ -6,41 +6,32 @@ An API that is not named here is called with a request of nothing but defaults, 
 from __future__ import annotations
 
 import itertools
-import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
-from ottla.protocol.apis import ApiKey, api
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.records import TopicPartition
 from ottla.protocol.schema import ArrayOf
-from tests.wire.peer import Peer
-
-Values = Mapping[str, Any]
+from tests.support.client import Client, batch, who
+from tests.support.requests import (
+    Values,
+    add_partitions_fields,
+    commit_fields,
+    create_fields,
+    fetch_fields,
+    join_fields,
+    leave_fields,
+    list_offsets_fields,
+    offset_fetch_fields,
+    produce_fields,
+    request,
+    subscribed,
+    sync_fields,
+)
 
 TOPIC = "wire"
-SUBSCRIBED = b"\0\0\0\0\0\1\0\4wire\xff\xff\xff\xff"
-NO_TIME_S = 10
-
-
-def message_of(cls: type[Any], values: Values) -> Any:
-    """A message or struct with these fields, and defaults for the others; structs in it are given as dicts."""
-    made = cls()
-    declared = {field.name: field.type for field in cls.__wire__}
-    for name, value in values.items():
-        setattr(made, name, _value(declared[name], value))
-    return made
-
-
-def _value(declared: Any, value: Any) -> Any:
-    if isinstance(declared, ArrayOf) and value is not None:
-        return [_value(declared.item, item) for item in value]
-    return message_of(declared, value) if isinstance(value, dict) else value
-
-
-def request(key: ApiKey, values: Values) -> Any:
-    """A request with these fields."""
-    return message_of(api(key).request, values)
+SUBSCRIBED = subscribed(TOPIC)
 
 
 def one_of_everything(cls: type[Any], version: int) -> Any:
@@ -62,19 +53,10 @@ class World:
 
     _numbers = itertools.count(1)
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Client) -> None:
         self.peer = peer
-        created = self.ask(
-            ApiKey.CREATE_TOPICS,
-            7,
-            topics=[{"name": TOPIC, "num_partitions": 2, "replication_factor": 1}],
-            timeout_ms=10_000,
-        )
-        self.topic_id = uuid.UUID(bytes=created.topics[0].topic_id.bytes)
-
-    def ask(self, key: ApiKey, version: int, **values: Any) -> Any:
-        """Ask for something that a later request needs."""
-        return self.peer.ask(key, version, request(key, values))
+        peer.call(ApiKey.CREATE_TOPICS, 7, **create_fields({TOPIC: 2}))
+        self.topic_id = peer.topic_id(TOPIC)
 
     def fresh(self, kind: str) -> str:
         """A name that was not used before."""
@@ -82,24 +64,21 @@ class World:
 
     def minimal(self, key: ApiKey, version: int) -> Any:
         """A valid request. It can be sent once, since it may use up what it names."""
-        values = VALID[key](self, version) if key in VALID else {}
+        values = VALID[key](self) if key in VALID else {}
         return request(key, values)
-
-    def batch(self, **options: Any) -> bytes:
-        """One record, written now."""
-        return bytes(build_batch([Record(0, int(time.time() * 1000), b"k", b"v", [])], **options))
 
     def topic(self) -> str:
         """A topic of its own."""
-        name = self.fresh("topic")
-        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1}]
-        self.ask(ApiKey.CREATE_TOPICS, 5, topics=topics, timeout_ms=10_000)
-        return name
+        return self.peer.create(self.fresh("topic"))
+
+    def named(self, topic: str) -> dict[str, Any]:
+        """The fields that name its topic, whichever of them a version has."""
+        return {"name": topic, "topic_id": self.topic_id}
 
     def joined(self) -> dict[str, Any]:
         """A group whose only member has joined and not yet synced, and that member."""
-        group, instance = self.fresh("group"), self.fresh("instance")
-        answer = self.ask(ApiKey.JOIN_GROUP, 5, **join_fields(group), group_instance_id=instance)
+        group = self.fresh("group")
+        answer = self.peer.join(group, 5, instance=self.fresh("instance"))
         assert answer.error_code == 0
         return {"group_id": group, "member_id": answer.member_id, "generation_id": answer.generation_id}
 
@@ -107,119 +86,73 @@ class World:
         """The same with an assignment."""
         member = self.joined()
         assignments = [{"member_id": member["member_id"], "assignment": b"a"}]
-        assert self.ask(ApiKey.SYNC_GROUP, 3, **member, assignments=assignments).error_code == 0
+        assert self.peer.call(ApiKey.SYNC_GROUP, 3, **member, assignments=assignments).error_code == 0
         return member
 
     def group_with_offsets(self) -> str:
         """A group without members."""
         group = self.fresh("group")
-        self.ask(ApiKey.OFFSET_COMMIT, 8, **commit_fields(self, group))
+        assert self.peer.commit(group, TOPIC) == 0
         return group
 
     def producer(self) -> dict[str, Any]:
         """A transactional id with a producer."""
         name = self.fresh("transaction")
-        answer = self.ask(
-            ApiKey.INIT_PRODUCER_ID,
-            4,
-            transactional_id=name,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        assert answer.error_code == 0
-        return {
-            "transactional_id": name,
-            "producer_id": answer.producer_id,
-            "producer_epoch": answer.producer_epoch,
-        }
+        told = self.peer.producer(name)
+        assert told.error_code == 0
+        return who(told) | {"transactional_id": name}
 
     def transaction(self) -> dict[str, Any]:
         """The same in a transaction."""
         producer = self.producer()
-        fields = {f"v3_and_below_{name}": value for name, value in producer.items()}
-        topics = [{"name": TOPIC, "partitions": [0]}]
-        answer = self.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 3, **fields, v3_and_below_topics=topics)
-        assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+        place = TopicPartition(TOPIC, 0)
+        assert self.peer.add_partitions(producer["transactional_id"], SimpleNamespace(**producer), place) == [0]
         return producer
 
     def producer_with_group(self) -> dict[str, Any]:
         """In a transaction that has a group's offsets, too."""
         producer = self.transaction()
         group = self.fresh("group")
-        assert self.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, **producer, group_id=group).error_code == 0
-        return producer | {"group_id": group}
+        producer |= {"group_id": group}
+        assert self.peer.call(ApiKey.ADD_OFFSETS_TO_TXN, 3, **producer).error_code == 0
+        return producer
 
 
-def join_fields(group: str) -> dict[str, Any]:
-    return {
-        "group_id": group,
-        "session_timeout_ms": 30_000,
-        "rebalance_timeout_ms": 30_000,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": SUBSCRIBED}],
-    }
+def _produce(world: World) -> Values:
+    fields = produce_fields(TOPIC, batch())
+    fields["topic_data"][0]["topic_id"] = world.topic_id
+    return fields
 
 
-def commit_fields(world: World, group: str) -> dict[str, Any]:
-    place = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "m"}
-    return {
-        "group_id": group,
-        "retention_time_ms": -1,
-        "topics": [{"name": TOPIC, "topic_id": world.topic_id, "partitions": [place]}],
-    }
+def _fetch(world: World) -> Values:
+    fields = fetch_fields(TOPIC)
+    fields["topics"][0]["topic_id"] = world.topic_id
+    return fields
 
 
-def _produce(world: World, version: int) -> Values:
-    partitions = [{"index": 0, "records": world.batch()}]
-    topics = [{"name": TOPIC, "topic_id": world.topic_id, "partition_data": partitions}]
-    return {"acks": -1, "timeout_ms": 10_000, "topic_data": topics}
-
-
-def _fetch(world: World, version: int) -> Values:
-    place = {"partition": 0, "current_leader_epoch": -1, "last_fetched_epoch": -1, "partition_max_bytes": 1 << 20}
-    topics = [{"topic": TOPIC, "topic_id": world.topic_id, "partitions": [place]}]
-    return {"max_bytes": 1 << 20, "session_epoch": -1, "topics": topics}
-
-
-def _offset_fetch(world: World, version: int) -> Values:
-    group = world.group_with_offsets()
-    topic = {"name": TOPIC, "partition_indexes": [0, 1]}
-    batched = {"group_id": group, "topics": [topic | {"topic_id": world.topic_id}]}
-    return {"group_id": group, "topics": [topic], "groups": [batched]}
-
-
-def _leave(world: World, version: int) -> Values:
+def _leave(world: World) -> Values:
     member = world.stable()
-    member_id = member["member_id"]
-    return {"group_id": member["group_id"], "member_id": member_id, "members": [{"member_id": member_id}]}
+    return leave_fields(member["group_id"], (member["member_id"], None))
 
 
-def _sync(world: World, version: int) -> Values:
+def _sync(world: World) -> Values:
     member = world.joined()
-    assignments = [{"member_id": member["member_id"], "assignment": b"a"}]
-    return member | {"protocol_type": "consumer", "protocol_name": "range", "assignments": assignments}
+    member_id = member["member_id"]
+    return sync_fields(member["group_id"], member["generation_id"], member_id, {member_id: b"a"})
 
 
-def _delete_topics(world: World, version: int) -> Values:
+def _delete_topics(world: World) -> Values:
     name = world.topic()
     return {"topic_names": [name], "topics": [{"name": name}], "timeout_ms": 10_000}
 
 
-def _add_partitions(world: World, version: int) -> Values:
-    producer = world.producer()
-    topics = [{"name": TOPIC, "partitions": [0]}]
-    old = {f"v3_and_below_{name}": value for name, value in producer.items()}
-    return old | {"v3_and_below_topics": topics, "transactions": [producer | {"topics": topics}]}
-
-
-def _txn_commit(world: World, version: int) -> Values:
+def _txn_commit(world: World) -> Values:
     place = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "m"}
     topics = [{"name": TOPIC, "partitions": [place]}]
     return world.producer_with_group() | {"generation_id": -1, "topics": topics}
 
 
-def _offset_delete(world: World, version: int) -> Values:
+def _offset_delete(world: World) -> Values:
     topics = [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
     return {"group_id": world.group_with_offsets(), "topics": topics}
 
@@ -249,72 +182,68 @@ QUOTA = {
     "ops": [{"key": "producer_byte_rate", "value": 1e9}],
 }
 
-VALID: dict[ApiKey, Callable[[World, int], Values]] = {
+VALID: dict[ApiKey, Callable[[World], Values]] = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
-    ApiKey.LIST_OFFSETS: lambda world, version: {
-        "replica_id": -1,
-        "topics": [{"name": TOPIC, "partitions": [{"current_leader_epoch": -1, "timestamp": -1}]}],
-    },
-    ApiKey.METADATA: lambda world, version: {"topics": [{"name": TOPIC}]},
-    ApiKey.OFFSET_COMMIT: lambda world, version: commit_fields(world, world.fresh("group")),
-    ApiKey.OFFSET_FETCH: _offset_fetch,
-    ApiKey.FIND_COORDINATOR: lambda world, version: {"key": "g", "coordinator_keys": ["g"]},
-    ApiKey.JOIN_GROUP: lambda world, version: join_fields(world.fresh("group")),
-    ApiKey.HEARTBEAT: lambda world, version: world.stable(),
+    ApiKey.LIST_OFFSETS: lambda world: list_offsets_fields(TOPIC, -1),
+    ApiKey.METADATA: lambda world: {"topics": [{"name": TOPIC}]},
+    ApiKey.OFFSET_COMMIT: lambda world: commit_fields(world.fresh("group"), [(TOPIC, 0, 1)], name=world.named),
+    ApiKey.OFFSET_FETCH: lambda world: offset_fetch_fields(
+        world.group_with_offsets(), {TOPIC: [0, 1]}, name=world.named
+    ),
+    ApiKey.FIND_COORDINATOR: lambda world: {"key": "g", "coordinator_keys": ["g"]},
+    ApiKey.JOIN_GROUP: lambda world: join_fields(world.fresh("group")),
+    ApiKey.HEARTBEAT: lambda world: world.stable(),
     ApiKey.LEAVE_GROUP: _leave,
     ApiKey.SYNC_GROUP: _sync,
-    ApiKey.DESCRIBE_GROUPS: lambda world, version: {"groups": [world.stable()["group_id"]]},
-    ApiKey.API_VERSIONS: lambda world, version: {"client_software_name": "wire", "client_software_version": "1"},
-    ApiKey.CREATE_TOPICS: lambda world, version: {
-        "topics": [{"name": world.fresh("topic"), "num_partitions": 1, "replication_factor": 1}],
-        "timeout_ms": 10_000,
-    },
+    ApiKey.DESCRIBE_GROUPS: lambda world: {"groups": [world.stable()["group_id"]]},
+    ApiKey.API_VERSIONS: lambda world: {"client_software_name": "wire", "client_software_version": "1"},
+    ApiKey.CREATE_TOPICS: lambda world: create_fields({world.fresh("topic"): 1}),
     ApiKey.DELETE_TOPICS: _delete_topics,
-    ApiKey.DELETE_RECORDS: lambda world, version: {
+    ApiKey.DELETE_RECORDS: lambda world: {
         "topics": [{"name": TOPIC, "partitions": [{"partition_index": 1}]}],
         "timeout_ms": 10_000,
     },
-    ApiKey.INIT_PRODUCER_ID: lambda world, version: {
+    ApiKey.INIT_PRODUCER_ID: lambda world: {
         "transactional_id": None,
         "transaction_timeout_ms": 60_000,
         "producer_id": -1,
         "producer_epoch": -1,
     },
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda world, version: {
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: lambda world: {
         "replica_id": -1,
         "topics": [{"topic": TOPIC, "partitions": [{"current_leader_epoch": -1}]}],
     },
-    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions,
-    ApiKey.ADD_OFFSETS_TO_TXN: lambda world, version: world.producer() | {"group_id": world.fresh("group")},
-    ApiKey.END_TXN: lambda world, version: world.transaction() | {"committed": True},
+    ApiKey.ADD_PARTITIONS_TO_TXN: lambda world: add_partitions_fields(world.producer(), [(TOPIC, 0)]),
+    ApiKey.ADD_OFFSETS_TO_TXN: lambda world: world.producer() | {"group_id": world.fresh("group")},
+    ApiKey.END_TXN: lambda world: world.transaction() | {"committed": True},
     ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
-    ApiKey.DESCRIBE_ACLS: lambda world, version: ANY_RULE,
-    ApiKey.CREATE_ACLS: lambda world, version: {"creations": [RULE]},
-    ApiKey.DELETE_ACLS: lambda world, version: {"filters": [ANY_RULE]},
-    ApiKey.DESCRIBE_CONFIGS: lambda world, version: {"resources": [{"resource_type": 2, "resource_name": TOPIC}]},
-    ApiKey.ALTER_CONFIGS: lambda world, version: _config({}),
-    ApiKey.DESCRIBE_LOG_DIRS: lambda world, version: {"topics": _topic_partitions("topic", "partitions")},
-    ApiKey.CREATE_PARTITIONS: lambda world, version: {
+    ApiKey.DESCRIBE_ACLS: lambda world: ANY_RULE,
+    ApiKey.CREATE_ACLS: lambda world: {"creations": [RULE]},
+    ApiKey.DELETE_ACLS: lambda world: {"filters": [ANY_RULE]},
+    ApiKey.DESCRIBE_CONFIGS: lambda world: {"resources": [{"resource_type": 2, "resource_name": TOPIC}]},
+    ApiKey.ALTER_CONFIGS: lambda world: _config({}),
+    ApiKey.DESCRIBE_LOG_DIRS: lambda world: {"topics": _topic_partitions("topic", "partitions")},
+    ApiKey.CREATE_PARTITIONS: lambda world: {
         "topics": [{"name": world.topic(), "count": 2, "assignments": None}],
         "timeout_ms": 10_000,
     },
-    ApiKey.DELETE_GROUPS: lambda world, version: {"groups_names": [world.group_with_offsets()]},
-    ApiKey.ELECT_LEADERS: lambda world, version: {"topic_partitions": None, "timeout_ms": 10_000},
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda world, version: _config({"config_operation": 0}),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda world, version: {"timeout_ms": 10_000},
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda world, version: {"topics": None, "timeout_ms": 10_000},
+    ApiKey.DELETE_GROUPS: lambda world: {"groups_names": [world.group_with_offsets()]},
+    ApiKey.ELECT_LEADERS: lambda world: {"topic_partitions": None, "timeout_ms": 10_000},
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda world: _config({"config_operation": 0}),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: lambda world: {"timeout_ms": 10_000},
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: lambda world: {"topics": None, "timeout_ms": 10_000},
     ApiKey.OFFSET_DELETE: _offset_delete,
-    ApiKey.ALTER_CLIENT_QUOTAS: lambda world, version: {"entries": [QUOTA]},
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda world, version: {"upsertions": [CREDENTIAL]},
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda world, version: {"users": None},
-    ApiKey.UPDATE_FEATURES: lambda world, version: {
+    ApiKey.ALTER_CLIENT_QUOTAS: lambda world: {"entries": [QUOTA]},
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda world: {"upsertions": [CREDENTIAL]},
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: lambda world: {"users": None},
+    ApiKey.UPDATE_FEATURES: lambda world: {
         "feature_updates": [{"feature": "transaction.version", "max_version_level": 2}],
     },
-    ApiKey.DESCRIBE_CLUSTER: lambda world, version: {"endpoint_type": 1},
-    ApiKey.DESCRIBE_PRODUCERS: lambda world, version: {"topics": _topic_partitions("name", "partition_indexes")},
-    ApiKey.DESCRIBE_TRANSACTIONS: lambda world, version: {"transactional_ids": [world.producer()["transactional_id"]]},
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda world, version: {
+    ApiKey.DESCRIBE_CLUSTER: lambda world: {"endpoint_type": 1},
+    ApiKey.DESCRIBE_PRODUCERS: lambda world: {"topics": _topic_partitions("name", "partition_indexes")},
+    ApiKey.DESCRIBE_TRANSACTIONS: lambda world: {"transactional_ids": [world.producer()["transactional_id"]]},
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: lambda world: {
         "topics": [{"name": TOPIC}],
         "response_partition_limit": 100,
         "cursor": None,

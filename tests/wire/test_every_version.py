@@ -14,9 +14,11 @@ from ottla.broker.handlers.api_versions import table
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import frame_request
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.testing import Broker
-from tests.wire.peer import Peer, decoded
+from tests.support.client import Client
+from tests.support.peer import decoded
+from tests.support.requests import request
 from tests.wire.requests import World, error_codes, one_of_everything
 
 pytestmark = pytest.mark.e2e
@@ -28,6 +30,7 @@ SERVED = [(key, version) for key, version in ADVERTISED if version in api(key).r
 CLOSED = [(key, version) for key, version in ADVERTISED if version not in api(key).request.versions]
 """Versions that are advertised and not served."""
 
+SOFTWARE = {"client_software_name": "wire", "client_software_version": "1"}
 CORRELATION_IDS = (0, -1, 2**31 - 1, -(2**31))
 
 EXPECTED = {ApiKey.JOIN_GROUP: {ErrorCode.MEMBER_ID_REQUIRED}}
@@ -45,13 +48,13 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def world(broker: Broker) -> Iterator[World]:
-    with Peer(broker.port) as peer:
+    with Client(broker.port) as peer:
         yield World(peer)
 
 
 @pytest.fixture
-def peer(broker: Broker) -> Iterator[Peer]:
-    with Peer(broker.port) as peer:
+def peer(broker: Broker) -> Iterator[Client]:
+    with Client(broker.port) as peer:
         yield peer
 
 
@@ -66,14 +69,14 @@ def any_body(key: ApiKey) -> bytes:
 
 
 @pytest.mark.parametrize(("key", "version"), SERVED, ids=name)
-def test_each_version_is_answered_in_itself(peer: Peer, world: World, key: ApiKey, version: int) -> None:
+def test_each_version_is_answered_in_itself(peer: Client, world: World, key: ApiKey, version: int) -> None:
     answer = peer.ask(key, version, world.minimal(key, version))
     assert set(error_codes(answer)) - EXPECTED.get(key, set()) <= {0}, answer
-    assert peer.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).error_code == 0, "nothing is left over"
+    assert peer.call(ApiKey.API_VERSIONS, 0).error_code == 0, "nothing is left over"
 
 
 @pytest.mark.parametrize(("key", "version"), SERVED, ids=name)
-def test_each_version_is_answered_whatever_is_asked(peer: Peer, key: ApiKey, version: int) -> None:
+def test_each_version_is_answered_whatever_is_asked(peer: Client, key: ApiKey, version: int) -> None:
     """Empty names, zero ids and a bit of everything: there is an answer, if only that this cannot be."""
     asked = one_of_everything(api(key).request, version)
     if key is ApiKey.PRODUCE:
@@ -83,11 +86,11 @@ def test_each_version_is_answered_whatever_is_asked(peer: Peer, key: ApiKey, ver
         assert peer.is_closed()
         return
     peer.ask(key, version, asked)
-    assert peer.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).error_code == 0
+    assert peer.call(ApiKey.API_VERSIONS, 0).error_code == 0
 
 
-@pytest.mark.parametrize(("key", "version"), CLOSED, ids=name)
-def test_versions_that_are_advertised_and_not_served_close(peer: Peer, key: ApiKey, version: int) -> None:
+@pytest.mark.parametrize(("key", "version"), CLOSED + [(key, low - 1) for key, low, _ in ROWS if low], ids=name)
+def test_versions_that_are_not_served_close(peer: Client, key: ApiKey, version: int) -> None:
     peer.raw(frame_request(key, version, 1, "old", any_body(key), flexible=False))
     assert peer.is_closed()
 
@@ -98,7 +101,7 @@ def test_what_is_advertised_and_not_served_is_produce_alone() -> None:
 
 
 @pytest.mark.parametrize(("key", "low", "high"), ROWS, ids=name)
-def test_one_above_the_maximum_closes(peer: Peer, key: ApiKey, low: int, high: int) -> None:
+def test_one_above_the_maximum_closes(peer: Client, key: ApiKey, low: int, high: int) -> None:
     flexible = high + 1 >= api(key).request.flexible_from
     peer.raw(frame_request(key, high + 1, 77, "new", any_body(key), flexible=flexible))
     if key is not ApiKey.API_VERSIONS:
@@ -109,35 +112,28 @@ def test_one_above_the_maximum_closes(peer: Peer, key: ApiKey, low: int, high: i
     answer = decoded(ApiVersionsResponse, 0, 0, frame.rest)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(key, low, high)]
-    assert peer.ask(key, high, ApiVersionsRequest(client_software_name="a", client_software_version="1")).api_keys
-
-
-@pytest.mark.parametrize(("key", "low"), [(key, low) for key, low, _ in ROWS if low], ids=name)
-def test_one_below_the_minimum_closes(peer: Peer, key: ApiKey, low: int) -> None:
-    peer.raw(frame_request(key, low - 1, 1, "old", any_body(key), flexible=False))
-    assert peer.is_closed()
+    assert peer.call(key, high, **SOFTWARE).api_keys
 
 
 @pytest.mark.parametrize("version", [-1, 32_767])
-def test_versions_beyond_everything(peer: Peer, broker: Broker, version: int) -> None:
+def test_versions_beyond_everything(peer: Client, broker: Broker, version: int) -> None:
     peer.raw(frame_request(ApiKey.METADATA, version, 1, "odd", b"", flexible=False))
     assert peer.is_closed()
-    with Peer(broker.port) as other:
+    with Client(broker.port) as other:
         other.raw(frame_request(ApiKey.API_VERSIONS, version, 5, "odd", b"\xff\xff", flexible=False))
         assert decoded(ApiVersionsResponse, 0, 0, other.next_frame().rest).error_code == 35
 
 
 @pytest.mark.parametrize("key", [4, 5, 6, 7, 38, 52, 71, 72, 93, 999, -1, 32_767])
-def test_keys_that_nobody_knows_close(peer: Peer, key: int) -> None:
+def test_keys_that_nobody_knows_close(peer: Client, key: int) -> None:
     assert key not in {row.api_key for row in TABLE}
     peer.raw(struct.pack(">ihhih", 10, key, 0, 1, -1))
     assert peer.is_closed()
 
 
 @pytest.mark.parametrize("version", [version for key, version in SERVED if key is ApiKey.API_VERSIONS])
-def test_the_table_that_is_told_is_the_one_that_is_tried(peer: Peer, version: int) -> None:
-    asked = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
-    told = peer.ask(ApiKey.API_VERSIONS, version, asked).api_keys
+def test_the_table_that_is_told_is_the_one_that_is_tried(peer: Client, version: int) -> None:
+    told = peer.call(ApiKey.API_VERSIONS, version, **SOFTWARE).api_keys
     assert [(row.api_key, row.min_version, row.max_version) for row in told] == ROWS
 
 
@@ -146,11 +142,11 @@ def test_what_is_not_enforced_is_neither_told_nor_served_unless_that_is_wanted()
     hidden = [row for row in ROWS if row[0] not in told]
     with Broker() as broker:
         for key, low, _ in hidden:
-            with Peer(broker.port) as peer:
+            with Client(broker.port) as peer:
                 peer.send(key, low, api(key).request())
                 assert peer.is_closed()
-        with Peer(broker.port) as peer:
-            rows = peer.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).api_keys
+        with Client(broker.port) as peer:
+            rows = peer.call(ApiKey.API_VERSIONS, 0).api_keys
             assert {row.api_key for row in rows} == told
 
 
@@ -159,8 +155,8 @@ def test_what_is_not_enforced_is_neither_told_nor_served_unless_that_is_wanted()
 def test_the_answer_has_the_correlation_id_of_its_request(
     broker: Broker, correlation_id: int, client_id: str | None
 ) -> None:
-    with Peer(broker.port, client_id) as peer:
+    with Client(broker.port, client_id) as peer:
         for version in (1, 3):
-            asked = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
+            asked = request(ApiKey.API_VERSIONS, SOFTWARE)
             peer.raw(peer.frame(ApiKey.API_VERSIONS, version, asked, correlation_id))
             assert peer.next_frame().correlation_id == correlation_id

@@ -15,11 +15,11 @@ from urllib.parse import quote
 import pytest
 
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.schema import ArrayOf, WireField, WireType
+from ottla.protocol.schema import ArrayOf, WireType
+from ottla.protocol.structs import WireField
 from ottla.testing import BrokerProcess
 from tests.hostile.fuzz_requests import CALLS
-from tests.wire.peer import Peer
+from tests.support.client import Client
 from tests.wire.requests import World, error_codes
 
 BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
@@ -65,19 +65,19 @@ def spoilt(world: World, key: ApiKey, version: int) -> Iterator[tuple[str, Any]]
 def test_every_number_at_its_ends_and_a_start_afterwards(tmp_path: Path) -> None:
     asked = 0
     with BrokerProcess(tmp_path / "data", settings=SETTINGS, http=True) as broker:
-        with Peer(broker.port) as peer:
+        with Client(broker.port) as peer:
             world = World(peer)
             for key, version in NEWEST.items():
                 for label, message in spoilt(world, key, version):
-                    with Peer(broker.port) as other:  # some of them close their connection
+                    with Client(broker.port) as other:  # some of them close their connection
                         codes = set(error_codes(other.ask(key, version, message)))
                     assert -1 not in codes or key in SAYS_UNKNOWN, label
                     asked += 1
         looks(broker)
         assert "Traceback" not in broker.log_text()
         broker.restart()  # which begins a log of its own
-        with Peer(broker.port) as peer:
-            assert peer.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).error_code == 0
+        with Client(broker.port) as peer:
+            assert peer.call(ApiKey.API_VERSIONS, 0).error_code == 0
             World(peer).group_with_offsets()
         looks(broker)
         assert "Traceback" not in broker.log_text()

@@ -1,17 +1,17 @@
-"""Which log is compacted next, up to where, and which segments become one."""
+"""The choice of what to compact: the log, the offset to stop at, and the segments to merge."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.broker.core.cleaning.segments import Segment
 from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.engine import SegmentInfo
 from ottla.broker.settings import INT32_MAX
 
 
 class Dirt(NamedTuple):
-    """What of a log has not been compacted yet.
+    """The part of a log that has not been compacted yet.
 
     ``from_offset`` to ``upto_offset`` has not been seen by compaction and may be now. ``ratio`` is its share of what
     would be read; ``overdue`` says that ``max.compaction.lag.ms`` is over, whatever the ratio.
@@ -25,14 +25,14 @@ class Dirt(NamedTuple):
 
 
 def cleanable_from(cleaned_offset: int, log_start_offset: int, log_end_offset: int) -> int:
-    """Where dirt begins; a mark that cannot be right, after a crash, is not believed."""
+    """The offset where dirt begins. A mark that cannot be right, as after a crash, is ignored."""
     return cleaned_offset if log_start_offset <= cleaned_offset <= log_end_offset else log_start_offset
 
 
 def cleanable_upto(
-    segments: Sequence[Segment], config: TopicConfig, *, from_offset: int, stable_offset: int, wall_ms: int
+    segments: Sequence[SegmentInfo], config: TopicConfig, *, from_offset: int, stable_offset: int, wall_ms: int
 ) -> int:
-    """Where compaction has to stop: at an end of a closed segment.
+    """The offset where compaction has to stop: the end of a closed segment.
 
     Nothing at or above ``stable_offset`` is touched: it is not known yet whether it counts. And nothing of a segment
     with a record that is younger than ``min.compaction.lag.ms``, or of what follows.
@@ -49,7 +49,7 @@ def cleanable_upto(
 
 
 def dirt_of(
-    segments: Sequence[Segment],
+    segments: Sequence[SegmentInfo],
     config: TopicConfig,
     *,
     from_offset: int,
@@ -57,7 +57,7 @@ def dirt_of(
     first_dirty_ms: int | None,
     wall_ms: int,
 ) -> Dirt | None:
-    """What there is to compact, None if nothing or too little.
+    """The part to compact, None if there is nothing or too little.
 
     Args:
         first_dirty_ms: the time of the first record that compaction has not seen, if that is known.
@@ -79,7 +79,7 @@ def dirt_of(
     return Dirt(from_offset, upto_offset, dirty_bytes, ratio, overdue)
 
 
-def joins(first: Segment, segment: Segment, written_bytes: int, segment_bytes: int) -> bool:
-    """Whether a segment may become one with those before it, from ``first`` on, of which so many bytes have stayed."""
+def joins(first: SegmentInfo, segment: SegmentInfo, written_bytes: int, segment_bytes: int) -> bool:
+    """True if a segment may be merged with those from ``first`` on, of which ``written_bytes`` have stayed."""
     fits = written_bytes + segment.size_bytes <= segment_bytes
     return fits and segment.next_offset - first.base_offset <= INT32_MAX

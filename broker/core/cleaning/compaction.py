@@ -13,24 +13,22 @@ have their turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from functools import partial
+from hashlib import blake2b
 from typing import NamedTuple
 
-from ottla.broker.core.cleaning.keys import KeyOffsets
 from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES
 from ottla.broker.settings import INT64_MAX
 from ottla.protocol.batch_filter import (
     StoredRecord,
     delete_horizon,
-    stored_body,
     stored_records,
     with_records,
     without_records,
 )
 from ottla.protocol.compression import Buffer
 from ottla.protocol.control import parse_marker
-from ottla.protocol.records import BatchHeader, check_crc
+from ottla.protocol.records import BatchHeader, check_crc, decompressed_records
 from ottla.protocol.steps import Steps
 
 STEP_RECORDS = 400
@@ -38,6 +36,10 @@ STEP_RECORDS = 400
 
 OPENED_AT_ONCE_BYTES = 4096
 """Smaller batches are not worth another thread."""
+
+ENTRY_BYTES = 200
+"""Bytes that an entry of `KeyOffsets` takes, roughly: the dict's slot, the key's bytes object, the number."""
+_DIGEST_BYTES = 16
 
 _Verdict = Steps[Buffer | None]
 
@@ -50,7 +52,7 @@ class LastBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """Whose it was, where it began, and where its marker is, or was."""
+    """A transaction: its producer, where it began, and where its marker is or was."""
 
     producer_id: int
     first_offset: int
@@ -59,7 +61,7 @@ class AbortedTransaction(NamedTuple):
 
 def _opened(header: BatchHeader, batch: Buffer) -> Steps[bytes]:
     """The records section of a batch; a batch that becomes larger than what may be produced makes a log uncleanable."""
-    open_it = partial(stored_body, header, batch, limit=DECOMPRESSED_BYTES)
+    open_it = partial(decompressed_records, header, batch, limit=DECOMPRESSED_BYTES)
     if len(batch) <= OPENED_AT_ONCE_BYTES:
         return open_it()
     body: bytes = yield open_it
@@ -67,7 +69,7 @@ def _opened(header: BatchHeader, batch: Buffer) -> Steps[bytes]:
 
 
 class TransactionsSeen:
-    """Which batches belong to aborted transactions, and whether a marker's transaction still has batches.
+    """The aborted transactions of a log, and the batches that are left of each.
 
     Args:
         aborted: those with something in the part that is read, in any order.
@@ -82,7 +84,7 @@ class TransactionsSeen:
         self._committed: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether the next batch, not a marker, belongs to an aborted transaction."""
+        """True if the next batch, not a marker, belongs to an aborted transaction."""
         self._begin(header)
         if not header.is_transactional:
             return False
@@ -94,7 +96,7 @@ class TransactionsSeen:
         return False
 
     def is_idle_marker(self, header: BatchHeader, batch: Buffer) -> bool:
-        """Whether the next batch, a control batch, ends a transaction of which nothing is left."""
+        """True if the next batch, a control batch, ends a transaction of which nothing is left."""
         self._begin(header)
         marker = parse_marker(batch)
         if marker is None:
@@ -109,6 +111,41 @@ class TransactionsSeen:
         while self._aborted and self._aborted[-1].first_offset <= header.last_offset:
             begun = self._aborted.pop()
             self._ongoing[begun.producer_id] = begun.last_offset, False
+
+
+class KeyOffsets:
+    """Keys and the largest offset of each. Long keys are kept as digests of 128 bits, as Kafka keeps all of them.
+
+    Attributes:
+        latest_offset: everything up to here has been looked at; -1 before.
+    """
+
+    __slots__ = ("_capacity", "_offsets", "latest_offset")
+
+    def __init__(self, buffer_bytes: int) -> None:
+        self._capacity = max(buffer_bytes // ENTRY_BYTES, 1)
+        self._offsets: dict[bytes, int] = {}
+        self.latest_offset = -1
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._offsets) >= self._capacity
+
+    def put(self, key: bytes, offset: int) -> None:
+        """Note a key; offsets of the same key rise."""
+        self._offsets[_short(key)] = offset
+
+    def get(self, key: bytes) -> int:
+        """The last offset of a key, -1 if it has none."""
+        return self._offsets.get(_short(key), -1)
+
+
+def _short(key: bytes) -> bytes:
+    # A key shorter than a digest cannot be taken for one.
+    return key if len(key) < _DIGEST_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
 class KeyScan:
@@ -138,13 +175,6 @@ class KeyScan:
                     yield None
         self.records += header.record_count
         self.keys.latest_offset = max(self.keys.latest_offset, header.last_offset)
-
-
-class Fate(Enum):
-    """What becomes of a batch of which no record stays."""
-
-    GOES = "it goes"
-    STAYS_EMPTY = "it stays, with nothing in it"
 
 
 class Sieve:
@@ -184,19 +214,18 @@ class Sieve:
         check_crc(header, batch)
         self.records += header.record_count
         is_needed = self._is_last_of_producer(header) or header.last_offset == self._last_offset
-        fate = Fate.STAYS_EMPTY if is_needed else Fate.GOES
         if header.is_control:
-            return self._sift_marker(header, batch, fate)
+            return self._sift_marker(header, batch, is_needed)
         is_aborted = self._transactions.is_aborted(header)
         if not header.record_count:
-            return batch if fate is Fate.STAYS_EMPTY else None
+            return batch if is_needed else None
         if is_aborted:
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         body = yield from _opened(header, batch)
         kept = yield from self._sift_records(header, body)
         self.kept += len(kept)
         if not kept:
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         undecided = delete_horizon(header) is None and any(record.is_tombstone for record in kept)
         if len(kept) == header.record_count and not undecided:
             return batch
@@ -220,18 +249,18 @@ class Sieve:
             kept.append(record)
         return kept
 
-    def _sift_marker(self, header: BatchHeader, batch: Buffer, fate: Fate) -> Buffer | None:
+    def _sift_marker(self, header: BatchHeader, batch: Buffer, is_needed: bool) -> Buffer | None:
         is_idle = self._transactions.is_idle_marker(header, batch)
         horizon_ms = delete_horizon(header)
         if not header.record_count:
-            return batch if fate is Fate.STAYS_EMPTY else None
+            return batch if is_needed else None
         if is_idle and horizon_ms is not None and horizon_ms <= self._wall_ms:
             self.markers_gone.append(header.base_offset)
-            return without_records(header) if fate is Fate.STAYS_EMPTY else None
+            return without_records(header) if is_needed else None
         self.kept += header.record_count
         if not is_idle or horizon_ms is not None:
             return batch
-        body = stored_body(header, batch)
+        body = decompressed_records(header, batch)
         return with_records(header, body, list(stored_records(header, body)), horizon_ms=self._horizon_ms)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:

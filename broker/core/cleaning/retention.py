@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.broker.core.cleaning.segments import Segment
 from ottla.broker.core.topics.configs import TopicConfig
+from ottla.broker.engine import SegmentInfo
 
 
 class Expired(NamedTuple):
@@ -25,9 +25,9 @@ class Expired(NamedTuple):
 
 
 def expired(
-    segments: Sequence[Segment], config: TopicConfig, *, high_watermark: int, log_start_offset: int, wall_ms: int
+    segments: Sequence[SegmentInfo], config: TopicConfig, *, high_watermark: int, log_start_offset: int, wall_ms: int
 ) -> Expired | None:
-    """What is to go of a log, or None. Nothing goes unless ``cleanup.policy`` says delete."""
+    """The part of a log to remove, or None. Nothing goes unless ``cleanup.policy`` says delete."""
     if not config.deletes:
         return None
     too_large = _too_large(segments, config.retention_bytes)
@@ -48,8 +48,8 @@ def expired(
     return Expired(last.next_offset, not last.is_closed, min(too_large, gone), max(gone - too_large, 0))
 
 
-def _too_large(segments: Sequence[Segment], retention_bytes: int) -> int:
-    """How many segments go so that the rest still has at least ``retention_bytes``."""
+def _too_large(segments: Sequence[SegmentInfo], retention_bytes: int) -> int:
+    """The number of segments to remove so that the rest still has at least ``retention_bytes``."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size_bytes for segment in segments) - retention_bytes

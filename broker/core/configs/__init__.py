@@ -1,1 +1,1 @@
-"""What can be set while the broker runs: of topics, brokers and groups."""
+"""Settings of topics, brokers and groups that change while the broker runs."""

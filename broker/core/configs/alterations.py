@@ -6,14 +6,17 @@ AlterConfigs (KIP-133) says what a resource has from now on and forgets everythi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.broker.core.configs.brokers import invalid_setting
 from ottla.broker.core.configs.groups import invalid_group_configs
 from ottla.broker.core.configs.kinds import ConfigType, ResourceType, as_list
-from ottla.broker.core.topics.catalog import Catalog, Refusal, invalid_name
+from ottla.broker.core.refusal import Refusal, bad_request
+from ottla.broker.core.topics.catalog import Catalog, invalid_name
 from ottla.broker.core.topics.configs import invalid
 from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.settings import FIELDS, Settings, as_text, type_of
@@ -24,7 +27,7 @@ ALL_BROKERS = ""
 
 
 class Operation(IntEnum):
-    """What is done to a key (KIP-339)."""
+    """The operation on a key (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -49,32 +52,26 @@ class Alteration(NamedTuple):
     replaces: bool = False
 
 
-class Planned(NamedTuple):
-    """The catalog with every change that can be made, and for each alteration why it cannot, or None."""
-
-    catalog: Catalog
-    refusals: list[Refusal | None]
-
-
 _Configs = dict[str, str]
-_Planner = Callable[[Catalog, Alteration, Settings], Catalog | Refusal]
 
 
-def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings, node_id: int) -> Planned:
+def plan(
+    catalog: Catalog, alterations: Sequence[Alteration], settings: Settings, node_id: int
+) -> tuple[Catalog, list[Refusal | None]]:
     """Carry out every alteration that is allowed.
 
     Args:
         settings: those in force; APPEND and SUBTRACT of a key that is not set begin with them.
+
+    Returns:
+        The catalog as it is then, and for each alteration why it cannot be made, or None.
     """
-    times: dict[tuple[int, str], int] = {}
-    for alteration in alterations:
-        resource = alteration[:2]
-        times[resource] = times.get(resource, 0) + 1
+    times = Counter(alteration[:2] for alteration in alterations)
     refusals: list[Refusal | None] = []
     for alteration in alterations:
         outcome: Catalog | Refusal
         if times[alteration[:2]] > 1:
-            outcome = _bad_request("A resource may be named once only")
+            outcome = bad_request("A resource may be named once only")
         elif alteration.resource_type == ResourceType.TOPIC:
             outcome = _plan_topic(catalog, alteration, settings)
         elif alteration.resource_type == ResourceType.BROKER:
@@ -82,13 +79,13 @@ def plan(catalog: Catalog, alterations: Sequence[Alteration], settings: Settings
         elif alteration.resource_type == ResourceType.GROUP:
             outcome = _plan_group(catalog, alteration)
         else:
-            outcome = _bad_request(f"Resources of type {alteration.resource_type} cannot be changed here")
+            outcome = bad_request(f"Resources of type {alteration.resource_type} cannot be changed here")
         if isinstance(outcome, Refusal):
             refusals.append(outcome)
         else:
             catalog = outcome
             refusals.append(None)
-    return Planned(catalog, refusals)
+    return catalog, refusals
 
 
 def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) -> Catalog | Refusal:
@@ -106,20 +103,20 @@ def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) ->
     if isinstance(configs, Refusal):
         return configs
     if not name:
-        return _bad_request("Topics have no settings in common")
+        return bad_request("Topics have no settings in common")
     if problem := invalid_name(name):
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if problem := invalid(configs.items()):
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
     if entry is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
-    return catalog.changed(put=[entry._replace(configs=configs)])
+    return catalog.with_topics([entry._replace(configs=configs)])
 
 
 def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, node_id: int) -> Catalog | Refusal:
     name = alteration.resource_name
     if name != ALL_BROKERS and name != str(node_id):
-        return _bad_request(f"This is broker {node_id}; the settings of broker '{name}' cannot be changed here")
+        return bad_request(f"This is broker {node_id}; the settings of broker '{name}' cannot be changed here")
 
     def list_of(key: str) -> str | None:
         is_list = key in FIELDS and type_of(key) == "list"
@@ -132,20 +129,20 @@ def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, n
     for change in alteration.changes:
         value = configs.get(change.name)
         if value is not None and (problem := invalid_setting(change.name, value)):
-            return _bad_request(problem)
-    return catalog.changed(broker_configs=_put(catalog.broker_configs, name, configs))
+            return bad_request(problem)
+    return replace(catalog, broker_configs=_put(catalog.broker_configs, name, configs))
 
 
 def _plan_group(catalog: Catalog, alteration: Alteration) -> Catalog | Refusal:
     name = alteration.resource_name
     if not name:
-        return _bad_request("Groups have no settings in common")
+        return bad_request("Groups have no settings in common")
     configs = altered(catalog.group_configs.get(name, {}), alteration, lambda key: None)
     if isinstance(configs, Refusal):
         return configs
     if problem := invalid_group_configs(configs.items()):
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
-    return catalog.changed(group_configs=_put(catalog.group_configs, name, configs))
+    return replace(catalog, group_configs=_put(catalog.group_configs, name, configs))
 
 
 def _put(
@@ -165,10 +162,10 @@ def altered(
     """
     names = [change.name for change in alteration.changes]
     if len(set(names)) != len(names):
-        return _bad_request("A key may be named once only")
+        return bad_request("A key may be named once only")
     for change in alteration.changes:
         if change.value is None and change.operation != Operation.DELETE:
-            return _bad_request(f"{change.name} needs a value")
+            return bad_request(f"{change.name} needs a value")
     configs = {} if alteration.replaces else dict(present)
     for name, value, operation in alteration.changes:
         if operation == Operation.DELETE or value is None:
@@ -182,7 +179,7 @@ def altered(
                 return Refusal(ErrorCode.INVALID_CONFIG, text)
             configs[name] = _listed(configs.get(name, items), value, append=operation == Operation.APPEND)
         else:
-            return _bad_request(f"There is no operation {operation}")
+            return bad_request(f"There is no operation {operation}")
     return configs
 
 
@@ -191,7 +188,3 @@ def _listed(present: str, value: str, *, append: bool) -> str:
     if append:
         return ",".join([*items, *(item for item in dict.fromkeys(others) if item not in items)])
     return ",".join(item for item in items if item not in others)
-
-
-def _bad_request(text: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, text)

@@ -16,7 +16,7 @@ _OF_TOPICS = {key.broker_key: key for key in TOPIC_KEYS.values()}
 
 
 class BrokerConfigs:
-    """What is in force, and where it comes from. Not to be changed.
+    """The settings in force, and where each comes from. Read only.
 
     Keys that nobody knows are kept and shown without their values, as Kafka does: they may be a plugin's secrets. Those
     that Kafka knows and that mean nothing here are shown.
@@ -57,7 +57,7 @@ class BrokerConfigs:
 
 
 def invalid_setting(key: str, text: str) -> str | None:
-    """What is wrong with a dynamic value, or None. Nothing is known of keys that are not ours."""
+    """The fault of a dynamic value, or None. Keys that are not ours pass."""
     if key in ALIASES or (key in FIELDS and not FIELDS[key].metadata["dynamic"]):
         return f"{key} cannot be changed while the broker runs"
     if key not in FIELDS:

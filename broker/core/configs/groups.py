@@ -83,7 +83,7 @@ GROUP_KEYS: Mapping[str, GroupKey] = {row.name: row for row in _ROWS}
 
 
 def invalid_group_configs(configs: Iterable[tuple[str, str]]) -> str | None:
-    """What is wrong with the settings of a group, or None."""
+    """The fault of a group's settings, or None."""
     for name, value in configs:
         key = GROUP_KEYS.get(name)
         if key is None:

@@ -23,7 +23,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, as DescribeConfigs tells it (KIP-226)."""
+    """The source of a value, as DescribeConfigs names it (KIP-226)."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -37,7 +37,7 @@ class ConfigSource(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What can have settings, as requests name it."""
+    """A kind of thing that has settings, as requests name it."""
 
     TOPIC = 2
     BROKER = 4

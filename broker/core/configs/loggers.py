@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.core.configs.alterations import Alteration, Operation
-from ottla.broker.core.topics.catalog import Refusal
+from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.protocol.errors import ErrorCode
 
 ROOT = "root"
@@ -15,7 +15,7 @@ _KAFKAS = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"
 
 
 class Logger(Protocol):
-    """What is changed: ``level`` is debug, info, warning or error, the least severe that is written."""
+    """A log whose level can be changed: debug, info, warning or error, the least severe that is written."""
 
     level: str
 
@@ -29,7 +29,7 @@ def other_node(name: str, node_id: int) -> Refusal | None:
     """Why the loggers of a node are not ours, if they are not."""
     if name == str(node_id):
         return None
-    return Refusal(ErrorCode.INVALID_REQUEST, f"This is broker {node_id}; the loggers of '{name}' were asked for")
+    return bad_request(f"This is broker {node_id}; the loggers of '{name}' were asked for")
 
 
 def planned_level(alteration: Alteration, present: str, node_id: int) -> str | Refusal:
@@ -38,15 +38,15 @@ def planned_level(alteration: Alteration, present: str, node_id: int) -> str | R
         return refusal
     names = [change.name for change in alteration.changes]
     if alteration.replaces or len(set(names)) != len(names):
-        return Refusal(ErrorCode.INVALID_REQUEST, "Levels are changed one by one, each once")
+        return bad_request("Levels are changed one by one, each once")
     level = present
     for name, value, operation in alteration.changes:
         if operation not in (Operation.SET, Operation.DELETE):
-            return Refusal(ErrorCode.INVALID_REQUEST, "A level can be set, and nothing else")
+            return bad_request("A level can be set, and nothing else")
         if name != ROOT:
             return Refusal(ErrorCode.INVALID_CONFIG, f"There is no logger {name}; the only one is {ROOT}")
         if operation == Operation.DELETE:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"The logger {ROOT} always has a level")
+            return bad_request(f"The logger {ROOT} always has a level")
         found = _OURS.get((value or "").strip())
         if found is None:
             return Refusal(ErrorCode.INVALID_CONFIG, f"There is no level {value}; allowed are {', '.join(_OURS)}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.state import DEAD, STABLE
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.shard import ShardState
-from ottla.broker.core.groups.state import DEAD, STABLE
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,

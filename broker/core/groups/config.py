@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ottla.broker.settings import Settings
+
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """How long a new member may wait in its first join phase. Fixed in Kafka too.
 
@@ -47,3 +49,21 @@ class GroupConfig:
     offsets_retention_ms: int = 10_080 * 60_000
     offsets_retention_check_interval_ms: int = 600_000
     group_generation_persist: Literal["sync", "join"] = "sync"
+
+    @classmethod
+    def of(cls, settings: Settings) -> GroupConfig:
+        """The settings of the coordinator among those of the broker."""
+        return cls(
+            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            group_max_size=settings.group_max_size,
+            group_max_bytes=settings.ottla_group_max_bytes,
+            groups_max_bytes=settings.ottla_groups_max_bytes,
+            group_max_issued_ids=settings.ottla_group_max_issued_ids,
+            groups_max_issued_bytes=settings.ottla_groups_max_issued_bytes,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_ms,
+            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+            group_generation_persist=settings.group_generation_persist,  # type: ignore[arg-type]
+        )

@@ -1,46 +1,49 @@
-"""What all parts of the coordinator share: time, timers, effects, events, and the groups by id.
+"""The state of the group coordinator: the groups by id, their deadlines, what they hold in memory, and its observer.
 
-An entry into the coordinator calls `Machine.begin` once; until it returns, ``now_ms`` and ``wall_ms`` stand still and
-``cause`` is its number. The modules around this one are functions that take the machine first, and each is about one
-subject; none of them keeps state of its own.
+The modules around this one are functions that take the machine first. Each is about one subject and keeps no state.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from ottla.broker.core.effects import Append, Asker, Effect, Reply
-from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.member import Member, text_bytes
-from ottla.broker.core.groups.shard import Shard
-from ottla.broker.core.groups.state import GroupState
-from ottla.broker.core.purgatory import Deadlines
-from ottla.broker.observe.events import (
-    Emit,
+from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
+from ottla.broker.core.coordination.shard import Waiter, Write, append_error
+from ottla.broker.core.effects import Asker, Reply
+from ottla.broker.core.events import (
+    THIS_ENTRY,
+    UNOBSERVED,
     Event,
+    GroupCreated,
     GroupRemoved,
     LeaderChanged,
+    Observer,
     RequestAnswered,
     StateChanged,
     WriteFailed,
-    no_op,
 )
+from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.member import Member, text_bytes
+from ottla.broker.core.groups.classic.state import GroupState
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.offsets.committed import CommittedOffsets
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 
 ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 """Names of error codes; looking them up in the enumeration takes longer than the rest of an event."""
 
-
 ISSUED_BYTES = 512
-"""What an issued id takes besides its text, roughly."""
+"""Bytes that an issued id takes besides its text, roughly."""
+
+R = TypeVar("R")
 
 
 class Timer(enum.StrEnum):
-    """What a deadline is about."""
+    """The subject of a deadline."""
 
     SESSION = "session"
     INITIAL_DELAY = "initial delay"
@@ -49,55 +52,7 @@ class Timer(enum.StrEnum):
     RETENTION = "retention"
 
 
-class TimerKey(NamedTuple):
-    """The key of a deadline; the subject is a group id, or a partition for ``RETENTION``."""
-
-    timer: Timer
-    subject: str | int
-    member_id: str = ""
-
-
-class Write:
-    """Records on their way to the log; the token of their `Append`.
-
-    Attributes:
-        cause: the input that wrote them.
-    """
-
-    __slots__ = ("cause", "shard", "waiters")
-    what = "records"
-    producer_id = -1
-    """The transaction that the records belong to; -1 for records that count at once."""
-    producer_epoch = -1
-    verified: object = None
-    """Shows that the transaction may write to the partition, if it has not yet."""
-
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
-        self.cause = 0
-        self.waiters: list[Waiter] = []
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        """The records are durable (``NONE``), or failed."""
-        raise NotImplementedError
-
-    @property
-    def group_id(self) -> str:
-        """The group that they are about, empty if there is no single one."""
-        return ""
-
-
-class Waiter:
-    """An answer that waits for a write of which it is not the subject."""
-
-    __slots__ = ()
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        """The write succeeded or failed."""
-        raise NotImplementedError
-
-
-class GroupWrite(Write):
+class GroupWrite(Write["Machine"]):
     """A record of the group itself; keeps account of what the log says of it."""
 
     __slots__ = ("generation", "group", "revision")
@@ -113,13 +68,12 @@ class GroupWrite(Write):
         return self.group.group_id
 
     def begins(self) -> None:
-        """Called when the record is handed over."""
         self.group.group_writes += 1
         if self.group.recorded is Recorded.CURRENT:
             self.group.recorded = Recorded.STALE
 
-    def ended(self, m: Machine, error: ErrorCode) -> None:
-        """Called once its outcome is known.
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        """Note what the log says of the group now.
 
         If memory has moved on, either its state says so or a later record is on its way; only a static member that
         was replaced, or whose replacement was taken back, shows in the revision alone.
@@ -131,71 +85,37 @@ class GroupWrite(Write):
             return
         if group.recorded is Recorded.CURRENT:
             group.recorded = Recorded.STALE
-        m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
+        m.emit(WriteFailed(group_id=self.group_id, what=self.what, error=error.name))
 
 
-def _uncounted(group_id: str, partitions: int, wall_ms: int) -> None:
-    """Where nobody counts commits."""
+class Machine(CoordinatorMachine[GroupShard]):
+    """See the module."""
 
-
-class Machine:
-    """See the module. Attributes that entries change are ``now_ms``, ``wall_ms`` and ``cause``."""
-
-    __slots__ = (
-        "cause",
-        "config",
-        "count_commit",
-        "deadlines",
-        "effects",
-        "groups",
-        "held_bytes",
-        "issued",
-        "issued_bytes",
-        "new_id",
-        "now_ms",
-        "observed",
-        "observer",
-        "partition_count",
-        "recorded",
-        "shards",
-        "wall_ms",
-    )
-
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str], partition_count: int, emit: Emit) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        partition_count: int = DEFAULT_PARTITION_COUNT,
+        observer: Observer = UNOBSERVED,
+    ) -> None:
+        super().__init__(map(GroupShard, range(partition_count)))
         self.config = config
         self.new_id = new_id
-        self.partition_count = partition_count
-        self.observer = emit
-        # Events that only say what was asked and answered are not made for an observer that has no use for them.
-        self.observed = emit is not no_op and getattr(emit, "wants_requests", True)
-        # Nor are those that say once more of a commit that it succeeded: nothing that leaves events is as frequent.
-        self.recorded = self.observed and getattr(emit, "wants_all", True)
-        # They are counted instead, by whoever is there.
-        self.count_commit: Callable[[str, int, int], None] = getattr(emit, "count_commit", _uncounted)
-        self.deadlines: Deadlines[TimerKey] = Deadlines()
-        self.effects: list[Effect] = []
-        self.shards = [Shard(partition) for partition in range(partition_count)]
+        self.observer = observer
+        self.observed = observer.wants_requests
+        self.recorded = self.observed and observer.wants_all
         self.groups: dict[str, Group] = {}
         """The groups of all active shards."""
         self.held_bytes = 0
-        """What they take in memory, roughly, as far as `weigh` was told."""
+        """Bytes of memory that they take, roughly, as far as `weigh` was told."""
         self.issued: dict[TimerKey, None] = {}
         """The issued ids of all groups that have not come back, oldest first."""
         self.issued_bytes = 0
-        self.now_ms = 0
-        self.wall_ms = 0
-        self.cause = 0
-
-    def begin(self, now_ms: int, wall_ms: int | None = None) -> int:
-        """Start an entry; returns its number."""
-        self.now_ms = now_ms
-        if wall_ms is not None:
-            self.wall_ms = wall_ms
-        self.cause += 1
-        return self.cause
 
     def emit(self, event: Event) -> None:
-        """Tell the observer what happened, with the time of this entry."""
+        """Tell the observer what happened, with the time of this entry and, if it has no other cause, its number."""
+        if event.cause == THIS_ENTRY:
+            event.cause = self.cause
         event.at_ms = self.now_ms
         event.wall_ms = self.wall_ms
         self.observer(event)
@@ -209,22 +129,18 @@ class Machine:
             self.emit(
                 RequestAnswered(
                     group_id=group_id,
-                    cause=self.cause,
                     api=type(response).__name__.removesuffix("Response"),
                     member_id=member_id,
                     error=ERROR_NAMES[getattr(response, "error_code", 0)],
                 )
             )
 
-    def append(self, write: Write, records: list[CoordinatorRecord]) -> None:
-        """Hand records over to the log; ``write.done`` is called with their outcome."""
-        write.cause = self.cause
-        write.shard.in_flight[write] = None
-        if isinstance(write, GroupWrite):
-            write.begins()
-        self.effects.append(
-            Append(write.shard.partition, records, write, write.producer_id, write.producer_epoch, write.verified)
-        )
+    def grant(self, ctx: Asker, response: Any, group_id: str, member_id: str) -> None:
+        """Answer a parked request that succeeded. An event says so only if every event is wanted: there are many."""
+        if self.recorded:
+            self.reply(ctx, response, group_id, member_id)
+        else:
+            self.effects.append(Reply(ctx, response))
 
     # Timers
 
@@ -238,6 +154,12 @@ class Machine:
         member.session_deadline_ms = self.now_ms + (session_ms if timeout_ms is None else timeout_ms)
         key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
         self.deadlines.set(key, min(member.session_deadline_ms, self.now_ms + session_ms))
+
+    def heard_of(self, group: Group, member_id: str) -> None:
+        """A member that commits is alive: its session starts afresh."""
+        if group.has_sessions:
+            member = group.members[member_id]
+            member.session_deadline_ms = self.now_ms + member.session_timeout_ms
 
     def last_heard_ms(self, member: Member) -> int:
         """When a member was last heard of; later than that, maybe, for one that has not been in a generation yet."""
@@ -308,27 +230,13 @@ class Machine:
 
     def note_move(self, group: Group, before: GroupState) -> None:
         """Tell observers of a transition."""
-        self.emit(
-            StateChanged(
-                group_id=group.group_id,
-                cause=self.cause,
-                before=before,
-                after=group.state,
-                generation=group.generation,
-            )
-        )
+        self.emit(StateChanged(group_id=group.group_id, before=before, after=group.state, generation=group.generation))
 
     def note_leader(self, group: Group, before: str | None, reason: str) -> None:
         """Tell observers if the leader changed."""
         if group.leader_id != before:
             self.emit(
-                LeaderChanged(
-                    group_id=group.group_id,
-                    cause=self.cause,
-                    leader_id=group.leader_id,
-                    old_leader_id=before,
-                    reason=reason,
-                )
+                LeaderChanged(group_id=group.group_id, leader_id=group.leader_id, old_leader_id=before, reason=reason)
             )
 
     def has_room(self, group: Group | None, more_bytes: int) -> bool:
@@ -361,16 +269,34 @@ class Machine:
     def add_group(self, group: Group) -> None:
         """Make a group known."""
         self.groups[group.group_id] = group
-        group.shard.groups[group.group_id] = group
+        self.shards[group.shard.partition].groups[group.group_id] = group
         self.weigh(group)
+
+    def new_simple_group(self, shard: GroupShard, group_id: str) -> Group:
+        """A group that comes to be because somebody stores offsets."""
+        group = Group(group_id, shard, CommittedOffsets(), self.wall_ms)
+        self.add_group(group)
+        self.emit(GroupCreated(group_id=group_id, simple=True))
+        return group
+
+    def drop_if_vacant(self, group: Group) -> None:
+        """Take back a group that only came to be by a commit that failed."""
+        if (
+            group.is_simple
+            and group.recorded is Recorded.NOTHING
+            and not group.offsets
+            and not group.group_writes
+            and self.groups.get(group.group_id) is group
+        ):
+            self.forget_group(group, "its first commit could not be written")
 
     def forget_group(self, group: Group, reason: str) -> None:
         """Make a group unknown and cancel its deadlines."""
         del self.groups[group.group_id]
-        del group.shard.groups[group.group_id]
+        del self.shards[group.shard.partition].groups[group.group_id]
         self.drop_weight(group)
         self.cancel_timers(group)
-        self.emit(GroupRemoved(group_id=group.group_id, cause=self.cause, generation=group.generation, reason=reason))
+        self.emit(GroupRemoved(group_id=group.group_id, generation=group.generation, reason=reason))
 
     def cancel_timers(self, group: Group) -> None:
         """Cancel every deadline of a group, its members and issued ids."""
@@ -378,3 +304,30 @@ class Machine:
             self.disarm(timer, group)
         for member_id in [*group.members, *group.pending_members]:
             self.cancel_session(group, member_id)
+
+
+class HeldAnswer(Waiter[Machine]):
+    """An answer that is held until some writes are over; the error of one that fails takes its place."""
+
+    __slots__ = ("ctx", "group_id", "response", "waiting")
+
+    def __init__(self, ctx: Asker, group_id: str, response: Any, waiting: int) -> None:
+        self.ctx = ctx
+        self.group_id = group_id
+        self.response = response
+        self.waiting = waiting
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        if error:
+            self.response = type(self.response)(error_code=append_error(error))
+        self.waiting -= 1
+        if not self.waiting:
+            m.reply(self.ctx, self.response, self.group_id, "")
+
+
+def held_until(writes: Sequence[Write[Machine]], ctx: Asker, group_id: str, response: R) -> R | None:
+    """Hold a response until writes are over; it is returned if there are none."""
+    waiter = HeldAnswer(ctx, group_id, response, len(writes))
+    for write in writes:
+        write.waiters.append(waiter)
+    return None if writes else response

@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer, TimerKey, Write
-from ottla.broker.core.groups.member import Member
-from ottla.broker.core.groups.offsets import CommitWrite, Refusals, requested_groups
-from ottla.broker.core.groups.shard import Shard, ShardState
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     Commit,
-    CommitReceived,
     Disconnected,
     FetchParked,
     GroupLoaded,
@@ -37,6 +32,13 @@ from ottla.broker.observe.events import (
     TransactionEnded,
     TxnCommitReceived,
 )
+from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.member import Member
+from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer
+from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
+from ottla.broker.core.groups.offsets.fetch import requested_groups
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
@@ -45,10 +47,15 @@ from ottla.protocol.messages.offset_delete import OffsetDeleteRequest
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from ottla.protocol.primitives import ZERO_UUID
 
 NONE = CommittedOffset(-1, -1, "", -1)
 """Stands for an offset that does not count any more."""
+
+
+def _came(m: Machine, kind: type[Any], group_id: str, *, cause: int = 0, **said: Any) -> None:
+    """An input came; ``said`` are the further fields of its kind."""
+    if m.observed:
+        m.emit(kind(group_id=group_id, cause=cause, number=m.cause, **said))
 
 
 def received(
@@ -65,60 +72,66 @@ def received(
     **said: Any,
 ) -> None:
     """A request came in; ``said`` are the further fields of its kind."""
-    if not m.observed:
-        return
-    m.emit(
-        kind(
-            group_id=group_id,
-            cause=0,
-            number=m.cause,
-            api=api,
-            api_version=-1 if ctx is None else ctx.api_version,
-            client_id="" if ctx is None else ctx.client_id,
-            client_host="" if ctx is None else ctx.client_host,
-            member_id=member_id,
-            group_instance_id=group_instance_id,
-            generation=generation,
-            reason=reason,
-            **said,
-        )
+    _came(
+        m,
+        kind,
+        group_id,
+        api=api,
+        api_version=-1 if ctx is None else ctx.api_version,
+        client_id="" if ctx is None else ctx.client_id,
+        client_host="" if ctx is None else ctx.client_host,
+        member_id=member_id,
+        group_instance_id=group_instance_id,
+        generation=generation,
+        reason=reason,
+        **said,
     )
 
 
 def join_received(m: Machine, request: JoinGroupRequest, ctx: Asker) -> None:
     """A JoinGroup came in."""
     if m.observed:
-        received(
-            m,
-            "JoinGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            kind=JoinReceived,
-            reason=request.reason,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            protocol_type=request.protocol_type,
-            protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
+        m.emit(
+            JoinReceived(
+                group_id=request.group_id,
+                cause=0,
+                number=m.cause,
+                api="JoinGroup",
+                api_version=ctx.api_version,
+                client_id=ctx.client_id,
+                client_host=ctx.client_host,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=-1,
+                reason=request.reason,
+                session_timeout_ms=request.session_timeout_ms,
+                rebalance_timeout_ms=request.rebalance_timeout_ms,
+                protocol_type=request.protocol_type,
+                protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
+            )
         )
 
 
 def sync_received(m: Machine, request: SyncGroupRequest, ctx: Asker) -> None:
     """A SyncGroup came in."""
     if m.observed:
-        received(
-            m,
-            "SyncGroup",
-            request.group_id,
-            ctx,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-            kind=SyncReceived,
-            protocol_type=request.protocol_type,
-            protocol_name=request.protocol_name,
-            assignments=[NamedBytes(item.member_id, bytes(item.assignment)) for item in request.assignments],
+        m.emit(
+            SyncReceived(
+                group_id=request.group_id,
+                cause=0,
+                number=m.cause,
+                api="SyncGroup",
+                api_version=ctx.api_version,
+                client_id=ctx.client_id,
+                client_host=ctx.client_host,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                generation=request.generation_id,
+                reason=None,
+                protocol_type=request.protocol_type,
+                protocol_name=request.protocol_name,
+                assignments=[NamedBytes(item.member_id, bytes(item.assignment)) for item in request.assignments],
+            )
         )
 
 
@@ -140,42 +153,20 @@ def leave_received(m: Machine, request: LeaveGroupRequest, ctx: Asker, member_id
 
 def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
     """An OffsetCommit came in."""
-    if not m.observed:
-        return
-    commits = []
-    for topic in request.topics:
-        name, topic_id = topic.name, b"" if topic.topic_id is ZERO_UUID else topic.topic_id.bytes
-        for item in topic.partitions:
-            commits.append(
-                Commit(
-                    name,
-                    item.partition_index,
-                    item.committed_offset,
-                    item.committed_leader_epoch,
-                    item.committed_metadata,
-                    refused_before.get((name, item.partition_index), 0) if refused_before else 0,
-                    item.commit_timestamp,
-                    -1,
-                    topic_id,
-                )
+    if m.observed:
+        m.observer.note_commit(
+            (
+                m.cause,
+                m.now_ms,
+                m.wall_ms,
+                ctx.api_version,
+                ctx.client_id,
+                ctx.client_host,
+                ctx.encoded,
+                request,
+                refused_before,
             )
-    m.emit(
-        CommitReceived(
-            group_id=request.group_id,
-            cause=0,
-            number=m.cause,
-            api="OffsetCommit",
-            api_version=ctx.api_version,
-            client_id=ctx.client_id,
-            client_host=ctx.client_host,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id_or_member_epoch,
-            reason=None,
-            commits=commits,
-            retention_ms=request.retention_time_ms,
         )
-    )
 
 
 def txn_commit_received(m: Machine, request: TxnOffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
@@ -303,69 +294,35 @@ def commit_refused(m: Machine, request: OffsetCommitRequest, answer: OffsetCommi
 
 def fired(m: Machine, key: TimerKey, cause: int = 0) -> None:
     """A deadline passed."""
-    if m.observed:
-        group_id, shard = ("", key.subject) if key.timer is Timer.RETENTION else (str(key.subject), -1)
-        m.emit(
-            TimerFired(
-                group_id=group_id,
-                cause=cause,
-                number=m.cause,
-                timer=key.timer,
-                member_id=key.member_id,
-                shard=int(shard),
-            )
-        )
+    group_id, shard = ("", key.subject) if key.timer is Timer.RETENTION else (str(key.subject), -1)
+    _came(m, TimerFired, group_id, cause=cause, timer=key.timer, member_id=key.member_id, shard=int(shard))
 
 
 def session_extended(m: Machine, group_id: str, member: Member) -> None:
     """A member was to be looked after, and had been heard of since."""
     if m.observed:
         m.begin(m.now_ms)
-        m.emit(
-            SessionExtended(
-                group_id=group_id,
-                cause=0,
-                number=m.cause,
-                member_id=member.member_id,
-                last_heard_ms=m.last_heard_ms(member),
-                deadline_ms=member.session_deadline_ms,
-            )
-        )
+        heard_ms, deadline_ms = m.last_heard_ms(member), member.session_deadline_ms
+        member_id = member.member_id
+        _came(m, SessionExtended, group_id, member_id=member_id, last_heard_ms=heard_ms, deadline_ms=deadline_ms)
 
 
 def disconnected(m: Machine, group_id: str, member_id: str, client_id: str, client_host: str) -> None:
     """The connection of a member is gone."""
-    if m.observed:
-        m.emit(
-            Disconnected(
-                group_id=group_id,
-                cause=0,
-                number=m.cause,
-                member_id=member_id,
-                client_id=client_id,
-                client_host=client_host,
-            )
-        )
+    _came(m, Disconnected, group_id, member_id=member_id, client_id=client_id, client_host=client_host)
 
 
 def topic_deleted(m: Machine, topic: str, topic_id: UUID) -> None:
     """A topic is gone."""
-    if m.observed:
-        known = topic_id.bytes if topic_id.int else b""
-        m.emit(TopicDeleted(group_id="", cause=0, number=m.cause, topic=topic, topic_id=known))
+    _came(m, TopicDeleted, "", topic=topic, topic_id=topic_id.bytes if topic_id.int else b"")
 
 
 def transaction_ended(m: Machine, partition: int, producer_id: int, commit: bool) -> None:
     """A transaction ended in a partition of the offsets."""
-    if m.observed:
-        m.emit(
-            TransactionEnded(
-                group_id="", cause=0, number=m.cause, partition=partition, producer_id=producer_id, commit=commit
-            )
-        )
+    _came(m, TransactionEnded, "", partition=partition, producer_id=producer_id, commit=commit)
 
 
-def appended(m: Machine, write: Write, error: ErrorCode) -> None:
+def appended(m: Machine, write: Write[Machine], error: ErrorCode) -> None:
     """The outcome of a write is known."""
     if m.recorded or (m.observed and (error or write.what is not CommitWrite.what)):
         m.emit(
@@ -375,7 +332,7 @@ def appended(m: Machine, write: Write, error: ErrorCode) -> None:
         )
 
 
-def ownership(m: Machine, shard: Shard, state: ShardState) -> None:
+def ownership(m: Machine, shard: GroupShard, state: ShardState) -> None:
     """A partition changes its state."""
     m.emit(
         OwnershipChanged(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from ottla.broker.core.groups.committed import CommittedOffset
-from ottla.broker.core.groups.group import Group
-from ottla.broker.core.groups.member import NO_ASSIGNMENT, Member
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
     GroupMemberValue,
@@ -19,14 +19,13 @@ from ottla.protocol.offsets_topic import (
 )
 
 
-def stored_assignment(member: Member) -> bytes:
-    """The assignment that memory has."""
-    return member.assignment
+def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
+    """The record of the group's generation; members are stored with the metadata of the chosen protocol alone.
 
-
-def group_value(group: Group, assignment_of: Callable[[Member], bytes] = stored_assignment) -> GroupValue:
-    """The group's generation as it is logged; members are stored with the metadata of the chosen protocol alone."""
-    return GroupValue(
+    Args:
+        assignments: by member id, if they are not those that memory has; whoever is not named gets none.
+    """
+    value = GroupValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol=group.protocol_name,
@@ -41,21 +40,14 @@ def group_value(group: Group, assignment_of: Callable[[Member], bytes] = stored_
                 rebalance_timeout=member.rebalance_timeout_ms,
                 session_timeout=member.session_timeout_ms,
                 subscription=member.metadata(group.protocol_name),
-                assignment=assignment_of(member),
+                assignment=(
+                    member.assignment if assignments is None else assignments.get(member.member_id, NO_ASSIGNMENT)
+                ),
             )
             for member in group.members.values()
         ],
     )
-
-
-def group_record(group: Group, assignment_of: Callable[[Member], bytes] = stored_assignment) -> CoordinatorRecord:
-    """The record of the group's generation."""
-    return CoordinatorRecord(group_key(group.group_id), encode_group_value(group_value(group, assignment_of)))
-
-
-def unassigned_group_record(group: Group) -> CoordinatorRecord:
-    """The record of a generation that was formed and has no assignments yet."""
-    return group_record(group, lambda member: NO_ASSIGNMENT)
+    return CoordinatorRecord(group_key(group.group_id), encode_group_value(value))
 
 
 def new_group_record(group: Group, created_ms: int) -> CoordinatorRecord:

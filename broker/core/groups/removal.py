@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.coordination.shard import Shard, Waiter, Write, append_error
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.group import Group, Recorded
-from ottla.broker.core.groups.machine import Machine, Waiter, Write
-from ottla.broker.core.groups.offsets import NO_PARTITION, Refusals
+from ottla.broker.core.events import OffsetsRemoved, WriteFailed
+from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.state import DEAD, EMPTY
+from ottla.broker.core.groups.machine import HeldAnswer, Machine, held_until
+from ottla.broker.core.groups.offsets.commit import Refusals, decide_by_topic, put_undecided
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
-from ottla.broker.core.groups.replies import append_error
-from ottla.broker.core.groups.shard import Shard
-from ottla.broker.core.groups.state import DEAD, EMPTY
-from ottla.broker.observe.events import OffsetsRemoved, WriteFailed
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from ottla.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
+from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
 
 BATCH_RECORDS = 1_000
 """How many tombstones go into one batch: some hundred KiB at most, below every sensible ``max.message.bytes``."""
 
 
-class TombstoneWrite(Write):
+class TombstoneWrite(Write[Machine]):
     """Tombstones of offsets, and of groups that go with them.
 
     Nothing is forgotten before they are durable. A group that got a member meanwhile lives on, with nothing of its
@@ -61,9 +59,9 @@ class TombstoneWrite(Write):
             if not error:
                 self._remove(m, group)
         if error:
-            m.emit(WriteFailed(group_id=self.group_id, cause=m.cause, what=self.what, error=error.name))
+            m.emit(WriteFailed(group_id=self.group_id, what=self.what, error=error.name))
         for group_id, count in removed.items():
-            m.emit(OffsetsRemoved(group_id=group_id, cause=m.cause, partitions=count, reason=self.reason))
+            m.emit(OffsetsRemoved(group_id=group_id, partitions=count, reason=self.reason))
 
     def _remove(self, m: Machine, group: Group) -> None:
         if m.groups.get(group.group_id) is not group:
@@ -127,25 +125,6 @@ class Tombstones:
 # OffsetDelete
 
 
-class DeleteOffsetsAnswer(Waiter):
-    """The answer to an OffsetDelete, held until the tombstones are durable."""
-
-    __slots__ = ("ctx", "group_id", "response", "waiting")
-
-    def __init__(self, ctx: Asker, group_id: str, response: OffsetDeleteResponse, waiting: int) -> None:
-        self.ctx = ctx
-        self.group_id = group_id
-        self.response = response
-        self.waiting = waiting
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        if error:
-            self.response = OffsetDeleteResponse(error_code=append_error(error))
-        self.waiting -= 1
-        if not self.waiting:
-            m.reply(self.ctx, self.response, self.group_id, "")
-
-
 def delete_offsets(
     m: Machine, request: OffsetDeleteRequest, ctx: Asker, refused: Refusals
 ) -> OffsetDeleteResponse | None:
@@ -157,92 +136,51 @@ def delete_offsets(
         return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     tombstones = Tombstones(m, group.shard, "OffsetDelete")
     response, undecided = _delete_response(request, refused)
-    for name, answer in undecided:
-        if group.is_subscribed(name):
+    for topic, _, answer in undecided:
+        if group.is_subscribed(topic.name):
             answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        elif group.offsets.is_known(name, answer.partition_index):
-            tombstones.add_offset(group, name, answer.partition_index)
-    writes = tombstones.flush()
-    if not writes:
-        return response
-    waiter = DeleteOffsetsAnswer(ctx, group.group_id, response, len(writes))
-    for write in writes:
-        write.waiters.append(waiter)
-    return None
+        elif group.offsets.is_known(topic.name, answer.partition_index):
+            tombstones.add_offset(group, topic.name, answer.partition_index)
+    return held_until(tombstones.flush(), ctx, group.group_id, response)
 
 
 def _delete_response(
     request: OffsetDeleteRequest, refused: Refusals
-) -> tuple[OffsetDeleteResponse, list[tuple[str, OffsetDeleteResponsePartition]]]:
-    """An answer, and its partitions, with their topic, that the group has to decide on.
-
-    As in Kafka what is refused comes first; then each topic has one entry, even if the request has several. Where
-    nothing is refused the answer is as the request.
-    """
+) -> tuple[OffsetDeleteResponse, list[tuple[Any, Any, PartitionOutcome]]]:
+    """An answer, and its partitions that the group has to decide on; see `commit_response`."""
     response = OffsetDeleteResponse()
-    undecided: list[tuple[str, OffsetDeleteResponsePartition]] = []
-    if not refused:
-        for topic in request.topics:
-            if topic.partitions:
-                rows = [OffsetDeleteResponsePartition(partition_index=p.partition_index) for p in topic.partitions]
-                response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
-                undecided.extend((topic.name, row) for row in rows)
-        return response, undecided
-    entries: dict[str, OffsetDeleteResponseTopic] = {}
+
+    def entry(name: str) -> TopicOutcome:
+        response.topics.append(TopicOutcome(name=name))
+        return response.topics[-1]
+
+    if refused:
+        known = cache(entry)
+        return response, decide_by_topic(request.topics, refused, lambda topic: known(topic.name))
+    undecided: list[tuple[Any, Any, PartitionOutcome]] = []
     for topic in request.topics:
-        errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
-        rows = [OffsetDeleteResponsePartition(partition_index=p, error_code=e) for p, e in errors if e]
-        if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
-            _delete_entry(response, entries, topic.name).partitions.extend(rows)
-    for topic in request.topics:
-        indexes = [p.partition_index for p in topic.partitions if (topic.name, p.partition_index) not in refused]
-        if indexes:
-            rows = [OffsetDeleteResponsePartition(partition_index=index) for index in indexes]
-            _delete_entry(response, entries, topic.name).partitions.extend(rows)
-            undecided.extend((topic.name, row) for row in rows)
+        if topic.partitions:
+            put_undecided(topic, topic.partitions, entry(topic.name), undecided)
     return response, undecided
-
-
-def _delete_entry(
-    response: OffsetDeleteResponse, entries: dict[str, OffsetDeleteResponseTopic], name: str
-) -> OffsetDeleteResponseTopic:
-    """The entry of a topic, added to the response if it is not among these."""
-    entry = entries.get(name)
-    if entry is None:
-        entry = entries[name] = OffsetDeleteResponseTopic(name=name)
-        response.topics.append(entry)
-    return entry
 
 
 # DeleteGroups
 
 
-class DeleteGroupsAnswer:
-    """The answer to a DeleteGroups, held until all tombstones are durable or have failed."""
-
-    __slots__ = ("ctx", "response", "waiting")
-
-    def __init__(self, ctx: Asker, response: DeleteGroupsResponse) -> None:
-        self.ctx = ctx
-        self.response = response
-        self.waiting = 0
-
-
-class GroupDeletion(Waiter):
-    """One write of a `DeleteGroupsAnswer`."""
+class GroupDeletion(Waiter[Machine]):
+    """One write of a DeleteGroups, whose answer is held until all tombstones are durable or have failed."""
 
     __slots__ = ("answer", "result")
 
-    def __init__(self, answer: DeleteGroupsAnswer, result: DeletableGroupResult) -> None:
+    def __init__(self, answer: HeldAnswer, result: DeletableGroupResult) -> None:
         self.answer = answer
         self.result = result
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         if error:
             self.result.error_code = append_error(error)
-        self.answer.waiting -= 1
-        if not self.answer.waiting:
-            m.reply(self.answer.ctx, self.answer.response, self.result.group_id, "")
+        self.answer.group_id = self.result.group_id
+        self.answer.done(m, ErrorCode.NONE)
 
 
 def delete_groups(
@@ -254,7 +192,7 @@ def delete_groups(
         errors: group id → why this broker cannot speak for the group.
     """
     response = DeleteGroupsResponse()
-    answer = DeleteGroupsAnswer(ctx, response)
+    answer = HeldAnswer(ctx, "", response, 0)
     for group_id in dict.fromkeys(group_ids):
         result = DeletableGroupResult(group_id=group_id, error_code=errors.get(group_id, ErrorCode.NONE))
         response.results.append(result)
@@ -284,7 +222,7 @@ def delete_group(m: Machine, group: Group, reason: str) -> Tombstones:
 # Topics
 
 
-def topic_deleted(m: Machine, shard: Shard, topic: str, topic_id: UUID) -> None:
+def topic_deleted(m: Machine, shard: GroupShard, topic: str, topic_id: UUID) -> None:
     """Delete the offsets that the groups of a shard have for a topic that is gone.
 
     Those that are known to be of another topic of that name stay.

@@ -1,4 +1,4 @@
-"""Whom quotas are set for, which there are, and changes of them (KIP-546).
+"""Quotas: the entities that have them, their kinds, and their changes (KIP-546).
 
 An entity is one or two parts, each a type and a name; a part without a name stands for everybody of its type who has
 nothing of their own. A quota is a number under one of a few keys.
@@ -10,9 +10,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.broker.settings import INT32_MAX, INT64_MAX
-from ottla.protocol.errors import ErrorCode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -26,11 +25,11 @@ Entity = tuple[tuple[str, str | None], ...]
 """Parts in the order of their types; each type once."""
 
 Quotas = Mapping[Entity, Mapping[str, float]]
-"""What is set, by entity. Not to be changed."""
+"""The quotas that are set, by entity. Read only."""
 
 _ORDER = {IP: 0, CLIENT_ID: 1, USER: 2}
 _FRACTION = 1e-6
-"""What a whole number may be off by."""
+"""The error that a whole number may have."""
 
 _OF_CLIENTS: Mapping[str, int | None] = {
     PRODUCER_BYTE_RATE: INT64_MAX,
@@ -43,17 +42,10 @@ _OF_ADDRESSES: Mapping[str, int | None] = {CONNECTION_CREATION_RATE: INT32_MAX}
 
 
 class QuotaChange(NamedTuple):
-    """What is to become of one entity: keys with their new values, None to remove one."""
+    """The change of one entity: keys with their new values, None to remove one."""
 
     entity: Entity
     values: Sequence[tuple[str, float | None]]
-
-
-class Planned(NamedTuple):
-    """The quotas with every change that can be made, and for each entity why it cannot be changed, or None."""
-
-    quotas: Quotas
-    refusals: Mapping[Entity, Refusal | None]
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
@@ -61,34 +53,34 @@ def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
     return tuple(sorted(dict(parts).items(), key=lambda part: (_ORDER.get(part[0], len(_ORDER)), part[0])))
 
 
-def plan(quotas: Quotas, changes: Iterable[QuotaChange], addresses: Collection[str]) -> Planned:
+def plan(
+    quotas: Quotas, changes: Iterable[QuotaChange], addresses: Collection[str]
+) -> tuple[Quotas, Mapping[Entity, Refusal | None]]:
     """Carry out every change that is allowed.
 
     Args:
         addresses: those names of ``ip`` entities that stand for an address.
+
+    Returns:
+        The quotas as they are then, and for each entity why it cannot be changed, or None.
     """
     changed = dict(quotas)
     refusals: dict[Entity, Refusal | None] = {}
     for entity, values in changes:
         if entity in refusals:
-            refusals[entity] = _refused("An entity may be named once only")
+            refusals[entity] = bad_request("An entity may be named once only")
             continue
         refusals[entity] = refusal = _invalid(entity, values, addresses)
         if refusal is None:
             _apply(changed, entity, values)
-    return Planned(changed, refusals)
+    return changed, refusals
 
 
 def _apply(
     quotas: dict[Entity, Mapping[str, float]], entity: Entity, values: Sequence[tuple[str, float | None]]
 ) -> None:
-    row = dict(quotas.get(entity, {}))
-    for key, value in values:
-        if value is None:
-            row.pop(key, None)
-        else:
-            row[key] = value
-    if row:
+    changed = {**quotas.get(entity, {}), **dict(values)}
+    if row := {key: value for key, value in changed.items() if value is not None}:
         quotas[entity] = row
     else:
         quotas.pop(entity, None)
@@ -97,13 +89,13 @@ def _apply(
 def _invalid(entity: Entity, values: Sequence[tuple[str, float | None]], addresses: Collection[str]) -> Refusal | None:
     keys = [key for key, _ in values]
     if len(set(keys)) != len(keys):
-        return _refused("A key may be named once only")
+        return bad_request("A key may be named once only")
     if problem := _invalid_entity(entity, addresses):
-        return _refused(problem)
+        return bad_request(problem)
     allowed = _OF_ADDRESSES if dict(entity).keys() == {IP} else _OF_CLIENTS
     for key, value in values:
         if value is not None and (problem := _invalid_value(key, value, allowed)):
-            return _refused(problem)
+            return bad_request(problem)
     return None
 
 
@@ -135,10 +127,6 @@ def _invalid_value(key: str, value: float, allowed: Mapping[str, int | None]) ->
         if abs(math.fmod(value, 1.0)) > _FRACTION:
             return f"{key} must be a whole number"
     return None
-
-
-def _refused(text: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, text)
 
 
 # ------------------------------------------------------------------------------------------------------------- stored

@@ -1,30 +1,22 @@
-"""Which entities DescribeClientQuotas asks for (KIP-546)."""
+"""The filters of DescribeClientQuotas (KIP-546)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.broker.core.quotas.entities import CLIENT_ID, IP, USER, Entity
-from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 
 
 class Match(IntEnum):
-    """How a part of an entity is compared."""
+    """The ways to compare a part of an entity."""
 
     EXACT = 0
     DEFAULT = 1
     SPECIFIED = 2
-
-
-class Component(NamedTuple):
-    """One condition; ``match_type`` as it came, maybe one that there is not."""
-
-    entity_type: str
-    match_type: int
-    match: str | None
 
 
 class Filter(NamedTuple):
@@ -35,7 +27,7 @@ class Filter(NamedTuple):
     strict: bool
 
     def fits(self, entity: Entity) -> bool:
-        """Whether an entity meets all conditions."""
+        """True if an entity meets all conditions."""
         if self.strict and len(entity) != len(self.exact) + len(self.types):
             return False
         names = dict(entity)
@@ -44,33 +36,30 @@ class Filter(NamedTuple):
         )
 
 
-def filter_of(components: Iterable[Component], strict: bool) -> Filter | Refusal:
-    """The filter that some conditions make together, or why they make none."""
-    found = Filter({}, set(), strict)
-    for kind, match_type, match in components:
+def filter_of(request: DescribeClientQuotasRequest) -> Filter | Refusal:
+    """The filter that the conditions of a request make together, or why they make none."""
+    found = Filter({}, set(), request.strict)
+    for component in request.components:
+        kind, match_type, match = component.entity_type, component.match_type, component.match
         if not kind:
-            return _refused("A condition needs the type of an entity")
+            return bad_request("A condition needs the type of an entity")
         if kind in found.exact or kind in found.types:
-            return _refused(f"There may be one condition on {kind} only")
+            return bad_request(f"There may be one condition on {kind} only")
         if kind not in (USER, CLIENT_ID, IP):
             return Refusal(ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas for entities of type '{kind}'")
         if match_type == Match.EXACT:
             if match is None:
-                return _refused("An exact match needs a name")
+                return bad_request("An exact match needs a name")
             found.exact[kind] = match
         elif match_type not in (Match.DEFAULT, Match.SPECIFIED):
-            return _refused(f"There is no match of type {match_type}")
+            return bad_request(f"There is no match of type {match_type}")
         elif match is not None:
-            return _refused("Only an exact match has a name")
+            return bad_request("Only an exact match has a name")
         elif match_type == Match.DEFAULT:
             found.exact[kind] = None
         else:
             found.types.add(kind)
     kinds = found.exact.keys() | found.types
     if IP in kinds and len(kinds) > 1:
-        return _refused("An ip stands alone: it cannot be joined with a user or a client-id")
+        return bad_request("An ip stands alone: it cannot be joined with a user or a client-id")
     return found
-
-
-def _refused(text: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REQUEST, text)

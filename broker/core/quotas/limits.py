@@ -1,4 +1,4 @@
-"""What quotas let through: whom a request belongs to, how much they had, and how long they must wait now.
+"""The limits of clients: whom a request counts for, how much they had, and how long they must wait now.
 
 A request is counted for a user, for a client id of any user, or for both together, whichever the most specific quota
 that concerns it is set for (KIP-55). Who exceeds a quota is served at once and told how long it will take for their
@@ -27,7 +27,7 @@ from ottla.broker.core.quotas.rates import Rate, TokenBucket, Window
 from ottla.broker.settings import INT32_MAX, Settings
 
 Tags = tuple[str, str]
-"""Whom something is counted for: the user and the client id; empty for any."""
+"""The client that something counts for: the user and the client id; empty for any."""
 
 M = TypeVar("M", Rate, TokenBucket)
 
@@ -95,7 +95,7 @@ class Limits:
         return bool(self._of_users or self._of_clients or self._of_pairs)
 
     def tags(self, user: str, client_id: str) -> Tags:
-        """Whom a request of somebody is counted for."""
+        """The client that a request counts for."""
         pairs, users = self._of_pairs, self._of_users
         if (user, client_id) in pairs or (user, _EVERYBODY) in pairs:
             return user, client_id
@@ -108,7 +108,7 @@ class Limits:
         return "", client_id
 
     def of(self, tags: Tags) -> float | None:
-        """What those may have who are counted together."""
+        """The limit of clients that are counted together."""
         user, client_id = tags
         if user and client_id:
             pairs = self._of_pairs
@@ -132,7 +132,7 @@ class Throttle(Generic[M]):
 
     @property
     def on(self) -> bool:
-        """Whether there is any quota of this kind."""
+        """True if any quota of this kind is set."""
         return bool(self.limits)
 
     def _who(self, user: str, client_id: str, now_ms: int) -> tuple[M, float] | None:
@@ -158,12 +158,12 @@ class RateThrottle(Throttle[Rate]):
         return min(rate.throttle_ms(limit, now_ms), self.longest_ms)
 
     def take_back(self, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """What was counted did not happen."""
+        """Take back what was counted, as it did not happen."""
         if self.limits and (who := self._who(user, client_id, now_ms)) is not None:
             who[0].record(-value, now_ms)
 
     def most_at_once(self, user: str, client_id: str) -> int:
-        """What may be counted at once by somebody who had nothing lately, without having to wait."""
+        """The most that counts at once without a wait, for a client that had nothing lately."""
         if not self.limits:
             return INT32_MAX
         limit = self.limits.of(self.limits.tags(user, client_id))
@@ -189,13 +189,10 @@ class MutationThrottle(Throttle[TokenBucket]):
         if not self.limits or (who := self._who(user, client_id, now_ms)) is None:
             return 0
         bucket, limit = who
-        if strict:
-            if wait_ms := bucket.throttle_ms(limit, now_ms):
-                return wait_ms
-            bucket.take(count, limit, now_ms)
-            return 0
+        if strict and (wait_ms := bucket.throttle_ms(limit, now_ms)):
+            return wait_ms
         bucket.take(count, limit, now_ms)
-        return bucket.throttle_ms(limit, now_ms)
+        return 0 if strict else bucket.throttle_ms(limit, now_ms)
 
 
 class AddressThrottle:
@@ -238,7 +235,7 @@ class ClientQuotas:
 
     @property
     def of_requests(self) -> bool:
-        """Whether requests have to be measured at all."""
+        """True if requests have to be measured."""
         return self.produce.on or self.fetch.on or self.request.on or self.mutation.on
 
     def set(self, quotas: Quotas, addresses: Mapping[str, str]) -> None:

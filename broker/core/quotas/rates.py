@@ -1,4 +1,4 @@
-"""How much of something there was lately: a rate over windows (KIP-13), and a bucket of tokens (KIP-599).
+"""Recent usage: a rate over windows (KIP-13) and a bucket of tokens (KIP-599).
 
 Both compute what Kafka's metrics compute, so that the same load is throttled for the same time.
 """
@@ -6,23 +6,21 @@ Both compute what Kafka's metrics compute, so that the same load is throttled fo
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from ottla.broker.settings import INT32_MAX
 
 Sample = list[float]
-"""When it began, when something last happened in it, and how much: milliseconds, milliseconds, a sum."""
+"""Its begin, its last record (both in milliseconds) and the sum of its records."""
 
 _BEGAN, _LAST, _SUM = range(3)
 
 
-class Window:
+class Window(NamedTuple):
     """A rate is taken over ``samples`` windows of ``sample_ms``; the present one is among them and still open."""
 
-    __slots__ = ("sample_ms", "samples")
-
-    def __init__(self, samples: int, sample_ms: int) -> None:
-        self.samples = samples
-        self.sample_ms = sample_ms
+    samples: int
+    sample_ms: int
 
 
 class Rate:
@@ -52,7 +50,7 @@ class Rate:
         sample[_SUM] += value
 
     def per_second(self, now_ms: int) -> float:
-        """What was recorded a second."""
+        """The rate a second."""
         covered_ms = self.covered_ms(now_ms)
         return sum(sample[_SUM] for sample in self._samples) / (covered_ms / 1000)
 
@@ -69,7 +67,7 @@ class Rate:
         return max(1, elapsed_ms + max(0, missing) * window.sample_ms)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing may be recorded for the rate to come down to a limit; 0 if it is not above it."""
+        """Milliseconds without records until the rate is down to a limit; 0 if it is not above it."""
         rate = self.per_second(now_ms)
         return bounded((rate - limit) / limit * self.covered_ms(now_ms)) if rate > limit else 0
 
@@ -85,7 +83,7 @@ class TokenBucket:
         self._updated_ms = 0
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        """What is left; less than nothing if more was taken."""
+        """The rest; less than nothing if more was taken."""
         burst = self._window.samples * self._window.sample_ms / 1000 * limit
         self._tokens = min(burst, self._tokens + limit * (now_ms - self._updated_ms) / 1000)
         self._updated_ms = now_ms
@@ -96,7 +94,7 @@ class TokenBucket:
         self._tokens = self.tokens(limit, now_ms) - count
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long until nothing is owed any more; 0 if nothing is."""
+        """Milliseconds until nothing is owed any more; 0 if nothing is."""
         tokens = self.tokens(limit, now_ms)
         return bounded(-tokens / limit * 1000) if tokens < 0 else 0
 

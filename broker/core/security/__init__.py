@@ -1,1 +1,1 @@
-"""What is known of users, and what they may do. It is kept and described; nothing goes by it yet."""
+"""Users and their rights. They are kept and described; nothing goes by them yet."""

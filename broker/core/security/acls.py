@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.core.refusal import Refusal
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.core.refusal import Refusal, bad_request
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.delete_acls import DeleteAclsFilter
+    from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+
+    AclFilter = DescribeAclsRequest | DeleteAclsFilter
+    """A selection of rules; None and ANY fit everything. Numbers are as they came and may be unknown."""
 
 WILDCARD = "*"
 CLUSTER_NAME = "kafka-cluster"
@@ -16,7 +22,7 @@ UNKNOWN, ANY = 0, 1
 
 
 class Resource(IntEnum):
-    """What a rule is about."""
+    """The kind of resource that a rule is about."""
 
     TOPIC = 2
     GROUP = 3
@@ -27,7 +33,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of a rule is compared. MATCH is for filters: whatever applies to a name."""
+    """The ways to compare the name of a rule. MATCH is for filters: all rules that apply to a name."""
 
     MATCH = 2
     LITERAL = 3
@@ -35,7 +41,7 @@ class Pattern(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What is done."""
+    """The operation."""
 
     ALL = 2
     READ = 3
@@ -54,7 +60,7 @@ class AclOperation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether it may be done."""
+    """The effect of a rule."""
 
     DENY = 2
     ALLOW = 3
@@ -72,89 +78,78 @@ class Acl(NamedTuple):
     permission_type: int
 
 
-class AclFilter(NamedTuple):
-    """Which rules are meant; None and ANY fit everything. The numbers as they came, maybe ones that there are not."""
+def fits(wanted: AclFilter, acl: Acl) -> bool:
+    """True if a filter selects a rule."""
+    return (
+        wanted.resource_type_filter in (ANY, acl.resource_type)
+        and wanted.pattern_type_filter in (ANY, Pattern.MATCH, acl.pattern_type)
+        and _fits_name(wanted, acl)
+        and wanted.principal_filter in (None, acl.principal)
+        and wanted.host_filter in (None, acl.host)
+        and wanted.operation in (ANY, acl.operation)
+        and wanted.permission_type in (ANY, acl.permission_type)
+    )
 
-    resource_type: int
-    resource_name: str | None
-    pattern_type: int
-    principal: str | None
-    host: str | None
-    operation: int
-    permission_type: int
 
-    def fits(self, acl: Acl) -> bool:
-        """Whether a rule is meant."""
-        return (
-            self.resource_type in (ANY, acl.resource_type)
-            and self.pattern_type in (ANY, Pattern.MATCH, acl.pattern_type)
-            and self._fits_name(acl)
-            and self.principal in (None, acl.principal)
-            and self.host in (None, acl.host)
-            and self.operation in (ANY, acl.operation)
-            and self.permission_type in (ANY, acl.permission_type)
-        )
-
-    def _fits_name(self, acl: Acl) -> bool:
-        name = self.resource_name
-        if name is None:
-            return True
-        if self.pattern_type != Pattern.MATCH:
-            return name == acl.resource_name
-        if acl.pattern_type == Pattern.PREFIXED:
-            return name.startswith(acl.resource_name)
-        return acl.resource_name in (name, WILDCARD)
+def _fits_name(wanted: AclFilter, acl: Acl) -> bool:
+    name = wanted.resource_name_filter
+    if name is None:
+        return True
+    if wanted.pattern_type_filter != Pattern.MATCH:
+        return name == acl.resource_name
+    if acl.pattern_type == Pattern.PREFIXED:
+        return name.startswith(acl.resource_name)
+    return acl.resource_name in (name, WILDCARD)
 
 
 Acls = Sequence[Acl]
 """In the order in which they came, each once. Not to be changed."""
 
 
-class Created(NamedTuple):
-    """The rules with those that could be added, and for each wanted one why it could not, or None."""
-
-    acls: Acls
-    refusals: list[Refusal | None]
-
-
-class Deleted(NamedTuple):
-    """The rules that are left, and for each filter those that it removed, or why it removed none."""
-
-    acls: Acls
-    outcomes: list[list[Acl] | Refusal]
-
-
-def add(acls: Acls, wanted: Iterable[Acl]) -> Created:
-    """Add every rule that may be; one that is there already is none the more."""
+def add(acls: Acls, wanted: Iterable[Acl]) -> tuple[Acls, list[Refusal | None]]:
+    """Add every rule that may be; and for each why it may not, or None. One that is there already is none the more."""
     present = dict.fromkeys(acls)
     refusals = []
     for acl in wanted:
         problem = _invalid(acl)
-        refusals.append(Refusal(ErrorCode.INVALID_REQUEST, problem) if problem else None)
+        refusals.append(bad_request(problem) if problem else None)
         if not problem:
             present[acl] = None
-    return Created(tuple(present), refusals)
+    return tuple(present), refusals
 
 
-def remove(acls: Acls, filters: Iterable[AclFilter]) -> Deleted:
-    """Remove what filters fit. What two of them fit, both have removed."""
+def remove(acls: Acls, filters: Iterable[AclFilter]) -> tuple[Acls, list[list[Acl] | Refusal]]:
+    """The rules that no filter fits; and for each what it removed, or why nothing. What two fit, both have removed."""
     outcomes: list[list[Acl] | Refusal] = []
     gone: set[Acl] = set()
     for wanted in filters:
-        if _is_unknown(wanted):
-            outcomes.append(Refusal(ErrorCode.INVALID_REQUEST, "The filter names something that there is not"))
+        if any(number != ANY and not _known(kind, number) for kind, number in _numbers(wanted)):
+            outcomes.append(bad_request("The filter names something that there is not"))
             continue
-        fitting = [acl for acl in acls if wanted.fits(acl)]
+        fitting = [acl for acl in acls if fits(wanted, acl)]
         gone.update(fitting)
         outcomes.append(fitting)
-    return Deleted(tuple(acl for acl in acls if acl not in gone), outcomes)
+    return tuple(acl for acl in acls if acl not in gone), outcomes
+
+
+def names_unknown(rule: Acl | AclFilter) -> bool:
+    """True if one of its numbers is UNKNOWN."""
+    return any(number == UNKNOWN for _, number in _numbers(rule))
 
 
 def is_filter(acl: Acl) -> bool:
-    """Whether something in it is for filters only."""
-    return ANY in (acl.resource_type, acl.pattern_type, acl.operation, acl.permission_type) or (
-        acl.pattern_type == Pattern.MATCH
-    )
+    """True if one of its values is for filters only."""
+    return acl.pattern_type == Pattern.MATCH or any(number == ANY for _, number in _numbers(acl))
+
+
+def _numbers(rule: Acl | AclFilter) -> list[tuple[type[IntEnum], int]]:
+    """The fields that are numbers, each with its kind."""
+    if isinstance(rule, Acl):
+        resource, pattern = rule.resource_type, rule.pattern_type
+    else:
+        resource, pattern = rule.resource_type_filter, rule.pattern_type_filter
+    kinds = Resource, Pattern, AclOperation, Permission
+    return list(zip(kinds, (resource, pattern, rule.operation, rule.permission_type), strict=True))
 
 
 def _known(kind: type[IntEnum], value: int) -> bool:
@@ -177,15 +172,6 @@ def _invalid(acl: Acl) -> str | None:
     if not _known(Permission, acl.permission_type):
         return f"There is no permission {acl.permission_type}"
     return None
-
-
-def _is_unknown(wanted: AclFilter) -> bool:
-    return not (
-        (wanted.resource_type == ANY or _known(Resource, wanted.resource_type))
-        and (wanted.pattern_type == ANY or _known(Pattern, wanted.pattern_type))
-        and (wanted.operation == ANY or _known(AclOperation, wanted.operation))
-        and (wanted.permission_type == ANY or _known(Permission, wanted.permission_type))
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------- stored

@@ -7,17 +7,24 @@ import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ottla.broker.core.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+        ScramCredentialDeletion,
+        ScramCredentialUpsertion,
+    )
 
 LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 16_384
 
 
 class Mechanism(IntEnum):
-    """How keys are derived, as requests name it."""
+    """A way to derive keys, by its number in requests."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
@@ -30,7 +37,7 @@ _HASHES: Mapping[Mechanism, Callable[..., Any]] = {
 
 
 class Credential(NamedTuple):
-    """What a server needs to check a password and to prove that it knows it (RFC 5802 section 3)."""
+    """The data by which a server checks a password and proves that it knows it (RFC 5802 section 3)."""
 
     salt: bytes
     iterations: int
@@ -38,22 +45,8 @@ class Credential(NamedTuple):
     server_key: bytes
 
 
-class Deletion(NamedTuple):
-    """A credential that is to go; ``mechanism`` as it came, maybe one that there is not."""
-
-    user: str
-    mechanism: int
-
-
-class Upsertion(NamedTuple):
-    """A credential that is to be set. The client has salted the password."""
-
-    user: str
-    mechanism: int
-    iterations: int
-    salt: bytes
-    salted_password: bytes
-
+Change: TypeAlias = "ScramCredentialDeletion | ScramCredentialUpsertion"
+"""``mechanism`` as it came, maybe one that there is not."""
 
 Credentials = Mapping[tuple[str, Mechanism], Credential]
 """By user and mechanism. Not to be changed."""
@@ -66,47 +59,50 @@ class Planned(NamedTuple):
     refusals: Mapping[str, Refusal | None]
 
 
-def plan(credentials: Credentials, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]) -> Planned:
+def plan(credentials: Credentials, request: AlterUserScramCredentialsRequest) -> Planned:
     """Carry out every change that is allowed: one of each user in a request."""
+    from ottla.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion  # a start needs none
+
     refusals: dict[str, Refusal | None] = {}
-    changes: dict[str, Deletion | Upsertion] = {}
-    wanted: list[Deletion | Upsertion] = [*deletions, *upsertions]
+    changes: dict[str, Change] = {}
+    wanted: list[Change] = [*request.deletions, *request.upsertions]
     for change in wanted:
-        user = change.user
+        user = change.name
         if refusals.get(user) is not None:
             continue
         if changes.pop(user, None) is not None:
             text = "The credentials of a user may be changed once only"
             refusals[user] = Refusal(ErrorCode.DUPLICATE_RESOURCE, text)
             continue
-        refusals[user] = refusal = _invalid(change, credentials)
+        added = change if isinstance(change, ScramCredentialUpsertion) else None
+        refusals[user] = refusal = _invalid(change, added, credentials)
         if refusal is None:
             changes[user] = change
     changed = dict(credentials)
     for change in changes.values():
-        key = change.user, Mechanism(change.mechanism)
-        if isinstance(change, Deletion):
-            del changed[key]
-        else:
+        key = change.name, Mechanism(change.mechanism)
+        if isinstance(change, ScramCredentialUpsertion):
             changed[key] = _credential(change)
+        else:
+            del changed[key]
     return Planned(changed, refusals)
 
 
-def _invalid(change: Deletion | Upsertion, credentials: Credentials) -> Refusal | None:
-    if not change.user:
+def _invalid(change: Change, added: ScramCredentialUpsertion | None, credentials: Credentials) -> Refusal | None:
+    if not change.name:
         return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of a user may not be empty")
     if change.mechanism not in Mechanism.__members__.values():
         return Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"There is no SCRAM mechanism {change.mechanism}")
-    if isinstance(change, Deletion):
-        if (change.user, Mechanism(change.mechanism)) not in credentials:
-            return Refusal(ErrorCode.RESOURCE_NOT_FOUND, f"User '{change.user}' has no such credential")
-    elif not LEAST_ITERATIONS <= change.iterations <= MOST_ITERATIONS:
-        text = f"Iterations may be {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
-        return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
+    if added is not None:
+        if not LEAST_ITERATIONS <= added.iterations <= MOST_ITERATIONS:
+            text = f"Iterations may be {LEAST_ITERATIONS} to {MOST_ITERATIONS}"
+            return Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, text)
+    elif (change.name, Mechanism(change.mechanism)) not in credentials:
+        return Refusal(ErrorCode.RESOURCE_NOT_FOUND, f"User '{change.name}' has no such credential")
     return None
 
 
-def _credential(wanted: Upsertion) -> Credential:
+def _credential(wanted: ScramCredentialUpsertion) -> Credential:
     new_hash = _HASHES[Mechanism(wanted.mechanism)]
     client_key = hmac.digest(wanted.salted_password, b"Client Key", new_hash)
     server_key = hmac.digest(wanted.salted_password, b"Server Key", new_hash)

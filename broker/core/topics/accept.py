@@ -1,4 +1,4 @@
-"""Whether a produced batch may be appended, and in which form."""
+"""Checks of a produced batch, and the form in which it is appended."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ LOOKED_AT_BYTES: Final = 64 * 1024
 WALKED_A_REQUEST: Final = 2 * MOST_RECORDS
 """So many records and headers of records of one request are looked at one by one, which takes about two seconds."""
 DECOMPRESSED_BYTES: Final = 16 * 1024 * 1024
-"""How large the batches that must be decompressed may become, as a bound on the time that one batch takes."""
+"""The largest decompressed size of a batch; it bounds the time that one batch takes."""
 
 
 def allowance(request_bytes: int) -> Allowance:
-    """What the batches of one Produce request may cost together.
+    """The work that the batches of one Produce request may cost together.
 
     Args:
         request_bytes: the size of the largest request; as much may come of compressed batches that must be opened.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,10 +21,6 @@ from ottla.broker.core.topics.configs import invalid
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
-GROUP_EVENTS_TOPIC = "__ottla_group_events"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state", GROUP_EVENTS_TOPIC})
 MAX_TOPIC_NAME = 249
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka refuses requests that create more."""
@@ -56,7 +54,7 @@ class BadCatalog(Exception):
 
 
 def invalid_name(name: str) -> str | None:
-    """What is wrong with a topic name, or None."""
+    """The fault of a topic name, or None."""
     if not name:
         return "Topic name is empty"
     if name in (".", ".."):
@@ -75,47 +73,27 @@ Configs = Mapping[str, Mapping[str, str]]
 """Settings by the name of what has them."""
 
 
+@dataclass(frozen=True, eq=False)
 class Catalog:
-    """Topics by name and by id, and the end of the last block of producer ids. Not to be changed.
+    """Topics by name, and the end of the last block of producer ids.
 
     Attributes:
         broker_configs: what was set while brokers ran, by node id; "" for all of them. group_configs: by group id.
         quotas: of clients. credentials: of users. acls: what they may do.
     """
 
-    __slots__ = (
-        "_collisions",
-        "acls",
-        "broker_configs",
-        "by_id",
-        "credentials",
-        "group_configs",
-        "next_producer_id",
-        "quotas",
-        "topics",
-    )
+    topics: Mapping[str, TopicEntry] = field(default_factory=dict)
+    next_producer_id: int = 0
+    broker_configs: Configs = field(default_factory=dict)
+    group_configs: Configs = field(default_factory=dict)
+    quotas: Quotas = field(default_factory=dict)
+    credentials: Credentials = field(default_factory=dict)
+    acls: Acls = ()
 
-    def __init__(
-        self,
-        topics: Iterable[TopicEntry] = (),
-        next_producer_id: int = 0,
-        *,
-        broker_configs: Configs | None = None,
-        group_configs: Configs | None = None,
-        quotas: Quotas | None = None,
-        credentials: Credentials | None = None,
-        acls: Acls = (),
-    ) -> None:
-        self.broker_configs: Configs = broker_configs or {}
-        self.group_configs: Configs = group_configs or {}
-        self.quotas: Quotas = quotas or {}
-        self.credentials: Credentials = credentials or {}
-        self.acls = acls
-        self.topics: Mapping[str, TopicEntry] = {entry.name: entry for entry in topics}
-        self.by_id: Mapping[UUID, TopicEntry] = {entry.topic_id: entry for entry in self.topics.values()}
-        self.next_producer_id = next_producer_id
-        # Kafka's metric names cannot tell '.' from '_', so names that differ only there must not coexist.
-        self._collisions = {name.replace(".", "_"): name for name in self.topics}
+    @cached_property
+    def _collisions(self) -> dict[str, str]:
+        """Kafka's metric names cannot tell '.' from '_', so names that differ only there must not coexist."""
+        return {name.replace(".", "_"): name for name in self.topics}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any] | None) -> Catalog:
@@ -129,10 +107,10 @@ class Catalog:
         if (found := state.get("format")) != FORMAT:
             raise BadCatalog(f"the catalog has format {found}, this version reads format {FORMAT}")
         try:
-            topics = [
-                TopicEntry(name, UUID(row["topic_id"]), int(row["partitions"]), dict(row["configs"]))
+            topics = {
+                name: TopicEntry(name, UUID(row["topic_id"]), int(row["partitions"]), dict(row["configs"]))
                 for name, row in state["topics"].items()
-            ]
+            }
             return cls(
                 topics,
                 int(state["next_producer_id"]),
@@ -168,30 +146,11 @@ class Catalog:
             state["acls"] = acls_state(self.acls)
         return state
 
-    def changed(
-        self,
-        *,
-        put: Iterable[TopicEntry] = (),
-        remove: Collection[str] = (),
-        next_producer_id: int | None = None,
-        broker_configs: Configs | None = None,
-        group_configs: Configs | None = None,
-        quotas: Quotas | None = None,
-        credentials: Credentials | None = None,
-        acls: Acls | None = None,
-    ) -> Catalog:
-        """A catalog with topics added or replaced, and others removed; what is None stays."""
+    def with_topics(self, put: Iterable[TopicEntry] = (), *, remove: Collection[str] = ()) -> Catalog:
+        """A catalog with topics added or replaced, and others removed."""
         topics = {name: entry for name, entry in self.topics.items() if name not in remove}
         topics.update((entry.name, entry) for entry in put)
-        return Catalog(
-            topics.values(),
-            self.next_producer_id if next_producer_id is None else next_producer_id,
-            broker_configs=self.broker_configs if broker_configs is None else broker_configs,
-            group_configs=self.group_configs if group_configs is None else group_configs,
-            quotas=self.quotas if quotas is None else quotas,
-            credentials=self.credentials if credentials is None else credentials,
-            acls=self.acls if acls is None else acls,
-        )
+        return replace(self, topics=topics)
 
     def plan_topics(
         self,

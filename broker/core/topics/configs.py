@@ -1,4 +1,4 @@
-"""Which settings are in force for a topic.
+"""The settings in force for a topic.
 
 A topic stores the values that were given for it; every other key takes the broker's setting of the same meaning, and
 where the broker has none, Kafka's default. `TopicConfig` is the part that our code reads, parsed once.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.kinds import ConfigSource, Synonym, as_list
 from ottla.broker.core.topics.keys import TOPIC_KEYS, TopicKey
-from ottla.broker.settings import INT64_MAX, Settings, as_text
+from ottla.broker.settings import INT64_MAX, Settings, as_text, key_of
 from ottla.protocol.compression import Codec
 
 
@@ -27,7 +27,7 @@ class EffectiveValue(NamedTuple):
 
 
 def invalid(configs: Iterable[tuple[str, str | None]]) -> str | None:
-    """What is wrong with the settings given for a topic, or None if nothing is.
+    """The fault of the settings given for a topic, or None.
 
     The sentence is meant for the `error_message` beside INVALID_CONFIG.
     """
@@ -68,13 +68,7 @@ def effective_values(overrides: Mapping[str, str], broker: BrokerConfigs) -> lis
     return [effective_value(key, overrides, broker) for key in TOPIC_KEYS.values()]
 
 
-_CODECS = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
+_CODECS = {"uncompressed" if codec is Codec.NONE else codec.name.lower(): codec for codec in Codec}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,27 +114,18 @@ class TopicConfig:
         policies = as_list(values["cleanup.policy"])
         codec = _CODECS.get(values["compression.type"])
         level = values.get(f"compression.{values['compression.type']}.level")
+        same: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            if (text := values.get(key_of(field.name))) is not None:
+                kind: Any = type(field.default)
+                same[field.name] = kind(text)
         return cls(
-            max_message_bytes=int(values["max.message.bytes"]),
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",
-            message_timestamp_before_max_ms=int(values["message.timestamp.before.max.ms"]),
-            message_timestamp_after_max_ms=int(values["message.timestamp.after.max.ms"]),
             codec=codec,
             compression_level=None if level is None else int(level),
             compacted="compact" in policies,
             deletes="delete" in policies,
-            retention_ms=int(values["retention.ms"]),
-            retention_bytes=int(values["retention.bytes"]),
-            delete_retention_ms=int(values["delete.retention.ms"]),
-            min_cleanable_dirty_ratio=float(values["min.cleanable.dirty.ratio"]),
-            min_compaction_lag_ms=int(values["min.compaction.lag.ms"]),
-            max_compaction_lag_ms=int(values["max.compaction.lag.ms"]),
-            segment_bytes=int(values["segment.bytes"]),
-            segment_ms=int(values["segment.ms"]),
-            segment_jitter_ms=int(values["segment.jitter.ms"]),
-            segment_index_bytes=int(values["segment.index.bytes"]),
-            index_interval_bytes=int(values["index.interval.bytes"]),
-            ottla_durability=values["ottla.durability"],
+            **same,
         )
 
     @property

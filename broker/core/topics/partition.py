@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.topics.accept import accept
 from ottla.broker.core.topics.configs import TopicConfig
-from ottla.broker.core.topics.producers import ProducedBatch, Producers, Settled, Verdict
-from ottla.broker.core.topics.transactions import Change, TransactionMarker, Transactions, Verification
+from ottla.broker.core.topics.producers import Change, ProducedBatch, Producers, Settled, TransactionMarker, Verdict
+from ottla.broker.core.topics.transactions import Transactions, Verification
+from ottla.broker.engine import EngineError, Log
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import (
@@ -33,50 +34,6 @@ _REASONS = {
 
 ADDS_PARTITIONS = 12
 """From this Produce version on the broker adds partitions to the transaction itself (KIP-890)."""
-
-
-class OffsetAndTimestamp(Protocol):
-    """A record's offset and its time in Unix ms."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp_ms(self) -> int: ...
-
-
-class EpochEnd(Protocol):
-    """A leader epoch and the offset at which it ends; -1 and -1 if unknown."""
-
-    @property
-    def leader_epoch(self) -> int: ...
-    @property
-    def end_offset(self) -> int: ...
-
-
-class Log(Protocol):
-    """What the data plane needs of a partition's log. The storage boundary has the full contract."""
-
-    leader_epoch: int
-
-    @property
-    def log_start_offset(self) -> int: ...
-    @property
-    def log_end_offset(self) -> int: ...
-    @property
-    def high_watermark(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
-
-    def append(
-        self, batch: Buffer, *, count: int, max_timestamp_ms: int, done: Callable[[int, Exception | None], None]
-    ) -> int: ...
-    def read(
-        self, start_offset: int, *, max_bytes: int, upto_offset: int | None = None, min_one_batch: bool = True
-    ) -> bytes: ...
-    def offset_for_timestamp(self, timestamp_ms: int) -> Steps[OffsetAndTimestamp | None]: ...
-    def max_timestamp(self) -> Steps[OffsetAndTimestamp | None]: ...
-    def epoch_end(self, leader_epoch: int) -> EpochEnd: ...
-    async def trim(self, offset: int) -> int: ...
 
 
 class Topic:
@@ -114,17 +71,6 @@ class Topic:
         return partition
 
 
-class ActiveProducer(NamedTuple):
-    """A producer as DescribeProducers shows it. Timestamps are Unix ms; -1 stands for none everywhere."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    transaction_start_offset: int
-
-
 class Partition:
     """One partition: its log, and what it remembers of idempotent producers and of transactions.
 
@@ -160,20 +106,6 @@ class Partition:
         """The aborted transactions with something in the range: producer id and first offset, the oldest first."""
         return self.transactions.aborted.between(start_offset, upto_offset)
 
-    def active_producers(self) -> list[ActiveProducer]:
-        """Everybody whose state is remembered."""
-        return [
-            ActiveProducer(
-                producer_id,
-                state.epoch,
-                state.batches[-1].last_sequence if state.batches else -1,
-                state.last_timestamp_ms,
-                state.coordinator_epoch,
-                state.transaction.first_offset if state.transaction else -1,
-            )
-            for producer_id, state in self.producers.items()
-        ]
-
     # Writing
 
     def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
@@ -182,7 +114,7 @@ class Partition:
         return state is not None and state.transaction is not None and state.epoch == producer_epoch
 
     def begin_verification(self, producer_id: int, producer_epoch: int, sequence: int = -1) -> Verification:
-        """What `produce` and `append_offsets` want to see of who asks the transaction coordinator first.
+        """Begin to ask the transaction coordinator; the result is for `produce` and `append_offsets`.
 
         It is void once a marker for the producer was appended, as then the answer may be about an older transaction.
         """
@@ -331,7 +263,7 @@ class Partition:
         )
 
     def _change(self, header: BatchHeader) -> Change | None:
-        """What to note of a batch in case it fails; None where forgetting the batch is enough."""
+        """The change to take back if a batch fails; None where forgetting the batch is enough."""
         before = self.producers.get(header.producer_id)
         if header.is_transactional or (before is not None and before.epoch != header.producer_epoch):
             return Change(header.producer_id, before and before.copy())
@@ -395,7 +327,7 @@ class _Appending:
         self.producer_id = -1
         self.batch: ProducedBatch | None = None
 
-    def __call__(self, base_offset: int, error: Exception | None) -> None:
+    def __call__(self, base_offset: int, error: EngineError | None) -> None:
         code = ErrorCode.NONE
         if error is not None:
             code = ErrorCode.KAFKA_STORAGE_ERROR

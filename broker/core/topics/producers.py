@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers, so that a batch sent twice is written once (KIP-98).
+"""A partition's memory of idempotent producers, so that a batch sent twice is written once (KIP-98).
 
 For each producer id: its epoch and its last five batches, since a client has at most five in flight. A batch that
 continues the sequence is new; one that equals a remembered batch is a duplicate and gets the offset that the original
@@ -12,9 +12,9 @@ sequences begin at 0 again (KIP-890).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 
-from ottla.broker.core.topics.transactions import Transaction, TransactionMarker
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import BatchHeader
 
@@ -33,7 +33,7 @@ Settled = Callable[[int, ErrorCode], None]
 
 
 class Verdict(Enum):
-    """What is to be done with a batch that is in order."""
+    """The decision on a batch that is in order."""
 
     NEW = "append it"
     UNTRACKED = "append it; it has no producer id"
@@ -48,21 +48,41 @@ class ProducedBatch:
 
     __slots__ = ("base_offset", "base_sequence", "last_offset", "last_sequence", "waiting")
 
-    def __init__(self, header: BatchHeader, base_offset: int, *, durable: bool) -> None:
-        self.base_sequence = header.base_sequence
-        self.last_sequence = header.last_sequence
+    def __init__(
+        self, base_sequence: int, last_sequence: int, base_offset: int, last_offset: int, *, durable: bool = True
+    ) -> None:
+        self.base_sequence = base_sequence
+        self.last_sequence = last_sequence
         self.base_offset = base_offset
-        self.last_offset = base_offset + header.last_offset_delta
+        self.last_offset = last_offset
         self.waiting: list[Settled] | None = None if durable else []
 
-    @classmethod
-    def remembered(cls, base_sequence: int, last_sequence: int, base_offset: int, last_offset: int) -> ProducedBatch:
-        """One that has been durable for long."""
-        batch = cls.__new__(cls)
-        batch.base_sequence, batch.last_sequence = base_sequence, last_sequence
-        batch.base_offset, batch.last_offset = base_offset, last_offset
-        batch.waiting = None
-        return batch
+
+@dataclass(frozen=True, slots=True)
+class TransactionMarker:
+    """The order of a transaction coordinator to end the transaction of a producer in a partition.
+
+    Attributes:
+        producer_epoch: with transaction version 2 it is one higher than the records'.
+        transaction_version: 2 where every transaction ends with a newer epoch (KIP-890), else 0 or 1.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    transaction_version: int = 1
+
+
+class Transaction:
+    """A transaction that has written to the partition; ``last_offset`` is its marker's, -1 without one."""
+
+    __slots__ = ("first_offset", "last_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int, last_offset: int = -1) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = last_offset
 
 
 class ProducerState:
@@ -95,6 +115,27 @@ class ProducerState:
         return copy
 
 
+class Change:
+    """The change of a producer's state by an append on its way, to be taken back should it fail.
+
+    Attributes:
+        before: a copy of the state as it was; None if the producer was not known.
+        began: the transaction that the batch begins.
+        ended: the transaction that the marker ends, if it is one, and whether it is aborted.
+        is_over: it is durable, or was taken back.
+    """
+
+    __slots__ = ("aborts", "before", "began", "ended", "is_over", "producer_id")
+
+    def __init__(self, producer_id: int, before: ProducerState | None) -> None:
+        self.producer_id = producer_id
+        self.before = before
+        self.began: Transaction | None = None
+        self.ended: Transaction | None = None
+        self.aborts = False
+        self.is_over = False
+
+
 class Producers:
     """The producers of one partition.
 
@@ -117,7 +158,7 @@ class Producers:
         return producer_id in self._states
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """What is known of a producer."""
+        """The state of a producer, None if it is not known."""
         return self._states.get(producer_id)
 
     def items(self) -> Iterable[tuple[int, ProducerState]]:
@@ -174,7 +215,8 @@ class Producers:
         """Remember a batch that `judge` called NEW, or that was read from the log (``durable``)."""
         state = self._moved(header.producer_id, header.producer_epoch, now_ms)
         state.last_timestamp_ms = header.max_timestamp
-        batch = ProducedBatch(header, base_offset, durable=durable)
+        last_offset = base_offset + header.last_offset_delta
+        batch = ProducedBatch(header.base_sequence, header.last_sequence, base_offset, last_offset, durable=durable)
         state.batches.append(batch)
         if len(state.batches) > REMEMBERED_BATCHES:
             del state.batches[0]

@@ -1,4 +1,4 @@
-"""What a partition remembers of producers and transactions as one document, so that a start need not read whole logs.
+"""A partition's memory of producers and transactions as one document, so that a start need not read whole logs.
 
 The document says up to which offset of the log it has seen everything; whoever restores it reads on from there.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.core.topics.partition import Partition
-from ottla.broker.core.topics.producers import ProducedBatch, ProducerState
-from ottla.broker.core.topics.transactions import Transaction
+from ottla.broker.core.topics.producers import ProducedBatch, ProducerState, Transaction
 
 FORMAT = 1
 
@@ -68,7 +67,7 @@ def restore(partition: Partition, document: Any) -> int:
         if offset > log.high_watermark or log.epoch_end(document["leader_epoch"]).end_offset < offset:
             raise NotUsable("newer than the log")
         states = [_state(*row) for row in document["producers"]]
-        ended = [_transaction(*row[:3]) for row in document["ended"]]
+        ended = [Transaction(*map(int, row[:3])) for row in document["ended"]]
         aborts = [bool(row[3]) for row in document["ended"]]
         aborted = [tuple(map(int, row)) for row in document["aborted"]]
     except (KeyError, TypeError, ValueError) as error:
@@ -99,13 +98,7 @@ def _state(
     state = ProducerState(int(epoch), int(last_append_ms))
     state.coordinator_epoch = int(coordinator_epoch)
     state.last_timestamp_ms = int(last_timestamp_ms)
-    state.batches = [ProducedBatch.remembered(*map(int, batch)) for batch in batches]
+    state.batches = [ProducedBatch(*map(int, batch)) for batch in batches]
     if first_offset >= 0:
         state.transaction = Transaction(int(producer_id), int(first_offset))
     return int(producer_id), state
-
-
-def _transaction(producer_id: int, first_offset: int, last_offset: int) -> Transaction:
-    transaction = Transaction(int(producer_id), int(first_offset))
-    transaction.last_offset = int(last_offset)
-    return transaction

@@ -15,39 +15,10 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ottla.broker.core.topics.producers import ProducerState
+from ottla.broker.core.topics.producers import Change, Transaction
 
 MAX_VERIFICATIONS = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionMarker:
-    """The order of a transaction coordinator to end the transaction of a producer in a partition.
-
-    Attributes:
-        transaction_version: 2 where every transaction ends with a newer epoch (KIP-890), else 0 or 1.
-    """
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    commit: bool
-    transaction_version: int = 1
-
-
-class Transaction:
-    """A transaction that has written to the partition; ``last_offset`` is its marker's, -1 without one."""
-
-    __slots__ = ("first_offset", "last_offset", "producer_id")
-
-    def __init__(self, producer_id: int, first_offset: int) -> None:
-        self.producer_id = producer_id
-        self.first_offset = first_offset
-        self.last_offset = -1
 
 
 class Aborted:
@@ -76,7 +47,7 @@ class Aborted:
         self._stable_offsets.append(stable_offset)
 
     def reach(self, offset: int) -> bool:
-        """Whether a reader who begins at ``offset`` comes across one."""
+        """True if a reader who begins at ``offset`` comes across one."""
         return bool(self._last_offsets) and self._last_offsets[-1] >= offset
 
     def between(self, start_offset: int, upto_offset: int) -> list[tuple[int, int]]:
@@ -109,27 +80,6 @@ class Aborted:
     def _cut(self, start: int, end: int) -> None:
         for column in (self._producer_ids, self._first_offsets, self._last_offsets, self._stable_offsets):
             del column[start:end]
-
-
-class Change:
-    """What an append on its way has changed in a producer's state, to be taken back should it fail.
-
-    Attributes:
-        before: a copy of the state as it was; None if the producer was not known.
-        began: the transaction that the batch begins.
-        ended: the transaction that the marker ends, if it is one, and whether it is aborted.
-        is_over: it is durable, or was taken back.
-    """
-
-    __slots__ = ("aborts", "before", "began", "ended", "is_over", "producer_id")
-
-    def __init__(self, producer_id: int, before: ProducerState | None) -> None:
-        self.producer_id = producer_id
-        self.before = before
-        self.began: Transaction | None = None
-        self.ended: Transaction | None = None
-        self.aborts = False
-        self.is_over = False
 
 
 class Verification:
@@ -167,7 +117,7 @@ class Transactions:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins whose end is not durable."""
+        """The begin of the oldest transaction whose end is not durable."""
         return next(iter(self.unstable), None)
 
     def verify(self, producer_id: int, epoch: int, sequence: int) -> Verification:

@@ -18,6 +18,9 @@ from ottla.broker.core.transactions.transitions import with_partitions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 
+CONCURRENT_WAIT_MS = 500
+"""How long a request waits for what is under way for its id before it is answered CONCURRENT_TRANSACTIONS."""
+
 
 def add(
     m: Machine,
@@ -50,7 +53,7 @@ def add(
         if not waits_for_all and entry.complete is None:
             then(ErrorCode.CONCURRENT_TRANSACTIONS)
             return
-        deadline_ms = m.now_ms + m.config.concurrent_wait_ms if deadline_ms is None else deadline_ms
+        deadline_ms = m.now_ms + CONCURRENT_WAIT_MS if deadline_ms is None else deadline_ms
         again = partial(add, m, transactional_id, producer_id, producer_epoch, partitions, version, then,
                         waits_for_all=waits_for_all, deadline_ms=deadline_ms)  # fmt: skip
         m.wait(entry, Waiter(deadline_ms, again, partial(then, ErrorCode.CONCURRENT_TRANSACTIONS)))

@@ -27,7 +27,7 @@ from ottla.protocol.transaction_log import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class Ended(NamedTuple):
-    """What a producer is told: an error, or the producer id and epoch to go on with."""
+    """The answer to a producer: an error, or the producer id and epoch to go on with."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import Answer
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.transactions.ending import fence
-from ottla.broker.core.transactions.machine import Answer, Machine
+from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.state import ONGOING, PREPARED
 from ottla.broker.core.transactions.transaction import LAST_GIVEN_EPOCH, Entry, Snapshot, id_bytes
 from ottla.broker.core.transactions.transitions import with_new_producer_id, with_next_epoch
@@ -25,7 +26,7 @@ def init_producer_id(m: Machine, request: InitProducerIdRequest, ctx: Asker) -> 
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         answer.give(refusal(error))
 
-    if not 0 < request.transaction_timeout_ms <= m.config.transaction_max_timeout_ms:
+    if not 0 < request.transaction_timeout_ms <= m.settings.transaction_max_timeout_ms:
         refuse(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         return answer.taken(m)
     entry = _entry(m, request)

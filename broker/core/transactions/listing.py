@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ottla.broker.core.transactions.machine import Machine, ShardState
+from ottla.broker.core.coordination.shard import ShardState
+from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.state import STATES
-from ottla.broker.core.transactions.transaction import Entry
+from ottla.broker.core.transactions.transaction import Snapshot
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_transactions import TopicData
+from ottla.protocol.message_parts import PartitionsOfTopic
 from ottla.protocol.messages.describe_transactions import TransactionState as Described
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.protocol.messages.list_transactions import TransactionState as Listed
@@ -23,9 +22,9 @@ def describe(m: Machine, transactional_id: str) -> Described:
         return Described(transactional_id=transactional_id, error_code=entry)
     tx = entry.current
     partitions = tx.partitions if entry.complete is None else entry.markers  # what is over is left out
-    topics: dict[str, TopicData] = {}
+    topics: dict[str, PartitionsOfTopic] = {}
     for tp in sorted(partitions):
-        topics.setdefault(tp.topic, TopicData(topic=tp.topic, partitions=[])).partitions.append(tp.partition)
+        topics.setdefault(tp.topic, PartitionsOfTopic(topic=tp.topic, partitions=[])).partitions.append(tp.partition)
     return Described(
         transactional_id=transactional_id,
         transaction_state=tx.state.value,
@@ -44,7 +43,16 @@ def list_transactions(m: Machine, request: ListTransactionsRequest) -> ListTrans
     """
     if any(shard.state is ShardState.LOADING for shard in m.shards):
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    is_wanted = _filter(m, request)
+    states = {STATES[name] for name in request.state_filters if name in STATES}
+    producer_ids = set(request.producer_id_filters)
+
+    def is_wanted(tx: Snapshot) -> bool:
+        return (
+            (not producer_ids or tx.producer_id in producer_ids)
+            and (not request.state_filters or tx.state in states)
+            and (request.duration_filter < 0 or m.wall_ms - tx.start_ms > request.duration_filter)
+        )
+
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in dict.fromkeys(request.state_filters) if name not in STATES],
         transaction_states=[
@@ -55,21 +63,6 @@ def list_transactions(m: Machine, request: ListTransactionsRequest) -> ListTrans
             )
             for shard in m.shards
             for entry in shard.entries.values()
-            if is_wanted(entry)
+            if is_wanted(entry.current)
         ],
     )
-
-
-def _filter(m: Machine, request: ListTransactionsRequest) -> Callable[[Entry], bool]:
-    states = {STATES[name] for name in request.state_filters if name in STATES}
-    producer_ids = set(request.producer_id_filters)
-
-    def is_wanted(entry: Entry) -> bool:
-        tx = entry.current
-        return (
-            (not producer_ids or tx.producer_id in producer_ids)
-            and (not request.state_filters or tx.state in states)
-            and (request.duration_filter < 0 or m.wall_ms - tx.start_ms > request.duration_filter)
-        )
-
-    return is_wanted

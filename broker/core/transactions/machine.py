@@ -1,30 +1,31 @@
-"""What all parts of the transaction coordinator share: time, timers, effects, and the transactional ids.
+"""The state of the transaction coordinator: the transactional ids, their deadlines, and what they hold in memory.
 
-An entry calls `Machine.begin` once; until it returns, ``now_ms`` and ``wall_ms`` stand still. The modules around this
-one are functions that take the machine first.
+The modules around this one are functions that take the machine first. Each is about one subject and keeps no state.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
-from ottla.broker.core.effects import Append, Asker, Reply
-from ottla.broker.core.purgatory import Deadlines
-from ottla.broker.core.transactions.config import TransactionConfig
-from ottla.broker.core.transactions.effects import Effect, WriteMarker
+from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
+from ottla.broker.core.coordination.shard import Shard, ShardState, Write, append_error
+from ottla.broker.core.effects import WriteMarker
+from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.state import ONGOING, TransactionState
 from ottla.broker.core.transactions.transaction import Entry, Snapshot, Waiter
+from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.groups import DEFAULT_PARTITION_COUNT
 from ottla.protocol.records import TopicPartition
 
-R = TypeVar("R")
 LONG_ID = 1_000
 """An id of more characters is looked for in every shard: that costs less than the hash that tells which."""
+RETRY_BACKOFF_MS = 100
+"""The wait before a marker or a completion that failed is tried again; doubled for each further failure."""
+RETRY_BACKOFF_MAX_MS = 10_000
 
 Note = Callable[..., None]
 """Takes something that operators may want to read of, in Kafka's words where Kafka logs it, and fields."""
@@ -35,7 +36,7 @@ def no_note(event: str, **fields: Any) -> None:
 
 
 class Timer(enum.StrEnum):
-    """What a deadline is about."""
+    """The subject of a deadline."""
 
     TIMEOUTS = "transactions open for too long"
     EXPIRY = "ids unused for too long"
@@ -43,95 +44,20 @@ class Timer(enum.StrEnum):
     WAIT = "a request that waits for what is under way"
 
 
-class TimerKey(NamedTuple):
-    """The key of a deadline; the subject is a partition for ``EXPIRY``, a transactional id for what follows it."""
+class TransactionShard(Shard):
+    """The ids of one partition of ``__transaction_state``; markers carry its ``epoch`` as the coordinator's."""
 
-    timer: Timer
-    subject: str | int = ""
-
-
-class ShardState(enum.StrEnum):
-    """Whether a partition of ``__transaction_state`` can be asked."""
-
-    ABSENT = "not owned"
-    LOADING = "loading"
-    ACTIVE = "loaded"
-
-
-_REFUSALS = {
-    ShardState.ABSENT: ErrorCode.NOT_COORDINATOR,
-    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ShardState.ACTIVE: ErrorCode.NONE,
-}
-
-
-class Shard:
-    """The ids of one partition of ``__transaction_state``.
-
-    Attributes:
-        epoch: the leader epoch of the partition, which markers carry as the coordinator's epoch.
-        refusal: what requests hear, NONE if they are served.
-        in_flight: writes whose outcome is not known yet, in the order of the log.
-    """
-
-    __slots__ = ("entries", "epoch", "in_flight", "partition", "refusal", "state")
+    __slots__ = ("entries",)
 
     def __init__(self, partition: int) -> None:
-        self.partition = partition
-        self.epoch = 0
+        super().__init__(partition)
+        self.clear()
+
+    def clear(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.in_flight: dict[Write, None] = {}
-        self.become(ShardState.ABSENT)
-
-    def become(self, state: ShardState) -> None:
-        self.state = state
-        self.refusal = _REFUSALS[state]
 
 
-class Answer(Generic[R]):
-    """The answer to one request: returned if it is known within the entry, a `Reply` effect if it comes later."""
-
-    __slots__ = ("_ctx", "_given", "_machine", "_response")
-
-    def __init__(self, ctx: Asker) -> None:
-        self._machine: Machine | None = None  # known once the entry has returned
-        self._response: R | None = None
-        self._given = False
-        self._ctx = ctx
-
-    def give(self, response: R) -> None:
-        """Answer, once."""
-        assert not self._given, "answered twice"
-        self._given = True
-        if self._machine is None:
-            self._response = response
-        else:
-            self._machine.effects.append(Reply(self._ctx, response))
-
-    def taken(self, machine: Machine) -> R | None:
-        """What the entry returns: the response, or None if it comes later."""
-        self._machine = machine
-        return self._response
-
-
-class Write:
-    """Records on their way to the log; the token of their `Append`."""
-
-    __slots__ = ("shard",)
-
-    def __init__(self, shard: Shard) -> None:
-        self.shard = shard
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        """The records are durable (``NONE``), or failed."""
-        raise NotImplementedError
-
-    def given_up(self, m: Machine) -> None:
-        """The shard was given up before the outcome was known."""
-        raise NotImplementedError
-
-
-class StateWrite(Write):
+class StateWrite(Write["Machine"]):
     """The next snapshot of one id; ``then`` hears the outcome after memory has followed."""
 
     __slots__ = ("entry", "snapshot", "then")
@@ -146,7 +72,7 @@ class StateWrite(Write):
         self.entry.pending = None
         if error is ErrorCode.NONE:
             m.follow(self.entry, self.snapshot)
-        self.then(error)
+        self.then(append_error(error))
         m.release(self.entry)
 
     def given_up(self, m: Machine) -> None:
@@ -163,56 +89,37 @@ class Marker:
         self.tp = tp
 
 
-class Machine:
+class Machine(CoordinatorMachine[TransactionShard]):
     """See the module."""
 
-    __slots__ = (
-        "config",
-        "deadlines",
-        "effects",
-        "held_bytes",
-        "note",
-        "now_ms",
-        "ongoing",
-        "partition_count",
-        "shards",
-        "started_ms",
-        "take_producer_id",
-        "wall_ms",
-    )
+    tombstone_batch_bytes = 65_536
+    """Characters of expired ids that go into one append."""
 
     def __init__(
         self,
-        config: TransactionConfig,
+        settings: Settings,
         take_producer_id: Callable[[], int | None],
-        partition_count: int,
-        note: Note,
+        partition_count: int = DEFAULT_PARTITION_COUNT,
+        note: Note = no_note,
     ) -> None:
-        self.config = config
+        super().__init__(map(TransactionShard, range(partition_count)))
+        self.settings = settings
         self.take_producer_id = take_producer_id
-        self.partition_count = partition_count
         self.note = note
-        self.deadlines: Deadlines[TimerKey] = Deadlines()
-        self.effects: list[Effect] = []
-        self.shards = [Shard(partition) for partition in range(partition_count)]
         self.ongoing: dict[Entry, None] = {}
         """Ids with an open transaction, oldest first."""
         self.held_bytes = 0
-        """What the ids of all partitions that are served take, roughly."""
-        self.now_ms = 0
-        self.wall_ms = 0
+        """Bytes that the ids of all partitions that are served take, roughly."""
         self.started_ms = 0
 
-    def begin(self, now_ms: int, wall_ms: int | None = None) -> None:
-        """Start an entry."""
-        self.now_ms = now_ms
-        if wall_ms is not None:
-            self.wall_ms = wall_ms
+    def lay_out(self, partition_count: int) -> None:
+        """Go by the topic as it is, which may have come to be with another number of partitions."""
+        if partition_count != self.partition_count:
+            assert all(shard.state is ShardState.ABSENT for shard in self.shards)
+            self.shards = [TransactionShard(partition) for partition in range(partition_count)]
+            self.partition_count = partition_count
 
     # Transactional ids
-
-    def shard_of(self, transactional_id: str) -> Shard:
-        return self.shards[coordinator_partition(transactional_id, self.partition_count)]
 
     def find(self, transactional_id: str) -> Entry | ErrorCode:
         """The entry of an id, or why it cannot be had; INVALID_PRODUCER_ID_MAPPING if there is none."""
@@ -226,7 +133,7 @@ class Machine:
 
     def has_room(self, more_bytes: int) -> bool:
         """Whether ids and their transactions may take so much more."""
-        return self.held_bytes + more_bytes <= self.config.transactional_ids_max_bytes
+        return self.held_bytes + more_bytes <= self.settings.ottla_transactional_ids_max_bytes
 
     def follow(self, entry: Entry, snapshot: Snapshot) -> None:
         """A record is durable: memory says what it says."""
@@ -266,11 +173,6 @@ class Machine:
 
     # Effects
 
-    def append(self, write: Write, records: list[CoordinatorRecord]) -> None:
-        """Hand records over to the log; ``write.done`` is called with their outcome."""
-        write.shard.in_flight[write] = None
-        self.effects.append(Append(write.shard.partition, records, write))
-
     def move(self, entry: Entry, snapshot: Snapshot, then: Callable[[ErrorCode], None]) -> None:
         """Log the next snapshot of an id; until its outcome is known, the id is pending."""
         assert entry.pending is None, "a transition is under way"
@@ -284,17 +186,14 @@ class Machine:
         """Ask for the marker of a decided transaction in one partition."""
         tx = entry.current
         token = entry.markers[tp] = Marker(entry, tp)
-        self.effects.append(
-            WriteMarker(
-                tp=tp,
-                producer_id=tx.producer_id,
-                producer_epoch=tx.producer_epoch,
-                coordinator_epoch=entry.shard.epoch,
-                commit=tx.state is TransactionState.PREPARE_COMMIT,
-                transaction_version=tx.client_version,
-                token=token,
-            )
+        marker = TransactionMarker(
+            producer_id=tx.producer_id,
+            producer_epoch=tx.producer_epoch,
+            coordinator_epoch=entry.shard.epoch,
+            commit=tx.state is TransactionState.PREPARE_COMMIT,
+            transaction_version=tx.client_version,
         )
+        self.effects.append(WriteMarker(tp, marker, token))
 
     # Timers
 
@@ -306,17 +205,16 @@ class Machine:
         """See to it that open transactions are looked after."""
         key = TimerKey(Timer.TIMEOUTS)
         if self.ongoing and key not in self.deadlines:
-            interval_ms = self.config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+            interval_ms = self.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
             self.deadlines.set(key, self.next_tick(interval_ms))
 
-    def arm_expiry(self, shard: Shard) -> None:
+    def arm_expiry(self, shard: TransactionShard) -> None:
         """See to it that the unused ids of a partition are looked for."""
-        interval_ms = self.config.transaction_remove_expired_transaction_cleanup_interval_ms
+        interval_ms = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms
         self.deadlines.set(TimerKey(Timer.EXPIRY, shard.partition), self.next_tick(interval_ms))
 
     def arm_retry(self, entry: Entry) -> None:
         """Try again after a while that grows with each failure in a row."""
-        config = self.config
-        after_ms = min(config.marker_retry_backoff_ms << min(entry.failures, 20), config.marker_retry_backoff_max_ms)
+        after_ms = min(RETRY_BACKOFF_MS << min(entry.failures, 20), RETRY_BACKOFF_MAX_MS)
         entry.failures += 1
         self.deadlines.set(TimerKey(Timer.RETRY, entry.transactional_id), self.now_ms + after_ms)

@@ -5,7 +5,9 @@ A marker or record that fails is tried again until it succeeds. A partition that
 
 from __future__ import annotations
 
-from ottla.broker.core.transactions.machine import Machine, Marker, Timer, TimerKey, Write
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.coordination.shard import Write
+from ottla.broker.core.transactions.machine import Machine, Marker, Timer
 from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.transaction import Entry, Snapshot
 from ottla.broker.core.transactions.transitions import completed
@@ -15,7 +17,7 @@ DONE = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """Outcomes after which a partition needs nothing more."""
 
 
-class CompletionWrite(Write):
+class CompletionWrite(Write[Machine]):
     """The record of a completed transaction."""
 
     __slots__ = ("entry",)

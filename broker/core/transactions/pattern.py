@@ -10,7 +10,7 @@ MAX_LENGTH = 4_096
 """Characters of a pattern. Kafka has no limit but that of a string."""
 
 MAX_MEMORY_BYTES = 1 << 18
-"""What RE2 may use for a program and its states; bounds the work for each character."""
+"""Bytes that RE2 may use for a program and its states. They bound the work for each character."""
 
 
 class BadPattern(Exception):

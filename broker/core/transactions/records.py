@@ -5,13 +5,12 @@ from __future__ import annotations
 from ottla.broker.core.transactions.state import BY_STATUS, EMPTY
 from ottla.broker.core.transactions.transaction import Snapshot
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.offsets_topic import CoordinatorRecord, decode_value
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.transaction_log import (
     TransactionLogPartitions,
     TransactionLogValue,
     TransactionStatus,
-    decode_transaction_value,
     encode_transaction_value,
     transaction_key,
 )
@@ -44,12 +43,12 @@ def tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def snapshot(data: bytes) -> Snapshot:
-    """What a value says.
+    """Read a value.
 
     Raises:
         MalformedFrame: it does not parse, or has a state that there is not.
     """
-    value = decode_transaction_value(data)
+    value = decode_value(TransactionLogValue, data)
     try:
         state = BY_STATUS[TransactionStatus(value.transaction_status)]
     except ValueError:

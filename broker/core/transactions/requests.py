@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
+from ottla.broker.core.coordination.machine import Answer
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.transactions.adding import add, verify
 from ottla.broker.core.transactions.ending import Ended, end
-from ottla.broker.core.transactions.machine import Answer, Machine
+from ottla.broker.core.transactions.machine import Machine
 from ottla.broker.core.transactions.transaction import TRANSACTION_V2
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -37,6 +39,16 @@ Refused = Mapping[TopicPartition, ErrorCode]
 Results = Mapping[TopicPartition, ErrorCode]
 
 
+class Question(NamedTuple):
+    """Do partitions take part in a producer's transaction? With ``adds`` they do from now on, durably."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Sequence[TopicPartition]
+    adds: bool
+
+
 def _told(error: ErrorCode, ctx: Asker) -> ErrorCode:
     if error is ErrorCode.PRODUCER_FENCED and ctx.api_version < FENCED_IS_KNOWN_FROM:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -58,7 +70,7 @@ def transactions_of(request: AddPartitionsToTxnRequest, ctx: Asker) -> list[AddP
 
 
 def partitions_of(transaction: AddPartitionsToTxnTransaction) -> list[TopicPartition]:
-    """What a transaction names, as often as it does."""
+    """The partitions that a transaction names, as often as it does."""
     return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 
@@ -171,19 +183,11 @@ def end_txn(m: Machine, request: EndTxnRequest, ctx: Asker) -> EndTxnResponse | 
     return answer.taken(m)
 
 
-def verify_or_add(
-    m: Machine,
-    transactional_id: str,
-    producer_id: int,
-    producer_epoch: int,
-    partitions: list[TopicPartition],
-    ctx: Asker,
-    *,
-    adds: bool,
-) -> Results | None:
-    """What Produce and TxnOffsetCommit ask before they append. None if parked."""
-    who = transactional_id, producer_id, producer_epoch
-    if not adds:
+def verify_or_add(m: Machine, question: Question, ctx: Asker) -> Results | None:
+    """Produce and TxnOffsetCommit ask this before they append. None if parked."""
+    partitions = question.partitions
+    who = question.transactional_id, question.producer_id, question.producer_epoch
+    if not question.adds:
         return verify(m, *who, partitions)
     answer: Answer[Results] = Answer(ctx)
 

@@ -1,11 +1,12 @@
-"""What time does to transactional ids: transactions open for too long are aborted, ids long unused are forgotten."""
+"""The effect of time on transactional ids: transactions open for too long are aborted, unused ids are forgotten."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from ottla.broker.core.coordination.shard import Write
 from ottla.broker.core.transactions.ending import fence
-from ottla.broker.core.transactions.machine import Machine, Shard, Write
+from ottla.broker.core.transactions.machine import Machine, TransactionShard
 from ottla.broker.core.transactions.records import tombstone
 from ottla.broker.core.transactions.state import AT_REST, DEAD
 from ottla.broker.core.transactions.transaction import Entry
@@ -32,12 +33,12 @@ def _note_abort(m: Machine, entry: Entry, error: ErrorCode) -> None:
         m.note(f"Completed rollback of ongoing transaction for transactionalId {entry.transactional_id} due to timeout")
 
 
-class TombstoneWrite(Write):
+class TombstoneWrite(Write[Machine]):
     """The tombstones of ids that expired together."""
 
     __slots__ = ("entries",)
 
-    def __init__(self, shard: Shard, entries: list[Entry]) -> None:
+    def __init__(self, shard: TransactionShard, entries: list[Entry]) -> None:
         super().__init__(shard)
         self.entries = entries
 
@@ -45,7 +46,7 @@ class TombstoneWrite(Write):
         for entry in self.entries:
             entry.pending = None
             if not error:
-                del self.shard.entries[entry.transactional_id]
+                del m.shards[self.shard.partition].entries[entry.transactional_id]
                 m.held_bytes -= entry.held_bytes
             m.release(entry)
         if error:
@@ -57,9 +58,9 @@ class TombstoneWrite(Write):
         """They expire again wherever the partition goes."""
 
 
-def remove_expired(m: Machine, shard: Shard) -> None:
+def remove_expired(m: Machine, shard: TransactionShard) -> None:
     """Delete the ids of a partition that nobody has used for ``transactional.id.expiration.ms``."""
-    oldest_ms = m.wall_ms - m.config.transactional_id_expiration_ms
+    oldest_ms = m.wall_ms - m.settings.transactional_id_expiration_ms
     batch: list[Entry] = []
     size = 0
     for entry in shard.entries.values():
@@ -67,12 +68,12 @@ def remove_expired(m: Machine, shard: Shard) -> None:
             entry.pending = DEAD
             batch.append(entry)
             size += len(entry.transactional_id)
-            if size >= m.config.tombstone_batch_bytes:
+            if size >= m.tombstone_batch_bytes:
                 _remove(m, shard, batch)
                 batch, size = [], 0
     if batch:
         _remove(m, shard, batch)
 
 
-def _remove(m: Machine, shard: Shard, entries: list[Entry]) -> None:
+def _remove(m: Machine, shard: TransactionShard, entries: list[Entry]) -> None:
     m.append(TombstoneWrite(shard, entries), [tombstone(entry.transactional_id) for entry in entries])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.transactions.state import EMPTY, TransactionState
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.transaction_log import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-
-if TYPE_CHECKING:
-    from ottla.broker.core.transactions.machine import Shard
 
 MAX_EPOCH = 2**15 - 1
 LAST_GIVEN_EPOCH = MAX_EPOCH - 1
@@ -19,20 +17,20 @@ LAST_GIVEN_EPOCH = MAX_EPOCH - 1
 
 ENTRY_BYTES = 1_024
 PARTITION_BYTES = 256
-"""What a transactional id takes besides its text, and each partition of its transaction, roughly."""
+"""Bytes that a transactional id takes besides its text, and each partition of its transaction, roughly."""
 
 TRANSACTION_V2 = 2
 """The ``transaction.version`` of KIP-890, in which every end of a transaction raises the epoch."""
 
 
 def id_bytes(transactional_id: str) -> int:
-    """What a transactional id without a transaction takes in memory, roughly."""
+    """The bytes of memory that a transactional id without a transaction takes, roughly."""
     return ENTRY_BYTES + len(transactional_id) * (1 if transactional_id.isascii() else 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What one record of the log says; never changed, only followed by another. See `TransactionLogValue`.
+    """The content of one record of the log; never changed, only followed by another. See `TransactionLogValue`.
 
     Attributes:
         last_producer_epoch: the epoch before the last bump that its producer asked for, by which a repeated request is
@@ -56,7 +54,7 @@ class Snapshot:
 
     @property
     def held_bytes(self) -> int:
-        """What it takes in memory, roughly; names of topics are shared."""
+        """The bytes of memory that it takes, roughly; names of topics are shared."""
         return PARTITION_BYTES * len(self.partitions)
 
     @property
@@ -100,7 +98,7 @@ class Entry:
 
     @property
     def held_bytes(self) -> int:
-        """What it takes in memory, roughly."""
+        """The bytes of memory that it takes, roughly."""
         return id_bytes(self.transactional_id) + self.current.held_bytes
 
     def __repr__(self) -> str:

@@ -5,72 +5,62 @@ durable, and finds nothing in the journal any more that could bring the old stat
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from ottla.broker.storage.engine import Corrupt, EngineError, Unavailable
+from ottla.broker.engine import Corrupt, EngineError, Unavailable
 from ottla.broker.storage.local.files import engine_error
 from ottla.broker.storage.local.kept_log import KeptLog
+from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.operations import Waited
 from ottla.broker.storage.local.replace import replace_segments
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import BatchError
 
-if TYPE_CHECKING:
-    from ottla.broker.storage.local.keeper import Keeper
 
-
+@dataclass(slots=True, eq=False)
 class Change(Waited):
     """One change; ``done`` is called on the event loop when it is durable."""
 
-    __slots__ = ("_done", "kept")
+    kept: KeptLog
+    done: Callable[[], None]
 
-    def __init__(self, kept: KeptLog, done: Callable[[], None]) -> None:
-        super().__init__()
-        self.kept = kept
-        self._done = done
-
-    def prepare(self, keeper: "Keeper") -> None:
+    def prepare(self, materialiser: Materialiser) -> None:
         """Change the state. Raises ``OSError``."""
 
     def undo(self) -> None:
         """The checkpoint could not be written: put the state back."""
 
-    def finish(self, keeper: "Keeper") -> None:
+    def finish(self, materialiser: Materialiser) -> None:
         """Change the files. Raises ``OSError`` and ``SyncFailed``."""
 
     def complete(self) -> None:
         if self.error is None:
-            self._done()
-        super().complete()
+            self.done()
+        Waited.complete(self)
 
 
 class EndedSegment(Change):
     """The segment that was being written is complete."""
 
-    __slots__ = ()
-
-    def prepare(self, keeper: "Keeper") -> None:
+    def prepare(self, materialiser: Materialiser) -> None:
         if not self.kept.is_deleted:
-            keeper.materialiser.end_segment(self.kept)
+            materialiser.end_segment(self.kept)
 
 
+@dataclass(slots=True, eq=False)
 class Trim(Change):
     """A new log start. ``ends_segment`` says that the committer begins a new one, so that the present one may go."""
 
-    __slots__ = ("_old_start", "ends_segment", "offset")
+    offset: int
+    ends_segment: bool
+    _old_start: int = field(default=0, init=False)
 
-    def __init__(self, kept: KeptLog, offset: int, done: Callable[[], None], *, ends_segment: bool) -> None:
-        super().__init__(kept, done)
-        self.offset = offset
-        self.ends_segment = ends_segment
-        self._old_start = 0
-
-    def prepare(self, keeper: "Keeper") -> None:
+    def prepare(self, materialiser: Materialiser) -> None:
         if self.kept.is_deleted:
             self.error = Unavailable(f"{self.kept.name} is deleted")
             return
         if self.ends_segment:
-            keeper.materialiser.end_segment(self.kept)
+            materialiser.end_segment(self.kept)
         self._old_start = self.kept.log_start_offset
         self.kept.log_start_offset = max(self.offset, self._old_start)
 
@@ -79,61 +69,53 @@ class Trim(Change):
 
 
 class Delete(Change):
-    """Forget a log, and then take its directory apart. A start finishes what was begun."""
+    """Forget a log, and then take its directory apart. A start finishes what was begun.
 
-    __slots__ = ()
+    Nothing is undone: nobody serves the log any more. What is left of it is an orphan to the next start, or gives way
+    to its successor.
+    """
 
-    def prepare(self, keeper: "Keeper") -> None:
-        keeper.forget(self.kept)
+    def prepare(self, materialiser: Materialiser) -> None:
+        materialiser.forget(self.kept)
 
-    def undo(self) -> None:
-        # Nobody serves it any more. What is left of it is an orphan to the next start, or gives way to its successor.
-        pass
-
-    def finish(self, keeper: "Keeper") -> None:
+    def finish(self, materialiser: Materialiser) -> None:
         if self.kept.exists:
-            keeper.materialiser.discard(self.kept.name)
+            materialiser.discard(self.kept.name)
 
 
+@dataclass(slots=True, eq=False)
 class Replace(Change):
     """One segment in the place of several. The checkpoint before it has nothing to say of any of them."""
 
-    __slots__ = ("batches", "first_offset", "interval", "max_timestamp_ms", "next_offset", "size")
+    first_offset: int
+    next_offset: int
+    batches: Sequence[Buffer]
+    interval: int
+    size: int = field(default=0, init=False)
+    max_timestamp_ms: int = field(default=-1, init=False)
 
-    def __init__(
-        self,
-        kept: KeptLog,
-        first_offset: int,
-        next_offset: int,
-        batches: Sequence[Buffer],
-        interval: int,
-        done: Callable[[], None],
-    ) -> None:
-        super().__init__(kept, done)
-        self.first_offset = first_offset
-        self.next_offset = next_offset
-        self.batches = batches
-        self.interval = interval
-        self.size = 0
-        self.max_timestamp_ms = -1
-
-    def finish(self, keeper: "Keeper") -> None:
+    def finish(self, materialiser: Materialiser) -> None:
         if self.kept.is_deleted:
             self.error = Unavailable(f"{self.kept.name} is deleted")
             return
         try:
             self.size, self.max_timestamp_ms = replace_segments(
-                keeper.files, self.kept.directory, self.first_offset, self.next_offset, self.batches, self.interval
+                materialiser.files,
+                self.kept.directory,
+                self.first_offset,
+                self.next_offset,
+                self.batches,
+                self.interval,
             )
         except BatchError as error:
             self.error = Corrupt(f"{self.kept.name}: what should replace a segment is no batch: {error}")
 
 
-def prepared(changes: Sequence[Change], keeper: "Keeper") -> None:
+def prepared(changes: Sequence[Change], materialiser: Materialiser) -> None:
     """Prepare all; one that cannot be has an error."""
     for change in changes:
         try:
-            change.prepare(keeper)
+            change.prepare(materialiser)
         except OSError as error:
             change.error = engine_error(error, f"changing {change.kept.name}")
 
@@ -146,11 +128,11 @@ def undone(changes: Sequence[Change], error: EngineError) -> None:
             change.undo()
 
 
-def finished(changes: Sequence[Change], keeper: "Keeper") -> None:
+def finished(changes: Sequence[Change], materialiser: Materialiser) -> None:
     """Finish all that are prepared."""
     for change in changes:
         if change.error is None:
             try:
-                change.finish(keeper)
+                change.finish(materialiser)
             except OSError as error:
                 change.error = engine_error(error, f"changing {change.kept.name}")

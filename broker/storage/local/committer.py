@@ -6,25 +6,25 @@ While the disk syncs, more is queued: the slower the disk, the larger the groups
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ottla.broker.storage.engine import Durability, EngineError, StorageFull, Unavailable, Unknown
+from ottla.broker.engine import Durability, EngineError, StorageFull, Unavailable
 from ottla.broker.storage.local.files import SyncFailed, engine_error
-from ottla.broker.storage.local.frames import HEADER_BYTES, NEW_SEGMENT, PADDING, Kind, frame_bytes, header
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.operations import Append, Close, EndSegment, Front, Operation
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from ottla.broker.storage.local.threads import Gate
+from ottla.broker.storage.local.threads import Executor, Gate
 from ottla.protocol.compression import Buffer
+from ottla.protocol.stored.frames import HEADER_BYTES, NEW_SEGMENT, PADDING, Kind, frame_bytes, header
 
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _LARGEST_POSITION: Final = 2**31 - 1
 
 Report = Callable[[Sequence[Operation], EngineError | None, int], None]
-"""Told of operations that are over, of the error that ended everything, once, and how far the journal goes."""
+"""`threads.Report`, with how far the journal goes."""
 
 
-class Committer:
-    """Executes operations group by group. Whoever calls ``run`` and ``idle`` is the one thread that does."""
+class Committer(Executor):
+    """Writes operations to the journal, group by group."""
 
     def __init__(
         self,
@@ -36,13 +36,12 @@ class Committer:
         monotonic: Callable[[], float],
         interval_s: float,
     ) -> None:
+        super().__init__(lambda operations, fatal: report(operations, fatal, journal.end_lsn))
         self.journal = journal
         self._room = room
         self._gate = gate
-        self._report = report
         self._monotonic = monotonic
         self._interval_s = interval_s
-        self._failure: EngineError | None = None
         # What is built and not written yet.
         self._pieces: list[Buffer] = []
         self._size = 0
@@ -54,26 +53,12 @@ class Committer:
     def run(self, operations: Sequence[Operation]) -> None:
         """Execute a group and report it."""
         if self._gate is not None:
-            self._gate.pass_through(lambda: self._room.refusal is not None or self._failure is not None)
-        fatal: EngineError | None = None
-        if self._failure is None:
-            try:
-                self._commit(operations)
-            except SyncFailed as error:
-                fatal = self._give_up(operations, str(error))
-            except Exception as error:
-                fatal = self._give_up(operations, f"unexpected: {error!r}")
-                fatal.__cause__ = error
-        else:
-            for operation in operations:
-                operation.error = self._failure
-                if isinstance(operation, Close):
-                    self.journal.close()
-        self._report(operations, fatal, self.journal.end_lsn)
+            self._gate.pass_through(lambda: self._room.refusal is not None or self.failure is not None)
+        super().run(operations)
 
     def idle(self) -> float | None:
-        """Sync and vouch for what has waited long enough; return how many seconds the next has to wait."""
-        if self._failure is not None or (self._sync_at is None and self._mark_at is None):
+        """Sync and vouch for what has waited long enough."""
+        if self.failure is not None or (self._sync_at is None and self._mark_at is None):
             return None
         now = self._monotonic()
         try:
@@ -82,18 +67,14 @@ class Committer:
             if self._mark_at is not None and self._mark_at <= now:
                 self._mark()
         except SyncFailed as error:
-            self._report((), self._give_up((), str(error)), self.journal.end_lsn)
+            self.report((), self.give_up((), str(error)))
             return None
         waiting = [at for at in (self._sync_at, self._mark_at) if at is not None]
         return max(min(waiting) - now, 0.0) if waiting else None
 
-    def fail(self, error: EngineError) -> None:
-        """Acknowledge nothing any more: something else has found that nothing can be made durable."""
-        self._failure = error
-
     # --- a group ---
 
-    def _commit(self, operations: Sequence[Operation]) -> None:
+    def execute(self, operations: Sequence[Operation]) -> None:
         must_sync = has_interval = False
         for operation in operations:
             if type(operation) is Append:
@@ -109,7 +90,7 @@ class Committer:
                 self._flush()
                 self.journal.sync()
                 self._mark_at = self._sync_at = None
-                self.journal.close()
+                self.let_go()
         self._flush()
         if must_sync:
             self._sync()
@@ -175,7 +156,7 @@ class Committer:
         return True
 
     def _is_full(self, front: Front, append: Append) -> bool:
-        """Whether a batch must go to a new segment. Age is told by the records' timestamps, as in Kafka."""
+        """Tell whether a batch must begin a new segment. The timestamps of records tell the age, as in Kafka."""
         config = append.config
         assert front.active_base is not None
         if not front.size:
@@ -246,13 +227,5 @@ class Committer:
         else:
             journal.abandon(journal.end_lsn)
 
-    def _give_up(self, operations: Sequence[Operation], reason: str) -> EngineError:
-        """Acknowledge nothing that is not certain, and nothing ever after."""
-        error = Unknown(reason)
-        for operation in operations:
-            operation.fail(error)
-            if isinstance(operation, Close):
-                self.journal.close()
-        self._failure = Unavailable(f"storage has failed: {reason}")
-        self._pieces, self._size, self._built = [], 0, []
-        return error
+    def let_go(self) -> None:
+        self.journal.close()

@@ -6,50 +6,36 @@ first where the damaged one claims to end and then byte by byte: damage costs no
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla.broker.storage.local.files import Files, file_size, sync, sync_directory, write_all
+from ottla.broker.engine import Damage
+from ottla.broker.storage.local.files import Files, file_size, opened, sync, sync_directory, write_whole
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import LOG_SUFFIX, parse_segment_name, segment_name
-from ottla.broker.storage.local.segment import SegmentIndex, remove_index, write_index
+from ottla.broker.storage.local.segment import SegmentIndex, remove_index, segment_bases, segment_path, write_index
 from ottla.protocol.batch import MAGIC_AT
 from ottla.protocol.records import HEADER_SIZE, MAGIC, BatchError, BatchHeader, check_crc, parse_header
 
 KEPT_SUFFIX: Final = ".kept"
-"""The damaged file as it was, beside the one that has taken its place."""
+"""Ends the name of a copy of the damaged file, beside the one that replaced it."""
 UNDO_SUFFIX: Final = ".undo"
-"""What a kept copy is called until a checkpoint speaks of the file in its place."""
+"""Ends the name of a kept copy until a checkpoint has recorded the file in its place."""
 _MENDED_SUFFIX: Final = ".mended"
 _CHUNK_BYTES: Final = 1024 * 1024
 _INDEX_INTERVAL: Final = 4096
 
 Progress = Callable[[int], None]
-"""Told how many bytes more have been read."""
+"""Called with the number of bytes read since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """A range of a segment's bytes that is no whole batch."""
+class Place(NamedTuple):
+    """The position of a whole batch, and its header."""
 
-    path: str
-    begin: int
-    end: int
-    from_offset: int
-    upto_offset: int
-    """The first offset after the damage; records of compacted logs may have been missing before."""
-    records: int | None
-    """None where nobody can tell."""
-    reason: str
-
-
-class _Place(NamedTuple):
     position: int
     header: BatchHeader
 
 
 class _Found(NamedTuple):
-    batches: list[_Place]
+    batches: list[Place]
     damages: list[Damage]
 
 
@@ -62,26 +48,33 @@ class SegmentReader:
         self._base, self._ceiling, self._size = base, ceiling, size
         self._chunk, self._chunk_at = b"", 0
 
-    def read(self, tell: Progress = lambda count: None) -> _Found:
-        """Every whole batch and every damage. Raises ``OSError``."""
-        found = _Found([], [])
-        handle = self._files.open(self.path)
-        try:
-            position, due, told = 0, self._base, 0
+    def parts(self) -> Iterator[Place | Damage]:
+        """Every whole batch and every damage, in order. Raises ``OSError``."""
+        with opened(self._files, self.path) as handle:
+            position, due = 0, self._base
             while position < self._size:
                 whole = self._whole(handle, position, due)
                 if isinstance(whole, str):
-                    begin, reason = position, whole
-                    position = self._next_whole(handle, begin, due)
-                    found.damages.append(self._damage(handle, begin, position, due, reason))
+                    begin, position = position, self._next_whole(handle, position, due)
+                    yield self._damage(handle, begin, position, due, whole)
                 else:
-                    found.batches.append(_Place(position, whole))
+                    yield Place(position, whole)
                     position, due = position + whole.size, whole.last_offset + 1
-                if position - told >= _CHUNK_BYTES or position >= self._size:
-                    tell(position - told)
-                    told = position
-        finally:
-            self._files.close(handle)
+
+    def read(self, tell: Progress = lambda count: None) -> _Found:
+        """All parts. Raises ``OSError``."""
+        found = _Found([], [])
+        told = 0
+        for part in self.parts():
+            if isinstance(part, Damage):
+                found.damages.append(part)
+                end = part.end
+            else:
+                found.batches.append(part)
+                end = part.position + part.header.size
+            if end - told >= _CHUNK_BYTES or end >= self._size:
+                tell(end - told)
+                told = end
         return found
 
     def _bytes(self, handle: int, position: int, size: int) -> memoryview:
@@ -108,7 +101,7 @@ class SegmentReader:
         return header
 
     def _next_whole(self, handle: int, begin: int, due: int) -> int:
-        """Where the next whole batch begins; the end of the file if there is none."""
+        """Find the next whole batch; return its position, or the end of the file if there is none."""
         claimed = self._claimed(handle, begin)
         if claimed is not None:
             after = begin + claimed.size
@@ -127,7 +120,7 @@ class SegmentReader:
         return self._size
 
     def _claimed(self, handle: int, position: int) -> BatchHeader | None:
-        """What a damaged batch says of itself, if it may be true."""
+        """The header of a damaged batch, if it is plausible."""
         try:
             header = parse_header(self._bytes(handle, position, HEADER_SIZE))
         except BatchError:
@@ -152,14 +145,14 @@ class SegmentReader:
 
 def segments_of(files: Files, log: KeptLog) -> Iterator[tuple[SegmentReader, int, int]]:
     """The segments that count of a log, each with its base offset and how many of its bytes count."""
-    bases = sorted(base for name in files.list(log.directory) if (base := parse_segment_name(name)) is not None)
-    last = log.next_offset - 1 if log.active_base is None else log.active_base
+    bases = segment_bases(files, log.directory)
+    last = log.next_offset - 1 if log.segment is None else log.segment
     bases = [base for base in bases if base <= last]
     for base, ceiling in zip(bases, [*bases[1:], log.next_offset], strict=False):
-        if ceiling <= log.log_start_offset and base != log.active_base:
+        if ceiling <= log.log_start_offset and base != log.segment:
             continue  # trimmed: a start removes it
-        path = os.path.join(log.directory, segment_name(base, LOG_SUFFIX))
-        size = log.size if base == log.active_base else file_size(files, path)
+        path = segment_path(log.directory, base)
+        size = log.length if base == log.segment else file_size(files, path)
         yield SegmentReader(files, path, base, ceiling, size), base, size
 
 
@@ -201,33 +194,33 @@ def keep_copies(files: Files, copies: list[str]) -> list[str]:
 
 def undo_interrupted(files: Files, log: KeptLog, *, dry_run: bool) -> bool:
     """Take back a mending that came to no checkpoint; tells whether there was one."""
-    if log.active_base is None or not log.exists:
+    if log.segment is None or not log.exists:
         return False
-    path = os.path.join(log.directory, segment_name(log.active_base, LOG_SUFFIX))
+    path = log.path
     try:
-        if os.path.basename(path) + UNDO_SUFFIX not in files.list(log.directory) or file_size(files, path) >= log.size:
+        if (
+            os.path.basename(path) + UNDO_SUFFIX not in files.list(log.directory)
+            or file_size(files, path) >= log.length
+        ):
             return False
     except OSError:
         return False
     if not dry_run:
-        remove_index(files, log.directory, log.active_base)
+        remove_index(files, log.directory, log.segment)
         files.rename(path + UNDO_SUFFIX, path)
         sync_directory(files, log.directory)
     return True
 
 
-def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batches: list[_Place]) -> str:
+def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batches: list[Place]) -> str:
     """Put in the place of a segment one with these of its batches alone; return the copy of what it was."""
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         _copy(files, handle, [(0, size)], path + UNDO_SUFFIX)
         index, position = SegmentIndex(base), 0
         for _, header in batches:
             index.add(header.last_offset, position, header.size, header.max_timestamp, _INDEX_INTERVAL)
             position += header.size
         _copy(files, handle, _joined(batches), path + _MENDED_SUFFIX)
-    finally:
-        files.close(handle)
     sync_directory(files, log.directory)
     # An index that is missing is made again; one of other batches would lead astray.
     remove_index(files, log.directory, base)
@@ -235,15 +228,12 @@ def _without(files: Files, log: KeptLog, path: str, base: int, size: int, batche
     sync_directory(files, log.directory)
     write_index(files, log.directory, index)
     sync_directory(files, log.directory)
-    if base == log.active_base:
-        log.size = position
-        log.first_timestamp_ms = batches[0].header.max_timestamp if batches else -1
-        log.max_timestamp_ms, log.offset_of_max = index.max_timestamp_ms, index.offset_of_max
-        log.index_entries, log.time_entries = len(index.offsets), len(index.times)
+    if base == log.segment:
+        log.go_on_with(index, position, batches[0].header.max_timestamp if batches else -1)
     return path + UNDO_SUFFIX
 
 
-def _joined(batches: list[_Place]) -> list[tuple[int, int]]:
+def _joined(batches: list[Place]) -> list[tuple[int, int]]:
     """Ranges of bytes: batches that follow each other are one."""
     ranges: list[tuple[int, int]] = []
     for position, header in batches:
@@ -256,17 +246,11 @@ def _joined(batches: list[_Place]) -> list[tuple[int, int]]:
 
 def _copy(files: Files, source: int, ranges: list[tuple[int, int]], path: str) -> None:
     """Write ranges of an open file to another, and sync it."""
-    target = files.open(path, create=True)
-    try:
+    with opened(files, path, create=True) as target:
         files.truncate(target, 0)
         written = 0
         for begin, end in ranges:
             for at in range(begin, end, _CHUNK_BYTES):
                 piece = files.read(source, min(_CHUNK_BYTES, end - at), at)
-                error = write_all(files, target, [piece], written)[1]
-                if error is not None:
-                    raise error
-                written += len(piece)
+                written += write_whole(files, target, [piece], written)
         sync(files, target, path)
-    finally:
-        files.close(target)

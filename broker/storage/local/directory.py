@@ -6,32 +6,34 @@ import stat
 from collections.abc import Callable
 from uuid import UUID
 
+from ottla.broker.engine import ClosedToOthers, Corrupt, InUse
 from ottla.broker.storage.cluster_id import new_cluster_id
-from ottla.broker.storage.engine import Corrupt, InUse
-from ottla.broker.storage.local.files import Files, OsFiles, read_file, replace_file, sync_directory, write_all
+from ottla.broker.storage.local.files import Files, read_file, replace_file, sync_directory, write_all
 from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, encode_meta
 
 
-def make_data_directory(files: Files, layout: Layout) -> tuple[int, int] | None:
+def make_data_directory(files: Files, layout: Layout) -> ClosedToOthers | None:
     """Make the directory, durably, and those above it that are missing. Raises ``OSError`` and ``SyncFailed``.
 
-    What earlier versions made was for everybody to read. Raises ``Foreign`` where the directory is Kafka's. Gives the
-    permissions before and after if it had to be closed to others.
+    What earlier versions made was for everybody to read: that is closed to others. Raises ``Foreign`` where the
+    directory is Kafka's.
     """
-    if isinstance(files, OsFiles) and (meta := read_file(files, layout.meta)) is not None:
+    if not isinstance(files, Files):
+        return None  # a simulated disk, which has it
+    if (meta := read_file(files, layout.meta)) is not None:
         decode_meta(meta, layout.meta)
     missing = []
     path = layout.data_dir
-    while not os.path.isdir(path) and isinstance(files, OsFiles):
+    while not os.path.isdir(path):
         missing.append(path)
         path = os.path.dirname(path)
     for path in reversed(missing):
         files.make_directory(path)
         sync_directory(files, os.path.dirname(path))
-    return _keep_others_out(layout) if isinstance(files, OsFiles) else None
+    return _keep_others_out(layout)
 
 
-def _keep_others_out(layout: Layout) -> tuple[int, int] | None:
+def _keep_others_out(layout: Layout) -> ClosedToOthers | None:
     """Let a data directory of ours be for its owner alone, if it is open to everybody.
 
     One that is open to its group only was made so by somebody, and one that holds something else is not ours to change.
@@ -43,7 +45,7 @@ def _keep_others_out(layout: Layout) -> tuple[int, int] | None:
         shared = found.st_mode & (stat.S_ISGID | stat.S_IRWXG) if found.st_mode & stat.S_ISGID else 0
         with contextlib.suppress(OSError):
             os.chmod(layout.data_dir, stat.S_IRWXU | shared)
-            return stat.S_IMODE(found.st_mode), stat.S_IRWXU | shared
+            return ClosedToOthers(layout.data_dir, stat.S_IMODE(found.st_mode), stat.S_IRWXU | shared)
     return None
 
 

@@ -8,39 +8,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from ottla.broker.storage.engine import EngineError, LogConfig, Unavailable, ignore_appended
+from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
-from ottla.broker.storage.local.damage import Damage, find_damage
+from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
-from ottla.broker.storage.local.files import (
-    Files,
-    OsFiles,
-    SyncFailed,
-    engine_error,
-    read_file,
-)
-from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal, SyncFile
+from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, read_file
+from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
 from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    DELETED_SUFFIX,
-    Layout,
-    decode_catalog,
-    directory_name,
-    encode_catalog,
-    parse_directory_name,
-)
+from ottla.broker.storage.local.layout import DELETED_SUFFIX, Layout, decode_catalog, encode_catalog
 from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.materialise import Materialiser, Written, remove_tree
 from ottla.broker.storage.local.opening import front_of, open_segments
-from ottla.broker.storage.local.operations import Append, Barrier, Close, Operation, Waited
-from ottla.broker.storage.local.recovery import Cut, Recovered, recover
+from ottla.broker.storage.local.operations import Append, AppendingLog, Barrier, Close, Operation, Waited
+from ottla.broker.storage.local.recovery import Recovered, recover
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.local.threads import Gate, InlineLane, Lane, ThreadLane
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.stored.names import directory_name, parse_directory_name
 
 _TICK_S: Final = 0.25
 
@@ -62,13 +50,12 @@ class LocalCatalog:
         await operation.future
 
     def loaded(self, data: bytes | None) -> None:
-        """This is what the file says."""
+        """Take over the content of the file."""
         self._state = data
 
 
 class LocalEngine:
-    """Logs in a directory. ``recovered`` tells what recovery cut off, and ``was_clean`` whether it had to look;
-    ``closed_to_others`` the directory's permissions before and after if others could read it.
+    """Logs in a directory. ``was_clean`` tells whether recovery had to look for anything.
 
     ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs everything on the event loop and nothing
     by itself, so that a simulation sees one order of events: it calls ``tick``. ``files`` and ``monotonic`` (seconds)
@@ -92,14 +79,14 @@ class LocalEngine:
         self.leader_epoch = -1
         self.layout = Layout(os.path.abspath(data_dir))
         self.catalog = LocalCatalog(self)
-        self.on_appended: Callable[[TopicPartition], None] = ignore_appended
+        self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
         self.was_clean = False
-        self.closed_to_others: tuple[int, int] | None = None
+        self.closed_to_others: ClosedToOthers | None = None
         self._new_uuid = new_uuid
         self._interval_s = interval_ms / 1000
-        self._files = files or OsFiles()
+        self._files = files or Files()
         self._threaded = threaded
         self._monotonic = monotonic
         self._sizes = sizes or Sizes()
@@ -118,7 +105,7 @@ class LocalEngine:
         self._to_committer: Lane | None = None
         self._to_keeper: Lane | None = None
         # Logs with a tail that the keeper has not been given, how large it is, and where its last frame ends.
-        self._dirty: dict[LocalLog, None] = {}
+        self._dirty: dict[AppendingLog, None] = {}
         self._dirty_bytes = 0
         self._completed_lsn = 0
         self._checkpoint_lsn = 0
@@ -141,7 +128,10 @@ class LocalEngine:
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
         try:
-            self._take()
+            if self._threaded:
+                await asyncio.to_thread(self._take)
+            else:
+                self._take()
         except SyncFailed as error:
             self._release()
             raise Unavailable(str(error)) from error
@@ -168,19 +158,10 @@ class LocalEngine:
         for log in self._logs.values():
             log.shut(Unavailable("the engine is closed"))
         self._gate.open()
-        # A failure was reported as it happened; what there is to let go of is let go of all the same.
-        with contextlib.suppress(EngineError):
-            committed = Close()
-            to_committer.submit(committed)
-            await committed.future
-        to_committer.join()
+        await _end(to_committer)
         self._hand_over()
         self._to_keeper = None
-        with contextlib.suppress(EngineError):
-            kept = Close()
-            to_keeper.submit(kept)
-            await kept.future
-        to_keeper.join()
+        await _end(to_keeper)
         self._logs.clear()
         self._release()
 
@@ -209,6 +190,7 @@ class LocalEngine:
         self._room.make_some()
         materialiser = Materialiser(files, layout, most_handles=sizes.most_writers)
         found = recover(files, layout, materialiser)
+        materialiser.logs = found.logs
         self.was_clean = found.checkpoint.clean
         self.recovered = found.cuts
         self.leader_epoch = found.checkpoint.epoch + 1
@@ -234,8 +216,6 @@ class LocalEngine:
             interval_s=self._interval_s,
         )
         self._keeper = Keeper(
-            files,
-            layout,
             journal,
             self._room,
             materialiser,
@@ -243,7 +223,6 @@ class LocalEngine:
             epoch=self.leader_epoch,
             next_log_id=self._next_log_id,
         )
-        self._keeper.logs = found.logs
         journal.begin(found.next_lsn)
         self._keeper.write_checkpoint(found.next_lsn)
         if found.has_unused_frames:
@@ -252,9 +231,10 @@ class LocalEngine:
         self._completed_lsn = self._checkpoint_lsn = found.next_lsn
         self._checkpoint_at = self._monotonic()
 
-    def watch_syncs(self, watch: Callable[[SyncFile], SyncFile]) -> None:
-        """Let somebody see each sync of the journal, in its thread."""
-        self._committer.journal.sync_file = watch(self._committer.journal.sync_file)
+    def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
+        journal = self._committer.journal
+        sync = journal.sync_file
+        journal.sync_file = lambda files, handle, path: watch(lambda: sync(files, handle, path))
 
     def _release(self) -> None:
         self._readers.close_all()
@@ -264,7 +244,7 @@ class LocalEngine:
 
     # --- logs ---
 
-    def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> LocalLog:
+    async def open_log(self, topic: str, topic_id: UUID, partition: int, config: LogConfig) -> LocalLog:
         tp = TopicPartition(topic, partition)
         if tp in self._logs:
             raise ValueError(f"{topic}-{partition} is open already")
@@ -272,13 +252,13 @@ class LocalEngine:
             raise Unavailable("the engine is not open")
         name = directory_name(tp)
         kept = self._found.get(name)
-        if kept is not None and kept.topic_id != topic_id:
+        if kept is not None and kept.uuid != topic_id:
             del self._found[name]
             self.change(Delete(kept, lambda: None))
             kept = None
         segments: list[Segment] = []
         if kept is None:
-            kept = KeptLog(self._next_log_id, name, self.layout.log_directory(name), topic_id)
+            kept = self._new_kept(self._next_log_id, name, topic_id)
             self._next_log_id += 1
             self._keeper.next_log_id = self._next_log_id
         else:
@@ -290,6 +270,9 @@ class LocalEngine:
         kept.owner = log
         self._logs[tp] = log
         return log
+
+    def _new_kept(self, log_id: int, name: str, topic_id: UUID) -> KeptLog:
+        return KeptLog(log_id=log_id, name=name, directory=self.layout.log_directory(name), topic_id=topic_id.hex)
 
     async def delete_log(self, tp: TopicPartition) -> None:
         log = self._logs.pop(tp, None)
@@ -306,18 +289,18 @@ class LocalEngine:
                 delete.error = error
                 delete.complete()
 
-        # What is queued for it comes to its end first: the checkpoint that forgets the log lies behind all its frames.
+        # Its queued appends end first, so that the checkpoint which forgets the log lies behind all its frames.
         self.commit(Barrier(queue_is_over))
         try:
             await delete.future
         finally:
-            # What of it waited for its segment waits no more.
+            # Its tail waits for no segment any more.
             self._gate.less(log.drop_tail())
 
     async def remove_orphans(self) -> list[TopicPartition]:
         doomed = dict(self._found)
         for name in self._strangers:
-            doomed[name] = KeptLog(-1, name, self.layout.log_directory(name), UUID(int=0))
+            doomed[name] = self._new_kept(-1, name, UUID(int=0))
             doomed[name].exists = True
         self._found, self._strangers = {}, set()
         orphans = []
@@ -338,7 +321,6 @@ class LocalEngine:
         return orphans
 
     def damage_of(self, tp: TopicPartition) -> list[Damage]:
-        """Read all of an open log, to say where it is damaged. Raises ``OSError``."""
         return find_damage(self._files, self._logs[tp].kept)
 
     # --- the ways to the threads ---
@@ -413,7 +395,7 @@ class LocalEngine:
     # --- the ways back ---
 
     def _report(self, receive: Callable[..., None]) -> Callable[..., None]:
-        """How a thread tells the event loop."""
+        """A function with which a thread calls ``receive`` on the event loop."""
 
         def report(*what: object) -> None:
             assert self._loop is not None
@@ -426,7 +408,7 @@ class LocalEngine:
         return report if self._threaded else receive
 
     def _committed(self, operations: Sequence[Operation], fatal: EngineError | None, end_lsn: int) -> None:
-        moved: dict[LocalLog, None] = {}
+        moved: dict[AppendingLog, None] = {}
         failures: list[Exception] = []
         for operation in operations:
             try:
@@ -498,3 +480,12 @@ class LocalEngine:
             self._checkpoint_lsn = max(self._checkpoint_lsn, checkpoint.lsn)
         self._checkpoint_at = self._monotonic()
         self._arm()
+
+
+async def _end(lane: Lane) -> None:
+    """Let go of what there is to let go of, whatever fails: a failure was reported as it happened."""
+    with contextlib.suppress(EngineError):
+        last = Close()
+        lane.submit(last)
+        await last.future
+    lane.join()

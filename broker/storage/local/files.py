@@ -5,116 +5,45 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from typing import Final
 
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.protocol.compression import Buffer
+from ottla.protocol.stored.files import DiskFiles
 
 _MOST_PIECES: Final = 1024
 JOIN_BELOW: Final = 64 * 1024
 """A piece smaller than this costs less to copy than to mention."""
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NO_HANDLE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Nothing is wrong with the file: there is nothing to open it with at the moment."""
+"""Errors that say nothing about the file: no handle can be opened at the moment."""
 
 
 class SyncFailed(Exception):
     """Syncing failed. The kernel may have dropped the pages, so trying again could report success for lost data."""
 
 
-class Files(Protocol):
-    """Plain POSIX, by path or by handle. Everything raises ``OSError``; only ``sync…`` make anything durable.
+class Files(DiskFiles):
+    """The disk: plain POSIX, by path or by handle. Everything raises ``OSError``; only ``sync…`` make anything durable.
 
     A directory must be synced for names made, changed or removed in it to be durable. What a path names is never
-    reached through a symbolic link, but for the directories above it.
+    reached through a symbolic link, but for the directories above it. It has no state, so that the event loop and the
+    writer thread may share one.
     """
 
     def open(self, path: str, *, create: bool = False) -> int:
         """Open to read and write; the handle is for ``close`` and everything that takes one."""
-        ...
-
-    def close(self, handle: int) -> None: ...
-
-    def read(self, handle: int, size: int, offset: int) -> bytes:
-        """At most ``size`` bytes; fewer at the end of the file only."""
-        ...
+        return _open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0))
 
     def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
         """Write at most 1024 pieces one after the other; how many bytes were written may be fewer than there are."""
-        ...
-
-    def truncate(self, handle: int, size: int) -> None: ...
-
-    def size(self, handle: int) -> int: ...
-
-    def sync(self, handle: int) -> None:
-        """Make the content and its length durable."""
-        ...
-
-    def open_directory(self, path: str) -> int:
-        """Open a directory for ``sync_directory``."""
-        ...
-
-    def sync_directory(self, handle: int) -> None:
-        """Make the names in a directory durable."""
-        ...
-
-    def make_directory(self, path: str) -> None:
-        """Make one level; ``FileExistsError`` if there is something of that name."""
-        ...
-
-    def list(self, path: str) -> list[str]: ...
-
-    def rename(self, old: str, new: str) -> None: ...
-
-    def remove(self, path: str) -> None: ...
-
-    def remove_directory(self, path: str) -> None: ...
-
-    def allocate(self, handle: int, size: int) -> None:
-        """Take room for ``size`` bytes, so that the file has them."""
-        ...
-
-    def free_space(self, path: str) -> tuple[int, int]:
-        """Bytes that are free on the disk, and all that it has."""
-        ...
-
-    def lock(self, path: str) -> int:
-        """Open the file, making it if need be, and lock it until the handle is closed; ``BlockingIOError`` if taken."""
-        ...
-
-
-class OsFiles:
-    """The disk. Without state, so that the event loop and the writer thread may share one."""
-
-    def open(self, path: str, *, create: bool = False) -> int:
-        return _open(path, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if create else 0))
-
-    def close(self, handle: int) -> None:
-        os.close(handle)
-
-    def read(self, handle: int, size: int, offset: int) -> bytes:
-        data = os.pread(handle, size, offset)
-        if len(data) == size or not data:
-            return data
-        parts = [data]
-        while data:
-            offset += len(data)
-            size -= len(data)
-            data = os.pread(handle, size, offset) if size else b""
-            parts.append(data)
-        return b"".join(parts)
-
-    def write(self, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
         return os.pwritev(handle, pieces, offset)
 
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)
 
-    def size(self, handle: int) -> int:
-        return os.fstat(handle).st_size
-
     def sync(self, handle: int) -> None:
+        """Make the content and its length durable."""
         if sys.platform == "darwin":
             import fcntl
 
@@ -124,12 +53,15 @@ class OsFiles:
             os.fdatasync(handle)
 
     def open_directory(self, path: str) -> int:
+        """Open a directory for ``sync_directory``."""
         return _open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def sync_directory(self, handle: int) -> None:
+        """Make the names in a directory durable."""
         os.fsync(handle)
 
     def make_directory(self, path: str) -> None:
+        """Make one level; ``FileExistsError`` if there is something of that name."""
         os.mkdir(path, 0o700)
 
     def list(self, path: str) -> list[str]:
@@ -149,16 +81,19 @@ class OsFiles:
         os.rmdir(path)
 
     def allocate(self, handle: int, size: int) -> None:
+        """Take room for ``size`` bytes, so that the file has them."""
         if sys.platform == "darwin":
             os.ftruncate(handle, size)
         else:
             os.posix_fallocate(handle, 0, size)
 
     def free_space(self, path: str) -> tuple[int, int]:
+        """Bytes that are free on the disk, and all that it has."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
 
     def lock(self, path: str) -> int:
+        """Open the file, making it if need be, and lock it until the handle is closed; ``BlockingIOError`` if taken."""
         import fcntl
 
         handle = self.open(path, create=True)
@@ -181,7 +116,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def engine_error(error: OSError, doing: str) -> EngineError:
-    """What an operating system's error means to a caller of the engine."""
+    """Turn an operating system's error into one of the engine's."""
     text = f"{doing}: {error.strerror or error}"
     return StorageFull(text) if error.errno in _NO_ROOM else Unavailable(text)
 
@@ -210,6 +145,14 @@ def write_all(files: Files, handle: int, pieces: Sequence[Buffer], offset: int) 
     return written, None
 
 
+def write_whole(files: Files, handle: int, pieces: Sequence[Buffer], offset: int) -> int:
+    """Write all pieces and return how many bytes they have. Raises ``OSError`` where only a part got there."""
+    written, error = write_all(files, handle, pieces, offset)
+    if error is not None:
+        raise error
+    return written
+
+
 def joined(pieces: Sequence[Buffer]) -> list[Buffer]:
     """The same bytes in fewer pieces: small ones are put together, large ones are not copied."""
     fewer: list[Buffer] = []
@@ -225,6 +168,16 @@ def joined(pieces: Sequence[Buffer]) -> list[Buffer]:
     if small:
         fewer.append(b"".join(small))
     return fewer
+
+
+@contextmanager
+def opened(files: Files, path: str, *, create: bool = False) -> Iterator[int]:
+    """A handle to a file, which is closed at the end. Raises ``OSError``."""
+    handle = files.open(path, create=create)
+    try:
+        yield handle
+    finally:
+        files.close(handle)
 
 
 def sync(files: Files, handle: int, path: str) -> None:
@@ -265,54 +218,33 @@ def sync_directory(files: Files, path: str) -> None:
 def read_file(files: Files, path: str) -> bytes | None:
     """The whole content, None if there is no such file."""
     try:
-        handle = files.open(path)
+        with opened(files, path) as handle:
+            return files.read(handle, files.size(handle), 0)
     except FileNotFoundError:
         return None
-    try:
-        return files.read(handle, files.size(handle), 0)
-    finally:
-        files.close(handle)
 
 
 def file_size(files: Files, path: str) -> int:
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         return files.size(handle)
-    finally:
-        files.close(handle)
-
-
-def write_unsynced(files: Files, path: str, data: bytes) -> int:
-    """Write a file and return its handle; the caller syncs and closes it. On ``OSError`` there is no such file."""
-    handle = files.open(path, create=True)
-    try:
-        files.truncate(handle, 0)
-        error = write_all(files, handle, [data], 0)[1] if data else None
-        if error is not None:
-            raise error
-    except OSError:
-        files.close(handle)
-        files.remove(path)
-        raise
-    return handle
 
 
 def write_file(files: Files, path: str, data: bytes) -> None:
     """Write a file and sync its content, not its name. On ``OSError`` there is no file of that name afterwards."""
-    handle = write_unsynced(files, path, data)
-    try:
+    with opened(files, path, create=True) as handle:
+        try:
+            files.truncate(handle, 0)
+            write_whole(files, handle, (data,), 0)
+        except OSError:
+            files.remove(path)
+            raise
         sync(files, handle, path)
-    finally:
-        files.close(handle)
 
 
 def sync_file(files: Files, path: str) -> None:
     """Sync the content of a file that is not open."""
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         sync(files, handle, path)
-    finally:
-        files.close(handle)
 
 
 def replace_file(files: Files, path: str, data: bytes, *, sync_name: bool = True) -> None:

@@ -13,34 +13,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.storage.local.files import JOIN_BELOW, Files, file_size, joined, sync, sync_names, write_all
+from ottla.broker.storage.local.files import (
+    JOIN_BELOW,
+    Files,
+    file_size,
+    joined,
+    sync,
+    sync_names,
+    write_all,
+    write_whole,
+)
 from ottla.protocol.compression import Buffer
+from ottla.protocol.stored.names import journal_name, parse_journal_name
 
 SyncFile = Callable[[Files, int, str], None]
-"""See ``files.sync``."""
+"""Syncs a file as ``files.sync`` does."""
 
-WAL_SUFFIX: Final = ".wal"
 KEPT_SUFFIX: Final = ".kept"
-"""What recovery could not use: batches of a log whose directory is damaged, or was deleted."""
+"""Ends the name of a file with batches that recovery could not use: their log is damaged or deleted."""
 DAMAGED_SUFFIX: Final = ".damaged"
-"""What a repair could not use."""
+"""Ends the name of a file that a repair could not use."""
 _SPARE_PREFIX: Final = "spare-"
-_LSN_DIGITS: Final = 20
 _ZEROS: Final = bytes(1024 * 1024)
 _MOST_SPARES: Final = 2
 """One may have been filled shortly before a checkpoint gives another one back: both serve, and none is filled again."""
-
-
-def journal_name(first_lsn: int) -> str:
-    return f"{first_lsn:0{_LSN_DIGITS}d}{WAL_SUFFIX}"
-
-
-def parse_journal_name(name: str) -> int | None:
-    """The lsn at which a journal file begins, None for other files."""
-    digits = name.removesuffix(WAL_SUFFIX)
-    if digits == name or len(digits) != _LSN_DIGITS or not digits.isdecimal():
-        return None
-    return int(digits)
 
 
 @dataclass(slots=True)
@@ -75,11 +71,11 @@ class Journal:
         self.sync_file: SyncFile = sync
         """May be replaced by something that does the same and looks at its watch."""
         self.end_lsn = 0
-        """Where the next frame goes."""
+        """The lsn of the next frame."""
         self.synced_lsn = 0
         """Everything below is on the disk."""
         self.limit_lsn = 0
-        """Where the present file ends: no frame reaches beyond."""
+        """The end of the present file: no frame reaches beyond."""
 
     # --- the thread that writes ---
 
@@ -242,9 +238,7 @@ class Journal:
                 self._files.allocate(handle, capacity)
             for start in range(0, capacity if fill else 0, len(_ZEROS)):
                 piece = _ZEROS if capacity - start >= len(_ZEROS) else _ZEROS[: capacity - start]
-                error = write_all(self._files, handle, (piece,), start)[1]
-                if error is not None:
-                    raise error
+                write_whole(self._files, handle, (piece,), start)
             if self._chain:
                 sync(self._files, handle, path)
         except OSError:

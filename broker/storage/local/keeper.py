@@ -4,100 +4,78 @@ Nothing that is acknowledged waits for it, unless what it has to do grows beyond
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from ottla.broker.storage.engine import EngineError, StorageFull, Unavailable, Unknown
+from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.broker.storage.local.changes import Change, finished, prepared, undone
-from ottla.broker.storage.local.checkpoint import Checkpoint, encode_checkpoint
-from ottla.broker.storage.local.files import NO_HANDLE, Files, SyncFailed, engine_error, replace_file
+from ottla.broker.storage.local.files import NO_HANDLE, engine_error, replace_file
 from ottla.broker.storage.local.journal import Journal
 from ottla.broker.storage.local.kept_log import Batch, KeptLog
-from ottla.broker.storage.local.layout import Layout
 from ottla.broker.storage.local.materialise import Materialiser, Written
 from ottla.broker.storage.local.operations import Close, Operation, Waited
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import remove_segment
+from ottla.broker.storage.local.threads import Executor, Report
+from ottla.protocol.stored.checkpoint import Checkpoint, encode_checkpoint
 
-Report = Callable[[Sequence[Operation], EngineError | None], None]
 
-
+@dataclass(slots=True, eq=False)
 class Materialise(Operation):
     """Bring these batches to their segments, and those that have waited there for room."""
 
-    __slots__ = ("_done", "queued", "results")
-
-    def __init__(
-        self,
-        queued: Sequence[tuple[KeptLog, Sequence[Batch]]],
-        done: Callable[[Sequence[tuple[KeptLog, Sequence[Written]]]], None],
-    ) -> None:
-        super().__init__()
-        self.queued = queued
-        self.results: list[tuple[KeptLog, Sequence[Written]]] = []
-        self._done = done
+    queued: Sequence[tuple[KeptLog, Sequence[Batch]]]
+    done: Callable[[Sequence[tuple[KeptLog, Sequence[Written]]]], None]
+    results: list[tuple[KeptLog, Sequence[Written]]] = field(default_factory=list, init=False)
 
     def complete(self) -> None:
-        self._done(self.results)
+        self.done(self.results)
 
 
+@dataclass(slots=True, eq=False)
 class TakeCheckpoint(Operation):
     """Make durable what lies in segments, everything below ``lsn``, and with it ``changes``."""
 
-    __slots__ = ("_done", "changes", "lsn")
-
-    def __init__(self, lsn: int, changes: Sequence[Change], done: Callable[["TakeCheckpoint"], None]) -> None:
-        super().__init__()
-        self.lsn = lsn
-        self.changes = changes
-        self._done = done
+    lsn: int
+    changes: Sequence[Change]
+    done: Callable[["TakeCheckpoint"], None]
 
     def fail(self, error: EngineError) -> None:
-        super().fail(error)
+        Operation.fail(self, error)
         for change in self.changes:
             change.fail(error)
 
     def complete(self) -> None:
-        self._done(self)
+        self.done(self)
         for change in self.changes:
             change.complete()
 
 
+@dataclass(slots=True, eq=False)
 class RemoveSegments(Operation):
     """Unlink what a trim has left behind. If that fails, the next start does it."""
 
-    __slots__ = ("bases", "kept")
-
-    def __init__(self, kept: KeptLog, bases: Sequence[int]) -> None:
-        super().__init__()
-        self.kept = kept
-        self.bases = bases
+    kept: KeptLog
+    bases: Sequence[int]
 
 
+@dataclass(slots=True, eq=False)
 class StoreCatalog(Waited):
     """Replace the catalog's file."""
 
-    __slots__ = ("_stored", "data")
-
-    def __init__(self, data: bytes, stored: Callable[[], None]) -> None:
-        super().__init__()
-        self.data = data
-        self._stored = stored
+    data: bytes
+    stored: Callable[[], None]
 
     def complete(self) -> None:
         if self.error is None:
-            self._stored()
-        super().complete()
+            self.stored()
+        Waited.complete(self)
 
 
-class Keeper:
-    """Executes operations in their order. Whoever calls ``run`` is the one thread that does.
-
-    ``logs`` are those that a checkpoint speaks of, by their ids: all that have anything on the disk.
-    """
+class Keeper(Executor):
+    """Brings batches to segments, takes checkpoints and stores the catalog."""
 
     def __init__(
         self,
-        files: Files,
-        layout: Layout,
         journal: Journal,
         room: Room,
         materialiser: Materialiser,
@@ -106,36 +84,14 @@ class Keeper:
         epoch: int,
         next_log_id: int,
     ) -> None:
-        self.files = files
-        self.layout = layout
+        self.files = materialiser.files
+        self.layout = materialiser.layout
+        super().__init__(report)
         self.journal = journal
         self.room = room
         self.materialiser = materialiser
-        self.logs: dict[int, KeptLog] = {}
         self.next_log_id = next_log_id
-        self._report = report
         self._epoch = epoch
-        self._waiting: dict[KeptLog, None] = {}
-        self._failure: EngineError | None = None
-
-    def run(self, operations: Sequence[Operation]) -> None:
-        """Execute operations and report them."""
-        fatal: EngineError | None = None
-        if self._failure is None:
-            try:
-                self._execute(operations)
-            except SyncFailed as error:
-                fatal = self._give_up(operations, str(error))
-            except Exception as error:
-                fatal = self._give_up(operations, f"unexpected: {error!r}")
-                fatal.__cause__ = error
-        else:
-            self._refuse(operations, self._failure)
-        self._report(operations, fatal)
-
-    def idle(self) -> float | None:
-        """There is nothing to do."""
-        return None
 
     def write_checkpoint(self, lsn: int, *, clean: bool = False) -> None:
         """Raises ``OSError`` and ``SyncFailed``; the journal below ``lsn`` is needed until this returns."""
@@ -146,7 +102,7 @@ class Keeper:
             epoch=self._epoch,
             next_log_id=self.next_log_id,
             clean=clean,
-            logs=[log.state() for log in self.logs.values() if log.exists],
+            logs=[log.state() for log in self.materialiser.logs.values() if log.exists],
         )
         replace_file(self.files, self.layout.checkpoint, encode_checkpoint(checkpoint))
 
@@ -158,7 +114,7 @@ class Keeper:
         if log.is_deleted:
             return []
         log.backlog.extend(batches)
-        self.logs[log.log_id] = log
+        self.materialiser.logs[log.log_id] = log
         done, error = self.materialiser.write(log)
         if error is not None:
             if error.errno not in NO_HANDLE:
@@ -167,25 +123,14 @@ class Keeper:
             more, error = self.materialiser.write(log)
             done += more
         if log.backlog:
-            self._waiting[log] = None
+            self.materialiser.waiting[log] = None
         else:
-            self._waiting.pop(log, None)
+            self.materialiser.waiting.pop(log, None)
         return done
-
-    def forget(self, log: KeptLog) -> None:
-        """The log is deleted: it is in no checkpoint any more, and nothing is written to it."""
-        log.is_deleted = True
-        self._waiting.pop(log, None)
-        self.materialiser.forget(log)
-        self.logs.pop(log.log_id, None)
-
-    def fail(self, error: EngineError) -> None:
-        """Do nothing any more: something else has found that nothing can be made durable."""
-        self._failure = error
 
     # --- operations ---
 
-    def _execute(self, operations: Sequence[Operation]) -> None:
+    def execute(self, operations: Sequence[Operation]) -> None:
         changes: list[Change] = []
         merged: list[TakeCheckpoint] = []
         for position, operation in enumerate(operations):
@@ -214,11 +159,11 @@ class Keeper:
 
     def _materialise(self, operation: Materialise) -> None:
         queued = {log for log, _ in operation.queued}
-        for log in [log for log in self._waiting if log not in queued]:
+        for log in [log for log in self.materialiser.waiting if log not in queued]:
             operation.results.append((log, self.materialise(log, ())))
         for log, batches in operation.queued:
             operation.results.append((log, self.materialise(log, batches)))
-        if self.room.refusal is not None and not self._waiting:
+        if self.room.refusal is not None and not self.materialiser.waiting:
             self.room.has_come_back()
         if self.room.refusal is None and self.journal.wants_spare:
             self._prepare_spare()
@@ -232,9 +177,9 @@ class Keeper:
             return
 
     def _checkpoint(self, lsn: int, changes: Sequence[Change]) -> EngineError | None:
-        prepared(changes, self)
+        prepared(changes, self.materialiser)
         refused: EngineError | None = None
-        if self._waiting:
+        if self.materialiser.waiting:
             refused = self.room.refusal or Unavailable("batches wait to be brought to their segments")
             self.room.refuse(refused)
         else:
@@ -247,7 +192,7 @@ class Keeper:
             undone(changes, refused)
             return refused
         self.journal.retire(lsn)
-        finished(changes, self)
+        finished(changes, self.materialiser)
         return None
 
     def _write_checkpoint_with_room(self, lsn: int) -> None:
@@ -285,27 +230,16 @@ class Keeper:
                 return
 
     def _close(self) -> None:
-        for log in list(self._waiting):
+        for log in list(self.materialiser.waiting):
             self.materialise(log, ())
-        if not self._waiting:
+        if not self.materialiser.waiting:
             try:
-                self.materialiser.complete(self.logs.values())
+                self.materialiser.complete(self.materialiser.logs.values())
                 self.write_checkpoint(self.journal.end_lsn, clean=True)
             except OSError:
                 # The journal has it all, and the next start reads it.
                 pass
+        self.let_go()
+
+    def let_go(self) -> None:
         self.materialiser.close()
-
-    # --- the end ---
-
-    def _give_up(self, operations: Sequence[Operation], reason: str) -> EngineError:
-        error = Unknown(reason)
-        self._failure = Unavailable(f"storage has failed: {reason}")
-        self._refuse(operations, error)
-        return error
-
-    def _refuse(self, operations: Sequence[Operation], error: EngineError) -> None:
-        for operation in operations:
-            operation.fail(error)
-            if isinstance(operation, Close):
-                self.materialiser.close()

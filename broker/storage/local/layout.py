@@ -1,4 +1,4 @@
-"""Names and formats of what lies in a data directory.
+"""The files of a data directory, and the formats of those that the broker alone reads.
 
 LOCK                       held while the directory is open; the holder's pid
 meta.properties            cluster.id, node.id and the format's version
@@ -9,24 +9,16 @@ ballast                    room that is given up when the disk is full
 logs/<topic>-<partition>/  partition.metadata, and segments as Kafka writes them (<base offset>.log, .index, .timeindex)
 """
 
-import base64
 import json
 import os
 from typing import Any, Final
-from uuid import UUID
 
-from ottla.broker.storage.engine import Corrupt, Foreign
-from ottla.protocol.records import TopicPartition
+from ottla.broker.engine import Corrupt, Foreign
+from ottla.protocol.stored.names import CATALOG_NAME, CHECKPOINT_NAME, JOURNAL_NAME, LOGS_NAME, META_NAME, shortened
 
 FORMAT: Final = 2
 CATALOG_FORMAT: Final = 1
 DELETED_SUFFIX: Final = "-delete"
-LOG_SUFFIX: Final = ".log"
-INDEX_SUFFIX: Final = ".index"
-TIME_INDEX_SUFFIX: Final = ".timeindex"
-METADATA_NAME: Final = "partition.metadata"
-_LONGEST_NAME: Final = 255
-_OFFSET_DIGITS: Final = 20
 
 
 class Layout:
@@ -35,66 +27,19 @@ class Layout:
     def __init__(self, data_dir: str) -> None:
         self.data_dir = data_dir
         self.lock = os.path.join(data_dir, "LOCK")
-        self.meta = os.path.join(data_dir, "meta.properties")
-        self.catalog = os.path.join(data_dir, "catalog.json")
-        self.checkpoint = os.path.join(data_dir, "checkpoint")
-        self.journal = os.path.join(data_dir, "journal")
-        self.logs = os.path.join(data_dir, "logs")
+        self.meta = os.path.join(data_dir, META_NAME)
+        self.catalog = os.path.join(data_dir, CATALOG_NAME)
+        self.checkpoint = os.path.join(data_dir, CHECKPOINT_NAME)
+        self.journal = os.path.join(data_dir, JOURNAL_NAME)
+        self.logs = os.path.join(data_dir, LOGS_NAME)
 
     def log_directory(self, name: str) -> str:
         return os.path.join(self.logs, name)
 
 
-def directory_name(tp: TopicPartition) -> str:
-    """The name of a log's directory; ``ValueError`` for a topic that is no file name."""
-    name = f"{tp.topic}-{tp.partition}"
-    if not tp.topic or "/" in tp.topic or "\0" in tp.topic or len(name.encode()) > _LONGEST_NAME:
-        raise ValueError(f"{tp.topic!r} cannot be stored as a topic name")
-    return name
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """The log that a directory of this name holds, None if it is not one of ours."""
-    topic, dash, partition = name.rpartition("-")
-    if not dash or not topic or not partition.isdecimal():
-        return None
-    return TopicPartition(topic, int(partition))
-
-
 def deleted_name(name: str, unique: int) -> str:
-    """What a log's directory is called while it is being deleted; short enough however long the topic is."""
-    ending = f".{unique:x}{DELETED_SUFFIX}"
-    return name.encode()[: _LONGEST_NAME - len(ending)].decode(errors="ignore") + ending
-
-
-def segment_name(base_offset: int, suffix: str) -> str:
-    return f"{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
-
-
-def parse_segment_name(name: str) -> int | None:
-    """The base offset of a ``.log`` file, None for other files."""
-    digits = name.removesuffix(LOG_SUFFIX)
-    if digits == name or len(digits) != _OFFSET_DIGITS or not digits.isdecimal():
-        return None
-    return int(digits)
-
-
-def encode_metadata(topic_id: UUID) -> bytes:
-    """Kafka's partition.metadata."""
-    text = base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
-    return f"version: 0\ntopic_id: {text}\n".encode()
-
-
-def decode_metadata(data: bytes | None) -> UUID | None:
-    """The topic id, None if the file is missing or cannot be understood."""
-    for line in (data or b"").decode(errors="replace").splitlines():
-        key, _, value = line.partition(": ")
-        if key == "topic_id":
-            try:
-                return UUID(bytes=base64.urlsafe_b64decode(value.strip() + "=="))
-            except ValueError:
-                return None
-    return None
+    """The name of a log's directory while it is being deleted; short enough however long the topic is."""
+    return shortened(name, f".{unique:x}{DELETED_SUFFIX}")
 
 
 def encode_meta(cluster_id: str, node_id: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
-from ottla.broker.storage.engine import (
+from ottla.broker.engine import (
     Corrupt,
     Done,
     EngineError,
@@ -27,16 +27,9 @@ from ottla.broker.storage.local.materialise import Written
 from ottla.broker.storage.local.operations import Append, EndSegment, Front, Operation
 from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.lookup import search
+from ottla.broker.storage.replacement import check_replacement
 from ottla.protocol.compression import Buffer
-from ottla.protocol.records import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC_AT,
-    NO_TIMESTAMP,
-    BatchError,
-    TopicPartition,
-    parse_header,
-)
+from ottla.protocol.records import LOG_OVERHEAD, MAGIC_AT, NO_TIMESTAMP, TopicPartition
 from ottla.protocol.steps import Steps
 
 _BEFORE_MAGIC: Final = struct.Struct(">qii")
@@ -45,7 +38,7 @@ _COPY_BELOW: Final = 32 * 1024
 
 
 class Ways(Protocol):
-    """How a log reaches the threads."""
+    """The ways from a log to the threads."""
 
     def commit(self, operation: Operation) -> None: ...
     def keep(self, operation: Operation) -> None: ...
@@ -69,7 +62,7 @@ class LocalLog:
         ways: Ways,
     ) -> None:
         self.tp = tp
-        self.topic_id: UUID = kept.topic_id
+        self.topic_id: UUID = kept.uuid
         self.config = config
         self.leader_epoch = leader_epoch
         self.log_start_offset = kept.log_start_offset
@@ -249,20 +242,6 @@ class LocalLog:
                 runs[-1] = SegmentInfo(last.base_offset, end, last.size_bytes + append.size, largest, False)
         return runs
 
-    def retention_offset(self, *, oldest_ms: int | None = None, max_bytes: int | None = None) -> int:
-        offset = self.log_start_offset
-        remaining = self.size_bytes
-        by_size = max_bytes is not None
-        for segment in self.segments():
-            remaining -= segment.size_bytes
-            # Nobody knows the age of records without a timestamp, so they stay.
-            too_old = oldest_ms is not None and segment.size_bytes and 0 <= segment.max_timestamp_ms < oldest_ms
-            by_size = by_size and max_bytes is not None and remaining >= max_bytes
-            if not (too_old or by_size):
-                break
-            offset = max(offset, segment.next_offset)
-        return min(offset, self.high_watermark)
-
     async def roll(self) -> None:
         self._check_open()
         async with self._changing:
@@ -278,7 +257,7 @@ class LocalLog:
             self._check_open()
             if offset > self.log_start_offset:
                 everything = offset >= self.high_watermark
-                trim = Trim(self.kept, offset, lambda: self._trimmed(offset, everything), ends_segment=everything)
+                trim = Trim(self.kept, lambda: self._trimmed(offset, everything), offset, ends_segment=everything)
                 if everything:
                     # Not even the segment that is being written will have anything to show: it ends, and may go.
                     await self._end_segment(trim)
@@ -299,7 +278,7 @@ class LocalLog:
                 or not all(info.is_closed for info in closed)
             ):
                 raise ValueError(f"{first_offset} and {next_offset} are not ends of closed segments")
-            _check_replacement(first_offset, next_offset, batches)
+            check_replacement(first_offset, next_offset, batches)
             if self._tail and self._tail[0].base_offset < next_offset:
                 # Only what lies in files can be held fast for readers.
                 await self._ways.flush()
@@ -309,11 +288,11 @@ class LocalLog:
             old = [segment for segment in self._segments if first_offset <= segment.base_offset < next_offset]
             change = Replace(
                 self.kept,
+                lambda: self._replaced(change),
                 first_offset,
                 next_offset,
                 batches,
                 self.config.index_interval_bytes,
-                lambda: self._replaced(change),
             )
             try:
                 for segment in old:
@@ -343,7 +322,7 @@ class LocalLog:
             elif not change.future.done():
                 change.future.set_exception(error)
 
-        self._ways.commit(EndSegment(self.front, ended))
+        self._ways.commit(EndSegment(ended, self.front))
         await change.future
 
     # --- what the threads report, on the event loop ---
@@ -363,7 +342,7 @@ class LocalLog:
             self.log_end_offset = self.high_watermark
 
     def hand_over(self) -> list[Append]:
-        """What of the tail the keeper has not been given yet."""
+        """Take the part of the tail that the keeper has not been given yet."""
         queued = self._tail[self._handed :]
         self._handed = len(self._tail)
         return queued
@@ -443,16 +422,3 @@ class LocalLog:
     def _check_open(self) -> None:
         if self._closed is not None:
             raise self._closed
-
-
-def _check_replacement(first_offset: int, next_offset: int, batches: Sequence[Buffer]) -> None:
-    """Raises ``ValueError`` unless the batches rise and lie between the ends."""
-    due = first_offset
-    for batch in batches:
-        try:
-            header = parse_header(bytes(batch[:HEADER_SIZE]))
-        except BatchError as error:
-            raise ValueError(f"what should replace a segment is no batch: {error}") from None
-        if header.base_offset < due or header.last_offset >= next_offset or header.size != len(batch):
-            raise ValueError(f"the batch at {header.base_offset} does not lie in its place")
-        due = header.last_offset + 1

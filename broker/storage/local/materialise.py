@@ -12,21 +12,17 @@ from ottla.broker.storage.local.files import (
     SyncFailed,
     directory,
     joined,
+    opened,
     sync,
     sync_directory,
     write_all,
     write_file,
+    write_whole,
 )
 from ottla.broker.storage.local.kept_log import Batch, KeptLog
-from ottla.broker.storage.local.layout import (
-    INDEX_SUFFIX,
-    METADATA_NAME,
-    TIME_INDEX_SUFFIX,
-    Layout,
-    deleted_name,
-    encode_metadata,
-)
+from ottla.broker.storage.local.layout import Layout, deleted_name
 from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, SegmentIndex, load_index
+from ottla.protocol.stored.names import INDEX_SUFFIX, METADATA_NAME, TIME_INDEX_SUFFIX, encode_metadata
 
 _MOST_GULP_BYTES: Final = 16 * 1024 * 1024
 _ENTRIES_AT_A_TIME: Final = 128
@@ -43,17 +39,24 @@ class Written:
     """Of the segment."""
     next_offset: int
     count: int
-    """How many batches."""
+    """Number of batches."""
     size_bytes: int
     """Of the batches."""
 
 
 class Materialiser:
-    """Writes segments. One thread uses it."""
+    """Writes segments. One thread uses it.
+
+    Attributes:
+        logs: all that have anything on the disk, by their ids. A checkpoint speaks of these.
+        waiting: those with batches that could not be written yet.
+    """
 
     def __init__(self, files: Files, layout: Layout, *, most_handles: int) -> None:
         self.files = files
         self.layout = layout
+        self.logs: dict[int, KeptLog] = {}
+        self.waiting: dict[KeptLog, None] = {}
         self._most_handles = most_handles
         self._unique = 0
         self._handles: dict[KeptLog, None] = {}
@@ -68,8 +71,8 @@ class Materialiser:
                 first = log.backlog[0]
                 if not log.exists:
                     self._make_directory(log)
-                begins = first.begins_segment and not (log.active_base == first.base_offset and not log.size)
-                if begins or log.active_base is None:
+                begins = first.begins_segment and not (log.segment == first.base_offset and not log.length)
+                if begins or log.segment is None:
                     self.end_segment(log)
                     self._begin_segment(log, first)
                 self._write_run(log, done)
@@ -79,14 +82,14 @@ class Materialiser:
 
     def end_segment(self, log: KeptLog) -> None:
         """Write no more to the present segment; it is on the disk with its indexes. Raises ``OSError``."""
-        if log.active_base is None:
+        if log.segment is None:
             return
         self._index(log)
         self._save_index(log, complete=True)
         self._close_handle(log)
-        log.active_base = None
+        log.segment = None
         log.index = None
-        log.size = log.index_entries = log.time_entries = 0
+        log.length = log.index_entries = log.time_entries = 0
         log.max_timestamp_ms = log.first_timestamp_ms = -1
         self._touched.pop(log, None)
 
@@ -109,7 +112,10 @@ class Materialiser:
         self._directories.clear()
 
     def forget(self, log: KeptLog) -> None:
-        """The log is deleted."""
+        """The log is deleted: no checkpoint speaks of it any more, and nothing is written to it."""
+        log.is_deleted = True
+        self.logs.pop(log.log_id, None)
+        self.waiting.pop(log, None)
         log.backlog.clear()
         log.unsynced = False
         self._touched.pop(log, None)
@@ -152,20 +158,20 @@ class Materialiser:
         # What has the name already is what a deletion could not remove, or a directory that came to nothing.
         self.discard(log.name)
         self.files.make_directory(log.directory)
-        write_file(self.files, os.path.join(log.directory, METADATA_NAME), encode_metadata(log.topic_id))
+        write_file(self.files, os.path.join(log.directory, METADATA_NAME), encode_metadata(log.uuid))
         log.exists = True
         self._directories[self.layout.logs] = None
         self._directories[log.directory] = None
 
     def _begin_segment(self, log: KeptLog, first: Batch) -> None:
-        log.active_base = first.base_offset
+        log.segment = first.base_offset
         try:
             handle = self.files.open(log.path, create=True)
         except OSError:
-            log.active_base = None
+            log.segment = None
             raise
         log.handle = handle
-        log.size = 0
+        log.length = 0
         log.index = SegmentIndex(first.base_offset)
         log.index_entries = log.time_entries = 0
         log.first_timestamp_ms = first.max_timestamp_ms
@@ -180,23 +186,23 @@ class Materialiser:
         index = self._index(log)
         run = list(_same_segment(log.backlog))
         written, error = write_all(
-            self.files, handle, joined([piece for batch in run for piece in batch.body]), log.size
+            self.files, handle, joined([piece for batch in run for piece in batch.body]), log.length
         )
         log.unsynced = True
         self._touched[log] = None
-        start, count = log.size, 0
+        start, count = log.length, 0
         for batch in run:
-            if log.size + batch.size > start + written:
+            if log.length + batch.size > start + written:
                 break
             interval = batch.config.index_interval_bytes
-            index.add(batch.base_offset + batch.count - 1, log.size, batch.size, batch.max_timestamp_ms, interval)
-            log.size += batch.size
+            index.add(batch.base_offset + batch.count - 1, log.length, batch.size, batch.max_timestamp_ms, interval)
+            log.length += batch.size
             log.next_offset = batch.base_offset + batch.count
             log.backlog.popleft()
             count += 1
         if count:
-            assert log.active_base is not None
-            done.append(Written(log.active_base, index, log.size, log.next_offset, count, log.size - start))
+            assert log.segment is not None
+            done.append(Written(log.segment, index, log.length, log.next_offset, count, log.length - start))
         if error is not None:
             self._cut_back(log, handle)
             raise error
@@ -204,17 +210,17 @@ class Materialiser:
     def _cut_back(self, log: KeptLog, handle: int) -> None:
         """Leave no part of a batch at the end of the file."""
         try:
-            self.files.truncate(handle, log.size)
+            self.files.truncate(handle, log.length)
         except OSError as error:
-            raise SyncFailed(f"cutting {log.path} back to {log.size}: {error.strerror or error}") from error
+            raise SyncFailed(f"cutting {log.path} back to {log.length}: {error.strerror or error}") from error
 
     # --- indexes ---
 
     def _index(self, log: KeptLog) -> SegmentIndex:
         if log.index is None:
-            assert log.active_base is not None
+            assert log.segment is not None
             entries = (log.index_entries, log.time_entries)
-            index, is_rebuilt = load_index(self.files, log.path, self._handle(log), log.active_base, log.size, entries)
+            index, is_rebuilt = load_index(self.files, log.path, self._handle(log), log.segment, log.length, entries)
             if is_rebuilt:
                 log.index_entries = log.time_entries = 0
             else:
@@ -228,7 +234,7 @@ class Materialiser:
         After a crash a search may have to walk over as many batches as the missing entries would have skipped.
         """
         index = log.index
-        if index is None or log.active_base is None:
+        if index is None or log.segment is None:
             return
         if complete:
             index.note_time()
@@ -241,17 +247,12 @@ class Materialiser:
         self._directories[log.directory] = None
 
     def _extend(self, path: str, position: int, data: bytes) -> None:
-        handle = self.files.open(path, create=True)
-        try:
-            error = write_all(self.files, handle, (data,), position)[1] if data else None
-            if error is not None:
-                raise error
+        with opened(self.files, path, create=True) as handle:
+            write_whole(self.files, handle, (data,), position)
             if self.files.size(handle) > position + len(data):
                 # Left over from what a crash took back.
                 self.files.truncate(handle, position + len(data))
             sync(self.files, handle, path)
-        finally:
-            self.files.close(handle)
 
     # --- handles ---
 

@@ -1,4 +1,4 @@
-"""What a start finds: the checkpoint, and what the journal has beyond it.
+"""Recovery at a start: the checkpoint, and the journal beyond it.
 
 Segments are trusted as far as the checkpoint speaks of them and no further; what was appended later is brought there
 again from the journal. Where its frames end, two things may have happened. Either the machine died while a group was
@@ -8,54 +8,30 @@ touched and the start is refused. Frames say how far the journal was synced when
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from uuid import UUID
 
-from ottla.broker.storage.engine import Corrupt, LogConfig
+from ottla.broker.engine import Corrupt, Cut, LogConfig
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint
-from ottla.broker.storage.local.files import Files, file_size, read_file, sync
-from ottla.broker.storage.local.frames import (
-    NEW_SEGMENT,
-    Frame,
-    Kind,
-    Window,
-    claimed_bytes,
-    consecutive_frames,
-    frame_bytes,
-    scan_frames,
-)
-from ottla.broker.storage.local.journal import parse_journal_name
+from ottla.broker.storage.local.files import Files, file_size, opened, read_file, sync
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    LOG_SUFFIX,
-    METADATA_NAME,
-    Layout,
-    decode_metadata,
-    parse_segment_name,
-    segment_name,
-)
+from ottla.broker.storage.local.layout import Layout
 from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.replace import finish_replacing
-from ottla.broker.storage.local.segment import remove_segment
+from ottla.broker.storage.local.segment import remove_segment, segment_bases
+from ottla.protocol.compression import Buffer
 from ottla.protocol.records import MAGIC
+from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint
+from ottla.protocol.stored.frames import NEW_SEGMENT, Frame, Kind
+from ottla.protocol.stored.journal import JournalReader
+from ottla.protocol.stored.names import METADATA_NAME, decode_metadata
 
 _GULP_BYTES: Final = 8 * 1024 * 1024
 _MOST_NAMED: Final = 10
 _DEFAULTS: Final = LogConfig()
 # Base offset, magic, last offset delta and max timestamp of a batch header.
 _FIELDS: Final = struct.Struct(">q8xb6xi8xq")
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """The end of the journal that recovery cut off: nothing in it had been acknowledged under ``Durability.FSYNC``."""
-
-    path: str
-    cut_bytes: int
-    reason: str
 
 
 class ReplayedBatch:
@@ -69,14 +45,14 @@ class ReplayedBatch:
         if magic != MAGIC:
             raise struct.error(f"magic {magic}")
         self.count = last_delta + 1
-        self.body = (body,)
+        self.body: Sequence[Buffer] = (body,)
         self.size = len(body)
         self.begins_segment = begins_segment
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What recovery found."""
+    """The result of recovery."""
 
     checkpoint: Checkpoint
     logs: dict[int, KeptLog]
@@ -90,80 +66,10 @@ class Recovered:
     """Logs that have been deleted: their names belong to others that began later."""
 
 
-class JournalReader:
-    """The files of a journal, to be read."""
-
-    def __init__(self, files: Files, directory: str) -> None:
-        self._files = files
-        self.paths: dict[int, str] = {}
-        """Files by the lsn at which they begin."""
-        for name in files.list(directory):
-            first_lsn = parse_journal_name(name)
-            if first_lsn is not None:
-                self.paths[first_lsn] = os.path.join(directory, name)
-        self.first_lsn = -1
-        """The file that was read last."""
-        self.end_lsn = -1
-        """Where the frames that follow each other end."""
-        self.synced_lsn = -1
-        """The furthest that any frame met so far vouches for."""
-
-    def frames(self, lsn: int) -> Iterator[Frame]:
-        """The frames that follow each other from ``lsn`` on, up to the first that is not whole."""
-        self.end_lsn = lsn
-        while True:
-            self.first_lsn = max((first for first in self.paths if first <= self.end_lsn), default=-1)
-            if self.first_lsn < 0:
-                return
-            window = Window(self._files, self.paths[self.first_lsn])
-            try:
-                yield from self._frames_of(window)
-            finally:
-                window.close()
-            # A file ends where the next one begins, whatever lies behind that place.
-            if self.end_lsn not in self.paths or self.end_lsn == self.first_lsn:
-                return
-
-    def _frames_of(self, window: Window) -> Iterator[Frame]:
-        paths, first_lsn = self.paths, self.first_lsn
-        for frame in consecutive_frames(window, first_lsn, self.end_lsn - first_lsn):
-            if frame.lsn in paths and frame.lsn != first_lsn:
-                return
-            if frame.synced_lsn > self.synced_lsn:
-                self.synced_lsn = frame.synced_lsn
-            self.end_lsn = frame.lsn + frame_bytes(len(frame.body))
-            yield frame
-
-    def frames_beyond(self) -> Iterator[Frame]:
-        """Whole frames anywhere behind the first one that is not."""
-        for first_lsn in sorted(first for first in self.paths if first >= self.first_lsn >= 0):
-            window = Window(self._files, self.paths[first_lsn])
-            try:
-                begin = max(self.end_lsn - first_lsn, 0)
-                for frame in scan_frames(window, first_lsn, begin):
-                    self.synced_lsn = max(self.synced_lsn, frame.synced_lsn)
-                    yield frame
-            finally:
-                window.close()
-
-    def torn_bytes(self) -> int:
-        """How much of a frame there is at the end."""
-        if self.first_lsn < 0:
-            return 0
-        window = Window(self._files, self.paths[self.first_lsn])
-        try:
-            return claimed_bytes(window, self.first_lsn, self.end_lsn - self.first_lsn)
-        finally:
-            window.close()
-
-    def limit_lsn(self) -> int:
-        """Above everything that the files can hold."""
-        limit = 0
-        for first_lsn, path in self.paths.items():
-            window = Window(self._files, path)
-            limit = max(limit, first_lsn + window.size)
-            window.close()
-        return limit
+def at_checkpoint(checkpoint: Checkpoint, layout: Layout, reader: JournalReader) -> Recovered:
+    """The logs as the checkpoint has them."""
+    logs = {state.log_id: KeptLog.of(state, layout.log_directory(state.name)) for state in checkpoint.logs}
+    return Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)
 
 
 def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
@@ -172,7 +78,7 @@ def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
     if data is not None:
         try:
             return decode_checkpoint(data, layout.checkpoint)
-        except Corrupt as error:
+        except BadCheckpoint as error:
             raise Corrupt(f"{error}; {_advice(layout)}") from None
     reader = JournalReader(files, layout.journal)
     has_frames = any(any(True for _ in reader.frames(first)) for first in sorted(reader.paths))
@@ -188,9 +94,8 @@ def recover(files: Files, layout: Layout, materialiser: Materialiser) -> Recover
     Raises ``Corrupt`` when acknowledged data is damaged, and then nothing has been changed; ``OSError``.
     """
     checkpoint = read_checkpoint(files, layout)
-    logs = {state.log_id: KeptLog.of(state, layout.log_directory(state.name)) for state in checkpoint.logs}
     reader = JournalReader(files, layout.journal)
-    found = Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)
+    found = at_checkpoint(checkpoint, layout, reader)
     if checkpoint.epoch < 0 or checkpoint.clean:
         return found
     names = {state.log_id: state.name for state in checkpoint.logs}
@@ -225,7 +130,7 @@ def _check_end(
         beyond = frame.lsn if beyond is None else beyond
         torn_end = max(torn_end, frame.end_lsn)
         if frame.kind == Kind.LOG:
-            names[frame.log_id] = frame.body[16:].decode(errors="replace")
+            names[frame.log_id] = frame.log_name
         elif frame.kind == Kind.BATCH:
             concerned[frame.log_id] = None
     if end_lsn < reader.synced_lsn:
@@ -291,11 +196,13 @@ def begin_log(layout: Layout, frame: Frame, found: Recovered) -> None:
     found.next_log_id = max(found.next_log_id, frame.log_id + 1)
     if frame.log_id in found.logs:
         return
-    name = frame.body[16:].decode()
+    name = frame.log_name
     for log_id in [log_id for log_id, log in found.logs.items() if log.name == name]:
         del found.logs[log_id]
         found.superseded.add(log_id)
-    found.logs[frame.log_id] = KeptLog(frame.log_id, name, layout.log_directory(name), UUID(bytes=frame.body[:16]))
+    found.logs[frame.log_id] = KeptLog(
+        log_id=frame.log_id, name=name, directory=layout.log_directory(name), topic_id=frame.topic_id.hex
+    )
 
 
 def _batch(frame: Frame, layout: Layout) -> ReplayedBatch:
@@ -321,21 +228,21 @@ def settle(files: Files, log: KeptLog) -> tuple[list[int], int]:
     """
     directory = log.directory
     metadata = os.path.join(directory, METADATA_NAME)
-    if decode_metadata(read_file(files, metadata)) != log.topic_id:
-        raise Corrupt(f"{metadata} is missing or is not that of topic id {log.topic_id}")
+    if decode_metadata(read_file(files, metadata)) != log.uuid:
+        raise Corrupt(f"{metadata} is missing or is not that of topic id {log.uuid}")
     finish_replacing(files, directory)
-    bases = sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
-    last = log.next_offset - 1 if log.active_base is None else log.active_base
+    bases = segment_bases(files, directory)
+    last = log.next_offset - 1 if log.segment is None else log.segment
     for base in [base for base in bases if base > last]:
         remove_segment(files, directory, base)
         bases.remove(base)
     ends = [*bases[1:], log.next_offset]
     # Left behind by a trim. The segment that is being written stays, as it will be gone on with.
     for base, end in zip(list(bases), ends, strict=False):
-        if end <= log.log_start_offset and base != log.active_base:
+        if end <= log.log_start_offset and base != log.segment:
             remove_segment(files, directory, base)
             bases.remove(base)
-    if log.active_base is not None and log.active_base not in bases:
+    if log.segment is not None and log.segment not in bases:
         raise Corrupt(f"{directory}: the segments up to offset {log.next_offset} are missing")
     if (bases[0] if bases else log.next_offset) > log.log_start_offset:
         raise Corrupt(f"{directory}: the segments from offset {log.log_start_offset} on are missing")
@@ -343,36 +250,29 @@ def settle(files: Files, log: KeptLog) -> tuple[list[int], int]:
 
 
 def is_whole(files: Files, log: KeptLog) -> bool:
-    """Whether the directory has what the log is known to have, without changing it."""
+    """Tell whether the directory has all that the log is known to have; change nothing."""
     try:
         metadata = read_file(files, os.path.join(log.directory, METADATA_NAME))
-        bases = [base for name in files.list(log.directory) if (base := parse_segment_name(name)) is not None]
-        if decode_metadata(metadata) != log.topic_id:
+        bases = segment_bases(files, log.directory)
+        if decode_metadata(metadata) != log.uuid:
             return False
-        if log.active_base is None:
+        if log.segment is None:
             return bool(bases) or log.next_offset == log.log_start_offset
-        return log.active_base in bases and file_size(files, segment_path(log, log.active_base)) >= log.size
+        return log.segment in bases and file_size(files, log.path) >= log.length
     except OSError:
         return False
 
 
-def segment_path(log: KeptLog, base_offset: int) -> str:
-    return os.path.join(log.directory, segment_name(base_offset, LOG_SUFFIX))
-
-
 def _cut(files: Files, log: KeptLog) -> int:
     """Cut the segment that is being written to the length that it is known to have."""
-    if log.active_base is None:
+    if log.segment is None:
         return 0
-    path = segment_path(log, log.active_base)
-    handle = files.open(path)
-    try:
+    path = log.path
+    with opened(files, path) as handle:
         size = files.size(handle)
-        if size < log.size:
-            raise Corrupt(f"{path}: {log.size} bytes should be there, {size} are: acknowledged records are missing")
-        if size > log.size:
-            files.truncate(handle, log.size)
+        if size < log.length:
+            raise Corrupt(f"{path}: {log.length} bytes should be there, {size} are: acknowledged records are missing")
+        if size > log.length:
+            files.truncate(handle, log.length)
             sync(files, handle, path)
-        return size - log.size
-    finally:
-        files.close(handle)
+        return size - log.length

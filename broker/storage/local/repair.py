@@ -8,53 +8,32 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.broker.storage.engine import Corrupt, EngineError, InUse, Unavailable
-from ottla.broker.storage.local.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from ottla.broker.engine import Corrupt, EngineError, InUse, Unavailable
 from ottla.broker.storage.local.damage import Progress, find_damage, keep_copies, mend, undo_interrupted
 from ottla.broker.storage.local.files import (
     Files,
-    OsFiles,
     SyncFailed,
     engine_error,
     read_file,
     replace_file,
     sync_directory,
 )
-from ottla.broker.storage.local.frames import Frame, Kind
 from ottla.broker.storage.local.journal import DAMAGED_SUFFIX
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    FORMAT,
-    METADATA_NAME,
-    Layout,
-    decode_catalog,
-    decode_meta,
-    decode_metadata,
-    parse_directory_name,
-)
+from ottla.broker.storage.local.layout import FORMAT, Layout, decode_catalog, decode_meta
 from ottla.broker.storage.local.materialise import Materialiser
-from ottla.broker.storage.local.recovery import JournalReader, Recovered, apply, begin_log, is_whole
-from ottla.broker.storage.local.scan import Known, rebuild
+from ottla.broker.storage.local.recovery import Recovered, apply, at_checkpoint, begin_log, is_whole
+from ottla.broker.storage.local.scan import Known, LostRange, rebuild
 from ottla.protocol.records import BatchError, parse_header
-
-
-@dataclass(frozen=True, slots=True)
-class LostRange:
-    """Records of one log that are given up."""
-
-    log: str
-    """``topic-partition``"""
-    from_offset: int
-    upto_offset: int | None
-    """None if nobody knows how many there were."""
-    reason: str
-    records: int | None = None
-    """How many there were, None if nobody knows."""
+from ottla.protocol.stored.checkpoint import BadCheckpoint, Checkpoint, decode_checkpoint, encode_checkpoint
+from ottla.protocol.stored.frames import Frame, Kind
+from ottla.protocol.stored.journal import JournalReader
+from ottla.protocol.stored.names import METADATA_NAME, decode_metadata, parse_directory_name
 
 
 @dataclass(slots=True)
 class RepairReport:
-    """What is wrong with a directory, and what is, or would be, given up."""
+    """The problems of a directory, and the records that are, or would be, given up."""
 
     data_dir: str
     problems: list[str] = field(default_factory=list)
@@ -77,7 +56,7 @@ def examine(
     ``segments=False`` reads no segment, which is quick and finds no damage in them; ``tell`` hears of the bytes read.
     Raises ``InUse`` while a broker has it, ``Corrupt`` for a directory that is none of ours, ``Unavailable``.
     """
-    return _repair(data_dir, files or OsFiles(), dry_run=True, segments=segments, tell=tell)
+    return _repair(data_dir, files or Files(), dry_run=True, segments=segments, tell=tell)
 
 
 def recover_accepting_loss(
@@ -87,7 +66,7 @@ def recover_accepting_loss(
 
     Where there is no problem nothing is changed.
     """
-    return _repair(data_dir, files or OsFiles(), dry_run=False, segments=True, tell=tell)
+    return _repair(data_dir, files or Files(), dry_run=False, segments=True, tell=tell)
 
 
 def _repair(data_dir: str, files: Files, *, dry_run: bool, segments: bool, tell: Progress) -> RepairReport:
@@ -201,12 +180,11 @@ class _Repair:
         data = read_file(self._files, path)
         try:
             if data is None:
-                raise Corrupt(f"{path} is missing")
+                raise BadCheckpoint(f"{path} is missing")
             checkpoint = decode_checkpoint(data, path)
-        except Corrupt as error:
+        except BadCheckpoint as error:
             return self._logs_without_checkpoint(reader, str(error))
-        logs = {state.log_id: KeptLog.of(state, self._layout.log_directory(state.name)) for state in checkpoint.logs}
-        return Recovered(checkpoint, logs, max(checkpoint.lsn, reader.limit_lsn()), checkpoint.next_log_id)
+        return at_checkpoint(checkpoint, self._layout, reader)
 
     def _logs_without_checkpoint(self, reader: JournalReader, problem: str) -> Recovered:
         found = Recovered(Checkpoint(), {}, reader.limit_lsn(), 1)
@@ -221,7 +199,7 @@ class _Repair:
             topic_id = decode_metadata(read_file(self._files, os.path.join(directory, METADATA_NAME)))
             if topic_id is None:
                 continue
-            log = KeptLog(found.next_log_id, name, directory, topic_id)
+            log = KeptLog(log_id=found.next_log_id, name=name, directory=directory, topic_id=topic_id.hex)
             self._rebuild(log, Known(), is_problem=False)
             found.logs[found.next_log_id] = log
             found.next_log_id += 1
@@ -247,8 +225,7 @@ class _Repair:
             self._report.lost.append(
                 LostRange(log.name, log.next_offset, max(was, log.next_offset), "segments are damaged or missing")
             )
-        for loss in losses:
-            self._report.lost.append(LostRange(loss.name, loss.from_offset, None, loss.reason))
+        self._report.lost += losses
 
     def _look_at_the_end(self, reader: JournalReader, checkpoint: Checkpoint) -> None:
         if reader.first_lsn < 0:
@@ -300,7 +277,7 @@ class _Repair:
             )
 
     def _follows(self, frame: Frame) -> bool:
-        """Whether the batch is the next one of its log: what comes after a gap is given up."""
+        """Tell whether the batch is the next one of its log. Batches behind a gap are given up."""
         try:
             header = parse_header(frame.body)
         except BatchError:

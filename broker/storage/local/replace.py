@@ -11,17 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ottla.broker.storage.local.files import Files, directory, joined, sync, write_all
-from ottla.broker.storage.local.layout import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    parse_segment_name,
-    segment_name,
-)
-from ottla.broker.storage.local.segment import SegmentIndex, remove_segment
+from ottla.broker.storage.local.files import Files, directory, joined, opened, sync, write_whole
+from ottla.broker.storage.local.segment import SegmentIndex, remove_segment, segment_path
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import parse_header
+from ottla.protocol.stored.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, parse_segment_name
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -102,21 +96,15 @@ def _swap(
         with contextlib.suppress(FileNotFoundError):
             files.rename(
                 os.path.join(path, prefix + suffix + SWAP_SUFFIX),
-                os.path.join(path, segment_name(first_offset, suffix)),
+                segment_path(path, first_offset, suffix),
             )
     sync_names()
 
 
 def _write(files: Files, path: str, pieces: Sequence[Buffer]) -> None:
-    handle = files.open(path, create=True)
-    try:
+    with opened(files, path, create=True) as handle:
         files.truncate(handle, 0)
         position = 0
         for start in range(0, len(pieces), _GULP):
-            written, error = write_all(files, handle, joined(pieces[start : start + _GULP]), position)
-            if error is not None:
-                raise error
-            position += written
+            position += write_whole(files, handle, joined(pieces[start : start + _GULP]), position)
         sync(files, handle, path)
-    finally:
-        files.close(handle)

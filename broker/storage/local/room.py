@@ -9,7 +9,7 @@ import contextlib
 import os
 from typing import Final
 
-from ottla.broker.storage.engine import EngineError
+from ottla.broker.engine import EngineError
 from ottla.broker.storage.local.files import Files
 
 BALLAST_NAME: Final = "ballast"

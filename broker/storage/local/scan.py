@@ -4,27 +4,26 @@ Every CRC is checked. What is not whole at the end of the last segment is cut of
 acknowledged data: that is ``Corrupt``, unless the loss was accepted, and then the log ends there.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.broker.storage.engine import Corrupt
+from ottla.broker.engine import Corrupt, Damage
 from ottla.broker.storage.epochs import EpochHistory
-from ottla.broker.storage.local.files import Files, file_size, sync, sync_file
+from ottla.broker.storage.local.damage import SegmentReader
+from ottla.broker.storage.local.files import Files, file_size, opened, sync, sync_file
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import LOG_SUFFIX, parse_segment_name, segment_name
 from ottla.broker.storage.local.replace import finish_replacing
-from ottla.broker.storage.local.segment import SegmentIndex, remove_segment, write_index
-from ottla.protocol.records import HEADER_SIZE, BatchError, BatchHeader, check_crc, parse_header
+from ottla.broker.storage.local.segment import SegmentIndex, remove_segment, segment_bases, segment_path, write_index
+from ottla.protocol.records import BatchHeader
 
-_READ_BYTES: Final = 1024 * 1024
+_NO_CEILING: Final = 2**63
 _INDEX_INTERVAL: Final = 4096
 
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a log besides its segments."""
+    """Facts about a log that its segments do not tell."""
 
     log_start_offset: int = 0
     recovery_point: int = 0
@@ -33,13 +32,17 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """What is given up of a log: from this offset on, as far as is known."""
+class LostRange:
+    """Records of one log that are given up."""
 
-    name: str
+    log: str
+    """``topic-partition``"""
     from_offset: int
-    lost_bytes: int
+    upto_offset: int | None
+    """None if the end is unknown."""
     reason: str
+    records: int | None = None
+    """The number of records, None if unknown."""
 
 
 @dataclass(slots=True)
@@ -49,13 +52,12 @@ class _Scan:
     index: SegmentIndex
     size: int
     next_offset: int
-    file_size: int
     epochs: list[tuple[int, int]] = field(default_factory=list)
     first_timestamp_ms: int = -1
     problem: str = ""
 
 
-def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_run: bool = False) -> list[Loss]:
+def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_run: bool = False) -> list[LostRange]:
     """Fill in what ``log`` holds from the segments in its directory, and make both durable.
 
     Returns what was given up; only a torn end of the last segment unless ``accept_loss``. With ``dry_run`` nothing is
@@ -63,8 +65,7 @@ def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_
     """
     if not dry_run:
         finish_replacing(files, log.directory)
-    names = files.list(log.directory)
-    bases = sorted(base for name in names if (base := parse_segment_name(name)) is not None)
+    bases = segment_bases(files, log.directory)
     while len(bases) > 1 and bases[1] <= known.log_start_offset:
         base = bases.pop(0)
         if not dry_run:
@@ -77,7 +78,7 @@ def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_
     for epoch, start in known.epochs:
         if start < trusted_end:
             history.begin(epoch, start)
-    losses: list[Loss] = []
+    losses: list[LostRange] = []
     for position, base in enumerate(bases):
         is_last = position == len(bases) - 1
         if not is_last and bases[position + 1] <= trusted_end:
@@ -88,12 +89,12 @@ def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_
             scan.problem = f"it reaches to offset {scan.next_offset}, beyond its successor"
         for epoch, start in scan.epochs:
             history.begin(epoch, start)
-        path = os.path.join(log.directory, segment_name(base, LOG_SUFFIX))
+        path = segment_path(log.directory, base)
         if scan.problem:
             if not is_last and not accept_loss:
                 raise Corrupt(f"{path} is damaged at byte {scan.size}: {scan.problem}")
             later = bases[position + 1 :]
-            losses.append(_loss(files, log, path, scan, later))
+            losses.append(LostRange(log.name, scan.next_offset, None, f"{path}, byte {scan.size}: {scan.problem}"))
             if not dry_run:
                 _cut(files, log, path, scan.size, later)
             is_last = True
@@ -103,22 +104,12 @@ def rebuild(files: Files, log: KeptLog, known: Known, *, accept_loss: bool, dry_
             write_index(files, log.directory, scan.index)
         log.next_offset = max(scan.next_offset, base) if is_last else bases[position + 1]
         if is_last:
-            _go_on_with(log, scan)
+            log.go_on_with(scan.index, scan.size, scan.first_timestamp_ms)
             break
     if log.next_offset < log.log_start_offset:
         _empty(files, log, bases, dry_run=dry_run)
     log.epochs = history.entries
     return losses
-
-
-def _go_on_with(log: KeptLog, scan: _Scan) -> None:
-    log.active_base = scan.index.base_offset
-    log.size = scan.size
-    log.first_timestamp_ms = scan.first_timestamp_ms
-    log.max_timestamp_ms = scan.index.max_timestamp_ms
-    log.offset_of_max = scan.index.offset_of_max
-    log.index_entries = len(scan.index.offsets)
-    log.time_entries = len(scan.index.times)
 
 
 def _empty(files: Files, log: KeptLog, bases: Sequence[int], *, dry_run: bool) -> None:
@@ -127,64 +118,28 @@ def _empty(files: Files, log: KeptLog, bases: Sequence[int], *, dry_run: bool) -
         if not dry_run:
             remove_segment(files, log.directory, base)
     log.next_offset = log.log_start_offset
-    log.active_base = None
-    log.size = 0
-
-
-def _loss(files: Files, log: KeptLog, path: str, scan: _Scan, later: Sequence[int]) -> Loss:
-    lost = scan.file_size - scan.size
-    for base in later:
-        lost += file_size(files, os.path.join(log.directory, segment_name(base, LOG_SUFFIX)))
-    return Loss(log.name, scan.next_offset, lost, f"{path}, byte {scan.size}: {scan.problem}")
+    log.segment = None
+    log.length = 0
 
 
 def _cut(files: Files, log: KeptLog, path: str, size: int, later: Sequence[int]) -> None:
     for base in later:
         remove_segment(files, log.directory, base)
-    handle = files.open(path)
-    try:
+    with opened(files, path) as handle:
         files.truncate(handle, size)
         sync(files, handle, path)
-    finally:
-        files.close(handle)
 
 
 def _scan(files: Files, directory: str, base_offset: int) -> _Scan:
     """Read a segment up to its end or to the first thing that is not a whole, undamaged batch."""
-    path = os.path.join(directory, segment_name(base_offset, LOG_SUFFIX))
-    handle = files.open(path)
-    try:
-        file_size = files.size(handle)
-        scan = _Scan(SegmentIndex(base_offset), 0, base_offset, file_size)
-        chunk = b""
-        chunk_at = 0
-        while scan.size < file_size:
-            try:
-                header = _parse(chunk, scan.size - chunk_at)
-                if header is None:
-                    chunk_at = scan.size
-                    chunk = files.read(handle, min(_READ_BYTES, file_size - chunk_at), chunk_at)
-                    header = parse_header(chunk)
-                begin = scan.size - chunk_at
-                if scan.size + header.size > file_size:
-                    raise BatchError(f"a batch of {header.size} bytes, but {file_size - scan.size} are left")
-                if begin + header.size > len(chunk):
-                    chunk_at, begin = scan.size, 0
-                    chunk = files.read(handle, max(_READ_BYTES, header.size), chunk_at)
-                check_crc(header, memoryview(chunk)[begin : begin + header.size])
-                if header.base_offset < scan.next_offset:
-                    raise BatchError(f"offset {header.base_offset} where at least {scan.next_offset} was due")
-            except BatchError as error:
-                scan.problem = str(error)
-                break
-            _note(scan, header)
-        return scan
-    finally:
-        files.close(handle)
-
-
-def _parse(chunk: bytes, at: int) -> BatchHeader | None:
-    return parse_header(chunk, at) if at + HEADER_SIZE <= len(chunk) else None
+    path = segment_path(directory, base_offset)
+    scan = _Scan(SegmentIndex(base_offset), 0, base_offset)
+    for part in SegmentReader(files, path, base_offset, _NO_CEILING, file_size(files, path)).parts():
+        if isinstance(part, Damage):
+            scan.problem = part.reason
+            break
+        _note(scan, part.header)
+    return scan
 
 
 def _note(scan: _Scan, header: BatchHeader) -> None:

@@ -13,16 +13,23 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ottla.broker.storage.engine import Corrupt, Unavailable
+from ottla.broker.engine import Corrupt, Unavailable
 from ottla.broker.storage.local.files import NO_HANDLE, Files, read_file, write_file
-from ottla.broker.storage.local.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from ottla.protocol.records import HEADER_SIZE, LOG_OVERHEAD, MAGIC, NO_TIMESTAMP
+from ottla.protocol.stored.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    TIME_INDEX_SUFFIX,
+    parse_segment_name,
+    segment_name,
+)
 
-OFFSET_ENTRY_BYTES: Final = 8
-TIME_ENTRY_BYTES: Final = 12
+OFFSET_ENTRY_BYTES: Final = OFFSET_ENTRY.size
+TIME_ENTRY_BYTES: Final = TIME_ENTRY.size
 _WALK_BYTES: Final = 8192
 _MOST_READ_ENDS: Final = 8
-_TIME_ENTRY: Final = struct.Struct(">qi")
 # Base offset, batch length, magic, last offset delta and max timestamp of a batch header.
 _STEP: Final = struct.Struct(">qi4xb6xi8xq")
 
@@ -74,7 +81,7 @@ class SegmentIndex:
             self.times.append(self.max_timestamp_ms)
 
     def position_of(self, offset: int) -> int:
-        """Where to begin to look for ``offset``: at a batch, none before it contains a later offset."""
+        """The position of a batch to begin a search for ``offset`` at: no earlier one contains it."""
         entry = bisect_right(self.offsets, offset - self.base_offset) - 1
         return self.positions[entry] if entry >= 0 else 0
 
@@ -84,18 +91,18 @@ class SegmentIndex:
         return self.positions[entry] if entry >= 0 else 0
 
     def position_for_timestamp(self, timestamp_ms: int) -> int:
-        """Where to begin to look for a record with this timestamp or a later one."""
+        """The position of a batch to begin a search for a record of this time or later at."""
         entry = bisect_left(self.times, timestamp_ms) - 1
         return self.position_of(self.base_offset + self.time_offsets[entry]) if entry >= 0 else 0
 
     def encode(self, from_entry: int = 0, from_time: int = 0) -> tuple[bytes, bytes]:
-        """What the ``.index`` and the ``.timeindex`` file hold, from these entries on."""
+        """The content of the ``.index`` and the ``.timeindex`` file, from these entries on."""
         offsets, positions = self.offsets[from_entry:], self.positions[from_entry:]
         entries = array("i", bytes(OFFSET_ENTRY_BYTES * len(offsets)))
         entries[0::2] = offsets
         entries[1::2] = positions
         _to_big_endian(entries)
-        times = b"".join(map(_TIME_ENTRY.pack, self.times[from_time:], self.time_offsets[from_time:]))
+        times = b"".join(map(TIME_ENTRY.pack, self.times[from_time:], self.time_offsets[from_time:]))
         return entries.tobytes(), times
 
     @classmethod
@@ -107,7 +114,7 @@ class SegmentIndex:
         _to_big_endian(entries)
         index = cls(base_offset)
         index.offsets, index.positions = entries[0::2], entries[1::2]
-        for timestamp_ms, offset in _TIME_ENTRY.iter_unpack(time_file):
+        for timestamp_ms, offset in TIME_ENTRY.iter_unpack(time_file):
             index.times.append(timestamp_ms)
             index.time_offsets.append(offset)
         if index.times:
@@ -130,11 +137,21 @@ def _rises(numbers: "array[int]") -> bool:
     return all(map(int.__lt__, numbers, numbers[1:]))
 
 
+def segment_path(directory: str, base_offset: int, suffix: str = LOG_SUFFIX) -> str:
+    """One of the files of a segment."""
+    return os.path.join(directory, segment_name(base_offset, suffix))
+
+
+def segment_bases(files: Files, directory: str) -> list[int]:
+    """The base offsets of the segments in a directory, rising. Raises ``OSError``."""
+    return sorted(base for name in files.list(directory) if (base := parse_segment_name(name)) is not None)
+
+
 def write_index(files: Files, directory: str, index: SegmentIndex) -> None:
     """Write both index files of a complete segment and sync them; without room there are none."""
     index.note_time()
     for data, suffix in zip(index.encode(), (INDEX_SUFFIX, TIME_INDEX_SUFFIX), strict=True):
-        path = os.path.join(directory, segment_name(index.base_offset, suffix))
+        path = segment_path(directory, index.base_offset, suffix)
         try:
             write_file(files, path, data)
         except OSError:
@@ -171,14 +188,14 @@ def load_index(
 def remove_segment(files: Files, directory: str, base_offset: int) -> None:
     """Remove a segment's files, as far as they are there."""
     with contextlib.suppress(FileNotFoundError):
-        files.remove(os.path.join(directory, segment_name(base_offset, LOG_SUFFIX)))
+        files.remove(segment_path(directory, base_offset))
     remove_index(files, directory, base_offset)
 
 
 def remove_index(files: Files, directory: str, base_offset: int) -> None:
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         with contextlib.suppress(OSError):
-            files.remove(os.path.join(directory, segment_name(base_offset, suffix)))
+            files.remove(segment_path(directory, base_offset, suffix))
 
 
 class Step(NamedTuple):
@@ -242,7 +259,7 @@ class Readers:
                     raise
 
     def gives_way(self, error: OSError, *, but: int = 0) -> bool:
-        """Whether a handle was closed for a file that could not be opened; not one of the ``but`` used last."""
+        """Close a handle if none is left to open a file with, but not the last ``but`` used; tell whether one was."""
         if error.errno not in NO_HANDLE or len(self._handles) <= but:
             return False
         self.close(next(iter(self._handles)))
@@ -289,7 +306,7 @@ class Segment:
         max_timestamp_ms: int | None = None,
     ) -> None:
         """Without ``resume`` or ``grown`` the index is read from its files when first needed."""
-        self.path = os.path.join(directory, segment_name(base_offset, LOG_SUFFIX))
+        self.path = segment_path(directory, base_offset)
         self.base_offset = base_offset
         self.size = size
         self.next_offset = base_offset if next_offset is None else next_offset
@@ -339,7 +356,7 @@ class Segment:
         self.next_offset = next_offset
 
     def close(self) -> None:
-        """Nothing will be added any more, and the index lies in files."""
+        """Mark it as complete: the index lies in files."""
         self.is_closed = True
         self._entries = None
 
@@ -452,6 +469,6 @@ class Segment:
             files.close(handle)
         if not size or size % TIME_ENTRY_BYTES:
             return None
-        timestamp_ms, offset = _TIME_ENTRY.unpack(last)
-        rises = timestamp_ms > _TIME_ENTRY.unpack(first)[0] if size > TIME_ENTRY_BYTES else timestamp_ms > 0
+        timestamp_ms, offset = TIME_ENTRY.unpack(last)
+        rises = timestamp_ms > TIME_ENTRY.unpack(first)[0] if size > TIME_ENTRY_BYTES else timestamp_ms > 0
         return timestamp_ms if rises and 0 <= offset < self.next_offset - self.base_offset else None

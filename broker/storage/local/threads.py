@@ -1,19 +1,70 @@
-"""How operations get to whoever executes them: a thread of its own, or the event loop, for simulations."""
+"""Executors of operations, and the lanes to them: in a thread of its own, or on the event loop for simulations."""
 
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ottla.broker.engine import EngineError, Unavailable, Unknown
+from ottla.broker.storage.local.files import SyncFailed
 from ottla.broker.storage.local.operations import Close, Operation
 
+Report = Callable[[Sequence[Operation], EngineError | None], None]
+"""Told of operations that are over and, once, of the error that ended everything."""
 
-class Executor(Protocol):
-    """The committer or the keeper."""
 
-    def run(self, operations: Sequence[Operation]) -> None: ...
-    def idle(self) -> float | None: ...
+class Executor(ABC):
+    """Executes operations in their order. Whoever calls ``run`` and ``idle`` is the one thread that does."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.failure: EngineError | None = None
+
+    def run(self, operations: Sequence[Operation]) -> None:
+        """Execute operations and report them."""
+        fatal: EngineError | None = None
+        if self.failure is None:
+            try:
+                self.execute(operations)
+            except SyncFailed as error:
+                fatal = self.give_up(operations, str(error))
+            except Exception as error:
+                fatal = self.give_up(operations, f"unexpected: {error!r}")
+                fatal.__cause__ = error
+        else:
+            self._refuse(operations, self.failure)
+        self.report(operations, fatal)
+
+    def idle(self) -> float | None:
+        """Do what is due by itself; return how many seconds the next has to wait, None if there is nothing."""
+        return None
+
+    def fail(self, error: EngineError) -> None:
+        """Do nothing any more: something else has found that nothing can be made durable."""
+        self.failure = error
+
+    def give_up(self, operations: Sequence[Operation], reason: str) -> EngineError:
+        """Acknowledge nothing that is not certain, and nothing ever after."""
+        error = Unknown(reason)
+        self.failure = Unavailable(f"storage has failed: {reason}")
+        self._refuse(operations, error)
+        return error
+
+    def _refuse(self, operations: Sequence[Operation], error: EngineError) -> None:
+        for operation in operations:
+            operation.fail(error)
+            if isinstance(operation, Close):
+                self.let_go()
+
+    @abstractmethod
+    def execute(self, operations: Sequence[Operation]) -> None:
+        """Execute operations. Raises ``SyncFailed``."""
+
+    @abstractmethod
+    def let_go(self) -> None:
+        """Close all files."""
 
 
 class Lane(Protocol):
@@ -22,7 +73,6 @@ class Lane(Protocol):
     def submit(self, operation: Operation) -> None: ...
     def join(self) -> None:
         """Wait for the end after a ``Close``."""
-        ...
 
 
 class ThreadLane:
@@ -103,7 +153,7 @@ class Gate:
         self._is_open = False
 
     def less(self, size_bytes: int) -> None:
-        """So much is in segments now."""
+        """Note that these bytes are in segments now."""
         self.held_bytes -= size_bytes
         self._changed.set()
 

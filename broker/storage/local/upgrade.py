@@ -8,19 +8,14 @@ import json
 import os
 from typing import Any
 
-from ottla.broker.storage.engine import Corrupt
-from ottla.broker.storage.local.checkpoint import Checkpoint, encode_checkpoint
+from ottla.broker.engine import Corrupt
 from ottla.broker.storage.local.files import Files, read_file, replace_file, sync_directory
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import (
-    METADATA_NAME,
-    Layout,
-    decode_metadata,
-    encode_meta,
-    parse_directory_name,
-    parse_segment_name,
-)
+from ottla.broker.storage.local.layout import Layout, encode_meta
 from ottla.broker.storage.local.scan import Known, rebuild
+from ottla.broker.storage.local.segment import segment_bases
+from ottla.protocol.stored.checkpoint import Checkpoint, encode_checkpoint
+from ottla.protocol.stored.names import METADATA_NAME, decode_metadata, parse_directory_name
 
 _OLD_CHECKPOINT = "checkpoint.json"
 
@@ -36,10 +31,10 @@ def upgrade(files: Files, layout: Layout, cluster_id: str, node_id: int) -> None
         directory = layout.log_directory(name)
         topic_id = decode_metadata(read_file(files, os.path.join(directory, METADATA_NAME)))
         if topic_id is None:
-            if any(parse_segment_name(entry) is not None for entry in files.list(directory)):
+            if segment_bases(files, directory):
                 raise Corrupt(f"{os.path.join(directory, METADATA_NAME)} is missing or cannot be understood")
             continue
-        log = KeptLog(checkpoint.next_log_id, name, directory, topic_id)
+        log = KeptLog(log_id=checkpoint.next_log_id, name=name, directory=directory, topic_id=topic_id.hex)
         old_id, old = known.get(name, ("", Known()))
         rebuild(files, log, old if old_id == topic_id.hex else Known(), accept_loss=False)
         sync_directory(files, directory)

@@ -2,7 +2,6 @@
 
 import random
 
-from ottla.broker.core.cleaning import compaction
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import TimestampType, decode_batch
 from tests.core.cleaning.sketch import Sketch, check, compact, expect
@@ -33,7 +32,7 @@ def grow(rng, sketch, steps, first_producer=0):
         )
 
 
-def play(seed, steps=25, rounds=4, code=compaction):
+def play(seed, steps=25, rounds=4):
     """Let a log grow, compact it up to some batch, and so on; every round is as the model says."""
     rng = random.Random(seed)
     sketch, encoded, from_offset, wall_ms = Sketch(), [], 0, 10_000
@@ -51,15 +50,13 @@ def play(seed, steps=25, rounds=4, code=compaction):
                 "delete_retention_ms": rng.choice([0, 100, 10**6]),
                 "last_batches": dict(sketch.known),
             }
-            encoded, from_offset = compact(
-                sketch, encoded, from_offset=from_offset, upto_offset=upto_offset, code=code, **given
-            )
+            encoded, from_offset = compact(sketch, encoded, from_offset=from_offset, upto_offset=upto_offset, **given)
             expect(sketch, upto_offset=upto_offset, **given)
             assert from_offset == upto_offset
         check(sketch, encoded)
 
 
-def play_with_little_memory(seed, code=compaction, pause_ms=0):
+def play_with_little_memory(seed, pause_ms=0):
     """Compact a log of more keys than memory holds; the number of rounds that it takes.
 
     With a pause between rounds tombstones may go; what counts then is that no value comes back.
@@ -81,7 +78,6 @@ def play_with_little_memory(seed, code=compaction, pause_ms=0):
             upto_offset=sketch.next_offset,
             wall_ms=wall_ms,
             buffer_bytes=1600,
-            code=code,
             **given,
         )
         assert from_offset > before

@@ -5,20 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from ottla.broker.core.cleaning import compaction
-from ottla.broker.core.cleaning.compaction import AbortedTransaction, LastBatch
+from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, LastBatch, Sieve
 from ottla.protocol.compression import Codec
 from ottla.protocol.control import EndOfTransaction, build_marker
-from ottla.protocol.records import (
-    Record,
-    TimestampType,
-    build_batch,
-    check_crc,
-    decode_batch,
-    parse_header,
-    patch_base_offset,
-)
+from ottla.protocol.records import Record, TimestampType, check_crc, decode_batch, parse_header
 from ottla.protocol.steps import finished
+from tests.support.batches import build_batch
 
 EPOCH = 3
 
@@ -57,7 +49,7 @@ class Sketch:
     ends: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Number of an ended transaction: producer id and offset of its marker."""
     known: dict[int, LastBatch] = field(default_factory=dict)
-    """What a partition remembers of its producers, whatever becomes of the log."""
+    """The partition's memory of its producers, which compaction leaves alone."""
 
     def append(
         self,
@@ -113,18 +105,17 @@ class Sketch:
             self.epochs[producer_id] += 1
             self.sequences[producer_id] = 0
         at = self.next_offset
-        encoded = bytearray(
-            build_marker(
-                EndOfTransaction(commit, 5),
-                producer_id=producer_id,
-                producer_epoch=self.epochs[producer_id],
-                timestamp_ms=timestamp_ms,
-            )
+        encoded = build_marker(
+            EndOfTransaction(commit, 5),
+            producer_id=producer_id,
+            producer_epoch=self.epochs[producer_id],
+            timestamp_ms=timestamp_ms,
+            base_offset=at,
+            leader_epoch=EPOCH,
         )
-        patch_base_offset(encoded, at, EPOCH)
-        batch = Batch(at, at, decode_batch(bytes(encoded)), producer_id=producer_id, transaction=number, marker=commit)
+        batch = Batch(at, at, decode_batch(encoded), producer_id=producer_id, transaction=number, marker=commit)
         batch.producer_epoch = self.epochs[producer_id]
-        batch.encoded = bytes(encoded)
+        batch.encoded = encoded
         self.outcomes[number] = commit
         self.ends[number] = producer_id, at
         self._add(batch)
@@ -151,7 +142,7 @@ class Sketch:
         ]
 
     def is_visible(self, batch):
-        """Whether a reader of committed records is shown it, now or once its transaction is committed."""
+        """True if a reader of committed records is shown it, now or once its transaction is committed."""
         return batch.marker is None and self.outcomes.get(batch.transaction, True)
 
 
@@ -165,10 +156,9 @@ def compact(
     delete_retention_ms,
     last_batches,
     buffer_bytes=1 << 30,
-    code=compaction,
 ):
     """Compact batches as the cleaner does; (the batches that stay, where compaction got to)."""
-    scan = code.KeyScan(from_offset, sketch.aborted, buffer_bytes)
+    scan = KeyScan(from_offset, sketch.aborted, buffer_bytes)
     dirty = [batch for batch in encoded if from_offset <= parse_header(batch).last_offset < upto_offset]
     for batch in dirty:
         finished(scan.take(parse_header(batch), batch))
@@ -176,7 +166,7 @@ def compact(
             break
     else:
         scan.keys.latest_offset = upto_offset - 1
-    sieve = code.Sieve(
+    sieve = Sieve(
         scan.keys,
         sketch.aborted,
         last_batches,

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.broker.core.cleaning.choice import cleanable_from, cleanable_upto, dirt_of, joins
 from ottla.broker.core.topics.configs import TopicConfig
-from ottla.broker.storage.engine import SegmentInfo
+from ottla.broker.engine import SegmentInfo
 
 NOW = 10_000
 SEGMENTS = [SegmentInfo(base, base + 10, 100, base * 100, base < 40) for base in range(0, 50, 10)]

@@ -1,10 +1,10 @@
-"""How far a log is trimmed, and whether the segment that is written has to end for that."""
+"""Retention: the offset that a log is trimmed to, and whether its active segment has to roll."""
 
 import pytest
 
 from ottla.broker.core.cleaning.retention import Expired, expired
 from ottla.broker.core.topics.configs import TopicConfig
-from ottla.broker.storage.engine import SegmentInfo
+from ottla.broker.engine import SegmentInfo
 
 NOW = 10_000
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from ottla.broker.core.quotas.entities import Entity, Quotas, entity_of
 from ottla.broker.core.quotas.limits import AddressThrottle, ClientQuotas, Limits, Meters
 from ottla.broker.core.quotas.rates import Rate, Window
 from ottla.broker.settings import INT32_MAX, Settings
+from tests.support.memory import allocations
 
 KEY = "producer_byte_rate"
 
@@ -30,7 +30,7 @@ BY_WEIGHT: list[tuple[Entity, tuple[str, str]]] = [
     (of(client_id="c"), ("", "c")),
     (of(client_id=None), ("", "c")),
 ]
-"""What may be set for client c of user u, the most specific first, and with whom it is then counted (KIP-55)."""
+"""The quotas of client c of user u, the most specific first, and the client that each one counts for (KIP-55)."""
 
 
 @pytest.mark.parametrize("chosen", list(itertools.product((False, True), repeat=8)))
@@ -201,13 +201,9 @@ def test_of_too_many_meters_the_one_that_was_not_used_for_longest_goes() -> None
 def test_long_ids_are_told_apart_and_not_kept() -> None:
     some = ClientQuotas(Settings())
     some.set({of(client_id=None): {"producer_byte_rate": 1_000.0}}, {})
-    tracemalloc.start()
-    try:
+    with allocations() as allocated:
         for number in range(200):
             assert some.produce.record("u", "x" * 30_000 + str(number), 10_000, 0) == 0
-        held_bytes, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert held_bytes < 1_000_000
+    assert allocated.held_bytes < 1_000_000
     assert len(some.produce.meters) == 200
     assert some.produce.record("u", "x" * 30_000 + "7", 500, 0) == 500

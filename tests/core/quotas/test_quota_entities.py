@@ -1,9 +1,10 @@
-"""What may be set for whom, and who is found by a filter."""
+"""The quotas that each entity may have, and the entities that a filter finds."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 
 import pytest
 
@@ -15,9 +16,10 @@ from ottla.broker.core.quotas.entities import (
     quotas_from_state,
     quotas_state,
 )
-from ottla.broker.core.quotas.filters import Component, Filter, filter_of
+from ottla.broker.core.quotas.filters import Filter, filter_of
 from ottla.broker.core.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 C = (("client-id", "c"),)
 D = (("client-id", "d"),)
@@ -25,10 +27,8 @@ RATE = "producer_byte_rate"
 
 
 def change(*changes: QuotaChange, quotas: Quotas | None = None) -> tuple[Quotas, dict[object, int]]:
-    planned = plan(quotas or {}, changes, {"10.0.0.1", "::1"})
-    return planned.quotas, {
-        entity: refusal.error_code if refusal else 0 for entity, refusal in planned.refusals.items()
-    }
+    changed, refusals = plan(quotas or {}, changes, {"10.0.0.1", "::1"})
+    return changed, {entity: refusal.error_code if refusal else 0 for entity, refusal in refusals.items()}
 
 
 def test_parts_have_an_order_and_the_last_of_a_type_counts() -> None:
@@ -152,8 +152,13 @@ ALL = [
 ]  # fmt: skip
 
 
+def asked(components: Iterable[tuple[str, int, str | None]], strict: bool = False) -> DescribeClientQuotasRequest:
+    named = [ComponentData(entity_type=kind, match_type=number, match=name) for kind, number, name in components]
+    return DescribeClientQuotasRequest(components=named, strict=strict)
+
+
 def found(*components: tuple[str, int, str | None], strict: bool = False) -> list[int]:
-    wanted = filter_of([Component(*each) for each in components], strict)
+    wanted = filter_of(asked(components, strict))
     assert isinstance(wanted, Filter)
     return [number for number, entity in enumerate(ALL) if wanted.fits(entity)]
 
@@ -192,6 +197,6 @@ def test_filters() -> None:
     ],
 )
 def test_filters_that_there_are_not(components: list[tuple[str, int, str | None]], code: ErrorCode) -> None:
-    refusal = filter_of([Component(*each) for each in components], strict=False)
+    refusal = filter_of(asked(components))
     assert isinstance(refusal, Refusal)
     assert refusal.error_code == code

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.acls import Acl, AclFilter, acls_from_state, acls_state, add, is_filter, remove
+from ottla.broker.core.security.acls import Acl, acls_from_state, acls_state, add, fits, is_filter, remove
+from ottla.protocol.messages.delete_acls import DeleteAclsFilter
 
 ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4
 TOPIC, GROUP, CLUSTER = 2, 3, 4
@@ -19,9 +20,11 @@ OF_GROUP = Acl(GROUP, "t", LITERAL, "User:b", "*", 3, 3)
 RULES = (LITERAL_T, PREFIX_T, EVERY, OF_GROUP)
 
 
-def wanted(**fields: object) -> AclFilter:
-    everything = AclFilter(ANY, None, ANY, None, None, ANY, ANY)
-    return everything._replace(**fields)
+def wanted(**fields: object) -> DeleteAclsFilter:
+    everything = {"operation": ANY, "permission_type": ANY, "resource_type_filter": ANY, "pattern_type_filter": ANY}
+    everything |= {"resource_name_filter": None, "principal_filter": None, "host_filter": None}
+    named = {f"{name}_filter" if f"{name}_filter" in everything else name: value for name, value in fields.items()}
+    return DeleteAclsFilter(**everything | named)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +49,7 @@ def wanted(**fields: object) -> AclFilter:
     ],
 )
 def test_filters(fields: dict[str, object], meant: tuple[Acl, ...]) -> None:
-    assert tuple(acl for acl in RULES if wanted(**fields).fits(acl)) == meant
+    assert tuple(acl for acl in RULES if fits(wanted(**fields), acl)) == meant
 
 
 def test_a_rule_is_there_once() -> None:

@@ -12,27 +12,38 @@ import pytest
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.scram import (
     Credentials,
-    Deletion,
     Mechanism,
-    Upsertion,
     credentials_from_state,
     credentials_state,
     described,
     plan,
 )
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
 
 
-def upsertion(user: str = "u", mechanism: int = SHA_256, iterations: int = 4096) -> Upsertion:
-    return Upsertion(user, mechanism, iterations, b"salt", b"password")
+def upsertion(user: str = "u", mechanism: int = SHA_256, iterations: int = 4096) -> ScramCredentialUpsertion:
+    return ScramCredentialUpsertion(
+        name=user, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=b"password"
+    )
+
+
+def setting(*upsertions: ScramCredentialUpsertion) -> AlterUserScramCredentialsRequest:
+    return AlterUserScramCredentialsRequest(upsertions=list(upsertions))
 
 
 def changed(
-    *upsertions: Upsertion, remove: tuple[tuple[str, int], ...] = (), present: Credentials | None = None
+    *upsertions: ScramCredentialUpsertion, remove: tuple[tuple[str, int], ...] = (), present: Credentials | None = None
 ) -> tuple[set[tuple[str, Mechanism]], dict[str, int]]:
-    planned = plan(present or {}, [Deletion(*each) for each in remove], upsertions)
+    request = setting(*upsertions)
+    request.deletions = [ScramCredentialDeletion(name=name, mechanism=mechanism) for name, mechanism in remove]
+    planned = plan(present or {}, request)
     codes = {user: refusal.error_code if refusal else 0 for user, refusal in planned.refusals.items()}
     return set(planned.credentials), codes
 
@@ -41,7 +52,9 @@ def test_the_keys_are_those_of_the_standard() -> None:
     """The example of RFC 7677: user "user", password "pencil"."""
     salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
-    planned = plan({}, [], [Upsertion("user", SHA_256, 4096, salt, salted)])
+    given = upsertion("user")
+    given.salt, given.salted_password = salt, salted
+    planned = plan({}, setting(given))
     kept = planned.credentials["user", SHA_256]
     auth_message = (
         b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,"
@@ -60,7 +73,7 @@ def test_one_change_of_a_user_in_a_request() -> None:
     assert changed(upsertion(), upsertion(mechanism=SHA_512)) == (set(), {"u": ErrorCode.DUPLICATE_RESOURCE})
     three = changed(upsertion(), upsertion(), upsertion(), upsertion("v"))
     assert three == ({("v", SHA_256)}, {"u": ErrorCode.DUPLICATE_RESOURCE, "v": 0})
-    present = plan({}, [], [upsertion()]).credentials
+    present = plan({}, setting(upsertion())).credentials
     both = changed(upsertion(mechanism=SHA_512), remove=(("u", SHA_256),), present=present)
     assert both == ({("u", SHA_256)}, {"u": ErrorCode.DUPLICATE_RESOURCE})
     assert changed(remove=(("u", SHA_256),), present=present) == (set(), {"u": 0})
@@ -81,8 +94,8 @@ def test_the_first_error_of_a_user_stays() -> None:
         (upsertion(mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM),
     ],
 )
-def test_upsertions(wanted: Upsertion, code: int) -> None:
-    assert changed(wanted)[1] == {wanted.user: code}
+def test_upsertions(wanted: ScramCredentialUpsertion, code: int) -> None:
+    assert changed(wanted)[1] == {wanted.name: code}
 
 
 def test_what_is_not_there_cannot_be_removed() -> None:
@@ -91,8 +104,8 @@ def test_what_is_not_there_cannot_be_removed() -> None:
 
 
 def test_what_is_told() -> None:
-    present = plan({}, [], [upsertion(), upsertion("v", SHA_512, 5000)]).credentials
-    present = plan(present, [], [upsertion(mechanism=SHA_512)]).credentials
+    present = plan({}, setting(upsertion(), upsertion("v", SHA_512, 5000))).credentials
+    present = plan(present, setting(upsertion(mechanism=SHA_512))).credentials
     everybody = {"u": [(SHA_256, 4096), (SHA_512, 4096)], "v": [(SHA_512, 5000)]}
     assert described(present, []) == everybody
     assert described(present, ["v"]) == {"v": everybody["v"]}
@@ -102,5 +115,5 @@ def test_what_is_told() -> None:
 
 
 def test_what_is_stored_is_read_again() -> None:
-    present = plan({}, [], [upsertion(), upsertion("v", SHA_512)]).credentials
+    present = plan({}, setting(upsertion(), upsertion("v", SHA_512))).credentials
     assert credentials_from_state(json.loads(json.dumps(credentials_state(present)))) == present

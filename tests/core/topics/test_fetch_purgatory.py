@@ -79,9 +79,9 @@ def test_deadlines_come_in_order():
     purgatory.park(late)
     purgatory.park(early)
     assert purgatory.next_deadline_ms() == 10
-    purgatory.advance(9)
+    purgatory.advance(9, 0)
     assert woken(purgatory) == []
-    purgatory.advance(20)
+    purgatory.advance(20, 0)
     assert woken(purgatory) == [early, late]
     assert early.expired and late.expired
     assert (purgatory.next_deadline_ms(), len(purgatory)) == (None, 0)
@@ -166,7 +166,7 @@ class Purgatory(RuleBasedStateMachine):
     @rule(ms=st.integers(0, 10))
     def advance(self, ms):
         self.now_ms += ms
-        self.purgatory.advance(self.now_ms)
+        self.purgatory.advance(self.now_ms, 0)
         due = sorted((row for row in self.model if row[1] <= self.now_ms), key=lambda row: row[1])
         self.expect([row[0] for row in due])
         assert all(row[0].expired for row in due)

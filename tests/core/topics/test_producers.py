@@ -1,4 +1,4 @@
-"""What a partition remembers of producers, held against a model that remembers everything."""
+"""A partition's memory of producers, held against a model that remembers everything."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from ottla.broker.core.topics import producers as module
 from ottla.broker.core.topics.producers import MAX_SEQUENCE, ProducedBatch, Producers, Verdict
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, build_batch, parse_header
+from ottla.protocol.records import Record, parse_header
+from tests.support.batches import build_batch
 
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 DAY_MS = 86_400_000

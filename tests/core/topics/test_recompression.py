@@ -12,11 +12,11 @@ from ottla.protocol.records import (
     BatchTooLarge,
     InvalidBatch,
     Record,
-    build_batch,
     check_crc,
     decode_batch,
     parse_header,
 )
+from tests.support.batches import build_batch
 
 NOW_MS = 1_700_000_000_000
 KINDS = {

@@ -3,10 +3,11 @@
 import pytest
 
 from ottla.broker.core.topics import transactions as module
-from ottla.broker.core.topics.producers import Producers, ProducerState, Verdict
-from ottla.broker.core.topics.transactions import Aborted, TransactionMarker, Transactions
+from ottla.broker.core.topics.producers import Producers, ProducerState, TransactionMarker, Verdict
+from ottla.broker.core.topics.transactions import Aborted, Transactions
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.records import Record, build_batch, parse_header
+from ottla.protocol.records import Record, parse_header
+from tests.support.batches import build_batch
 
 E = ErrorCode
 

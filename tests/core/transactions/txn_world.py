@@ -2,104 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ottla.broker.core.effects import Append, Reply
-from ottla.broker.core.transactions.config import TransactionConfig
+from ottla.broker.core.effects import WriteMarker
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
-from ottla.broker.core.transactions.effects import WriteMarker
+from ottla.broker.core.transactions.machine import Machine
+from ottla.broker.core.transactions.records import record
 from ottla.broker.core.transactions.transaction import Snapshot
+from ottla.broker.settings import Settings
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from ottla.protocol.messages.end_txn import EndTxnRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
-from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.records import TopicPartition
-
-NONE = ErrorCode.NONE
-WALL_MS = 1_700_000_000_000
-T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
-OFFSETS = TopicPartition("__consumer_offsets", 7)
-PARTITIONS = 3
+from tests.core.durable import durable_transactions
+from tests.core.world import CoordinatorWorld, Ctx
+from tests.support.requests import Producer, add_partitions_fields, init_producer_fields, of_transaction
 
 
-class Asked:
-    """One request; ``answer`` is None until it is answered, which happens once."""
+@dataclass
+class World(CoordinatorWorld):
+    """Markers are held back as appends are."""
 
-    client_id = "c"
-    client_host = "/127.0.0.1"
+    config: Settings = field(default_factory=Settings)
+    tombstone_batch_bytes: int = Machine.tombstone_batch_bytes
+    partition_count: int = 3
+    markers: deque[WriteMarker] = field(default_factory=deque)
+    asked_markers: list[WriteMarker] = field(default_factory=list)
+    """Those that were asked for since somebody looked."""
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    next_id: int = 100
+    ids_left: int = 1_000_000
+    coordinator: TransactionCoordinator = field(init=False)
 
-    def __init__(self, api_version: int) -> None:
-        self.api_version = api_version
-        self.answer: Any = None
+    leader_epoch = 5
 
-    def take(self, answer: Any) -> None:
-        if answer is not None:
-            assert self.answer is None, "answered twice"
-            self.answer = answer
+    def new_coordinator(self) -> TransactionCoordinator:
+        coordinator = TransactionCoordinator(self.config, self.take_id, self.partition_count, self.note)
+        coordinator.tombstone_batch_bytes = self.tombstone_batch_bytes
+        coordinator.start(self.now_ms)
+        return coordinator
 
-    @property
-    def error(self) -> ErrorCode:
-        assert self.answer is not None, "not answered"
-        return ErrorCode(self.answer.error_code)
+    def new_replica(self) -> TransactionCoordinator:
+        return TransactionCoordinator(self.config, lambda: None, self.partition_count)
 
-    @property
-    def identity(self) -> tuple[ErrorCode, int, int]:
-        """What InitProducerId and EndTxn answer."""
-        return self.error, self.answer.producer_id, self.answer.producer_epoch
+    def durable_differences(self, replica: TransactionCoordinator) -> object:
+        state = durable_transactions(self.coordinator)
+        mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in state.items()}
+        return mine.items() ^ durable_transactions(replica).items()
 
-    @property
-    def codes(self) -> list[ErrorCode]:
-        """What AddPartitionsToTxn answers, in the order of the request."""
-        assert self.answer is not None, "not answered"
-        if self.api_version < 4:
-            topics = self.answer.results_by_topic_v3_and_below
-        else:
-            topics = [topic for row in self.answer.results_by_transaction for topic in row.topic_results]
-        return [ErrorCode(row.partition_error_code) for topic in topics for row in topic.results_by_partition]
-
-
-class World:
-    """Appends and markers wait for `settle` unless ``prompt``."""
-
-    def __init__(self, *, prompt: bool = True, **config: int) -> None:
-        self.config = replace(TransactionConfig(), **config)
-        self.prompt = prompt
-        self.now_ms = 1_000
-        self.wall_ms = WALL_MS
-        self.log: list[list[CoordinatorRecord]] = [[] for _ in range(PARTITIONS)]
-        self.appends: list[Append] = []
-        self.markers: list[WriteMarker] = []
-        self.written: list[WriteMarker] = []
-        self.notes: list[str] = []
-        self.next_id = 100
-        self.ids_left = 1_000_000
-        self.start()
-
-    def start(self) -> None:
-        self.coordinator = TransactionCoordinator(self.config, self.take_id, PARTITIONS, self.note)
-        self.coordinator.start(self.now_ms)
-        for partition, records in enumerate(self.log):
-            self.coordinator.load_started(partition)
-            for record in records:
-                self.coordinator.replay(partition, record)
-            self.coordinator.loaded(partition, 5, *self.now)
-        self.take()
+    def check_log(self) -> None:
+        super().check_log()
+        served = [shard for shard in self.coordinator.shards if not shard.refusal]
+        assert self.coordinator.held_bytes == sum(e.held_bytes for shard in served for e in shard.entries.values())
 
     def restart(self) -> None:
-        """The process is killed; what was not durable is lost."""
-        self.appends.clear()
         self.markers.clear()
-        self.start()
+        super().restart()
 
     def take_id(self) -> int | None:
         if not self.ids_left:
@@ -109,192 +70,60 @@ class World:
         return self.next_id
 
     def note(self, event: str, **fields: Any) -> None:
-        self.notes.append(event)
+        self.events.append((event, fields))
 
-    @property
-    def now(self) -> tuple[int, int]:
-        return self.now_ms, self.wall_ms
+    def deliver(self, ctx: Ctx, answer: Any) -> None:
+        if isinstance(answer, Mapping):  # of a `Question`, which no client asks
+            assert ctx.answer is None, "answered twice"
+            ctx.answer = answer
+            self.answered.append(ctx)
+        else:
+            super().deliver(ctx, answer)
 
-    def take(self) -> None:
-        for effect in self.coordinator.take_effects():
-            if isinstance(effect, Append):
-                self.appends.append(effect)
-            elif isinstance(effect, WriteMarker):
-                self.markers.append(effect)
-            else:
-                assert isinstance(effect, Reply)
-                effect.ctx.take(effect.response)  # type: ignore[attr-defined]
-        if self.prompt:
-            self.settle()
+    def carry_out(self, effect: Any) -> None:
+        if isinstance(effect, WriteMarker):
+            self.markers.append(effect)
+            self.asked_markers.append(effect)
+        else:
+            super().carry_out(effect)
 
-    def append(self, error: ErrorCode = NONE) -> Append:
-        """The oldest append becomes durable, or fails."""
-        effect = self.appends.pop(0)
-        if not error:
-            self.log[effect.partition].extend(effect.records)
-        self.coordinator.appended(effect.token, error, *self.now)
-        self.take()
-        self.check()
-        return effect
+    def finish_one(self) -> bool:
+        if super().finish_one():
+            return True
+        if self.markers:
+            self.mark(self.markers[0].tp)
+            return True
+        return False
 
-    def mark(self, error: ErrorCode = NONE, at: int = 0) -> WriteMarker:
-        """A marker is written, or fails."""
-        effect = self.markers.pop(at)
-        if not error:
-            self.written.append(effect)
-        self.coordinator.marker_written(effect.token, error, *self.now)
-        self.take()
-        return effect
+    def mark(self, tp: TopicPartition, error: ErrorCode = ErrorCode.NONE) -> WriteMarker:
+        """The marker of a partition is written, or fails."""
+        marker = next(each for each in self.markers if each.tp == tp)
+        self.markers.remove(marker)
+        self.marked(marker, error)
+        return marker
 
-    def settle(self) -> None:
-        """Everything under way succeeds."""
-        while self.appends or self.markers:
-            if self.appends:
-                self.append()
-            else:
-                self.mark()
+    def marked(self, marker: WriteMarker, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.coordinator.marker_written(marker.token, error, self.now_ms, self.wall_ms)
 
-    def check(self) -> None:
-        """What the log says is what memory says."""
-        other = TransactionCoordinator(self.config, lambda: None, PARTITIONS)
-        for partition, records in enumerate(self.log):
-            other.load_started(partition)
-            for record in records:
-                other.replay(partition, record)
-            other.loaded(partition, 5, *self.now)
-        mine = {name: replace(tx, last_producer_epoch=-1) for name, tx in self.coordinator.durable_state().items()}
-        assert mine == other.durable_state()
-        served = [shard for shard in self.coordinator._m.shards if not shard.refusal]
-        held = sum(entry.held_bytes for shard in served for entry in shard.entries.values())
-        assert self.coordinator._m.held_bytes == held
+    def snapshot(self, name: str) -> Snapshot:
+        return durable_transactions(self.coordinator)[name]
 
-    def advance(self, ms: int) -> None:
-        """Time passes, and the coordinator is called at each of its deadlines."""
-        end = self.now_ms + ms
-        while (due := self.coordinator.next_deadline_ms()) is not None and due <= end:
-            self._move_to(max(due, self.now_ms))
-            self.coordinator.advance(*self.now)
-            self.take()
-        self._move_to(end)
-
-    def _move_to(self, at_ms: int) -> None:
-        self.wall_ms += at_ms - self.now_ms
-        self.now_ms = at_ms
+    def rewrite(self, name: str, **changes: Any) -> None:
+        """Let the log say of an id what would take long to reach."""
+        changed = record(name, replace(self.snapshot(name), **changes))
+        self.log.append((coordinator_partition(name, self.partition_count), changed))
+        self.restart()
 
     # Requests
 
-    def init(
-        self, name: str = "x", version: int = 5, timeout_ms: int = 60_000, expected: tuple[int, int] = (-1, -1)
-    ) -> Asked:
-        asked = Asked(version)
-        request = InitProducerIdRequest(
-            transactional_id=name,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=expected[0],
-            producer_epoch=expected[1],
-        )
-        asked.take(self.coordinator.init_producer_id(request, asked, *self.now))
-        self.take()
-        return asked
+    def init(self, name: str, **options: Any) -> Any:
+        """The answer to InitProducerId."""
+        fields = init_producer_fields(name, **options)
+        return self.send(name, ApiKey.INIT_PRODUCER_ID, 5, fields).answer
 
-    def add(
-        self,
-        who: tuple[int, int],
-        *tps: TopicPartition,
-        name: str = "x",
-        version: int = 3,
-        verify: bool = False,
-        refused: Sequence[TopicPartition] = (),
-    ) -> Asked:
-        topics: dict[str, list[int]] = {}
-        for tp in tps or (T0,):
-            topics.setdefault(tp.topic, []).append(tp.partition)
-        rows = [AddPartitionsToTxnTopic(name=topic, partitions=indexes) for topic, indexes in topics.items()]
-        if version < 4:
-            request = AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=name,
-                v3_and_below_producer_id=who[0],
-                v3_and_below_producer_epoch=who[1],
-                v3_and_below_topics=rows,
-            )
-        else:
-            transaction = AddPartitionsToTxnTransaction(
-                transactional_id=name, producer_id=who[0], producer_epoch=who[1], verify_only=verify, topics=rows
-            )
-            request = AddPartitionsToTxnRequest(transactions=[transaction])
-        return self.add_request(request, version, refused)
-
-    def add_request(
-        self, request: AddPartitionsToTxnRequest, version: int, refused: Sequence[TopicPartition] = ()
-    ) -> Asked:
-        asked = Asked(version)
-        codes = dict.fromkeys(refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        asked.take(self.coordinator.add_partitions(request, asked, *self.now, codes))
-        self.take()
-        return asked
-
-    def add_offsets(self, who: tuple[int, int], name: str = "x", version: int = 4) -> Asked:
-        asked = Asked(version)
-        request = AddOffsetsToTxnRequest(transactional_id=name, producer_id=who[0], producer_epoch=who[1], group_id="g")
-        asked.take(self.coordinator.add_offsets(request, asked, *self.now, OFFSETS))
-        self.take()
-        return asked
-
-    def end(self, who: tuple[int, int], commit: bool = True, name: str = "x", version: int = 4) -> Asked:
-        asked = Asked(version)
-        request = EndTxnRequest(transactional_id=name, producer_id=who[0], producer_epoch=who[1], committed=commit)
-        asked.take(self.coordinator.end(request, asked, *self.now))
-        self.take()
-        return asked
-
-    def verify(self, who: tuple[int, int], *tps: TopicPartition, name: str = "x", adds: bool = False) -> Asked:
-        asked = Asked(0)
-        asked.take(self.coordinator.verify(name, *who, tps, asked, *self.now, adds=adds))
-        self.take()
-        return asked
-
-    def describe(self, name: str = "x") -> Any:
-        (row,) = self.coordinator.describe(
-            DescribeTransactionsRequest(transactional_ids=[name]), self.now_ms
-        ).transaction_states
-        return row
-
-    def state(self, name: str = "x") -> str:
-        row = self.describe(name)
-        return row.transaction_state if not row.error_code else ErrorCode(row.error_code).name
-
-    def list(self, **filters: Any) -> Any:
-        return self.coordinator.list(ListTransactionsRequest(**filters), *self.now)
-
-    def snapshot(self, name: str = "x") -> Snapshot:
-        return self.coordinator.durable_state()[name]
-
-    # Shorthands
-
-    def producer(self, name: str = "x", **options: Any) -> tuple[int, int]:
-        """A producer that has just begun: its id and epoch."""
-        answer = self.init(name, **options).answer
-        assert not answer.error_code, ErrorCode(answer.error_code)
-        return answer.producer_id, answer.producer_epoch
-
-    def open(self, *tps: TopicPartition, name: str = "x", version: int = 3, **options: Any) -> tuple[int, int]:
-        """A producer with an open transaction."""
-        who = self.producer(name, **options)
-        assert set(self.add(who, *tps, name=name, version=version).codes) == {NONE}
-        return who
-
-    def at_epoch(self, epoch: int, *, name: str = "x", **changes: Any) -> tuple[int, int]:
-        """Let the log say that an id has an epoch that would take long to reach; returns the producer."""
-        who = self.producer(name)
-        tx = replace(self.snapshot(name), producer_epoch=epoch, **changes)
-        from ottla.broker.core.transactions.records import record
-
-        shard = next(index for index, records in enumerate(self.log) if any(name in str(r.key) for r in records))
-        self.log[shard].append(record(name, tx))
-        self.restart()
-        return who[0], epoch
-
-
-def markers_of(world: World) -> list[tuple[TopicPartition, int, int, bool]]:
-    """Partition, producer id, epoch and whether it commits, of the markers that were written."""
-    return [(each.tp, each.producer_id, each.producer_epoch, each.commit) for each in world.written]
+    def add(self, name: str, who: Producer, places: Iterable[tuple[str, int]]) -> list[int]:
+        """The codes that AddPartitionsToTxn answers."""
+        fields = add_partitions_fields(of_transaction(name, who), places)
+        answer = self.send(name, ApiKey.ADD_PARTITIONS_TO_TXN, 3, fields).answer
+        return [row.partition_error_code for topic in answer.results_by_topic_v3_and_below
+                for row in topic.results_by_partition]  # fmt: skip

@@ -64,7 +64,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="aiokafka_suite",
     title="aiokafka's tests",
     language="Python",
     prepare=prepare,

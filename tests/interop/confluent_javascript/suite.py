@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.interop.node import needs_node, node_version, package_version, packages, run_node
-from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked
+from tests.interop.suite import NotAvailable, Place, Suite, checked
 
 PACKAGE = "@confluentinc/kafka-javascript"
 HEADERS = {
@@ -58,17 +57,12 @@ def versions(place: Place) -> str:
     return f"{PACKAGE} {package_version(place, PACKAGE)} (librdkafka {librdkafka}), {node_version()}"
 
 
-def run(run: Run) -> Iterator[Result]:
-    yield from run_node(run)
-
-
 SUITE = Suite(
-    name="confluent_javascript",
     title="confluent's JavaScript client",
     language="JavaScript",
     missing=needs_node,
     prepare=prepare,
     versions=versions,
     settings={"group.min.session.timeout.ms": 500},
-    run=run,
+    run=run_node,
 )

@@ -1,9 +1,8 @@
-"""What only confluent-kafka can be asked of the Python clients."""
+"""Scenarios that only confluent-kafka, of the Python clients, can play."""
 
 from __future__ import annotations
 
 from confluent_kafka import (
-    Consumer,
     ConsumerGroupTopicPartitions,
     ElectionType,
     KafkaError,
@@ -11,24 +10,19 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
-from tests.e2e.waiting import wait_for
 from tests.interop.python.groups import join, produce, values
-from tests.interop.python.harness import Scenario, Stage
+from tests.interop.python.harness import Stage, named
 from tests.interop.python.records import rows
+from tests.support.clients import confluent
+from tests.support.waiting import wait_for
 
-QUIET = {"log_level": 2}
 PATIENCE_S = 30
-
-
-def _admin(stage: Stage) -> AdminClient:
-    return AdminClient({"bootstrap.servers": stage.kit.bootstrap, **QUIET})
 
 
 def admin_cluster(stage: Stage) -> None:
     """The cluster and a topic are described, and its leader is what it should be already."""
-    admin = _admin(stage)
+    admin = confluent.admin(stage.kit.bootstrap)
     stage.kit.create(stage.topic, 2)
     cluster = admin.describe_cluster(include_authorized_operations=True).result(PATIENCE_S)
     host, _, port = stage.kit.bootstrap.rpartition(":")
@@ -45,7 +39,7 @@ def admin_cluster(stage: Stage) -> None:
 
 def admin_group_offsets(stage: Stage) -> None:
     """Offsets of a group are changed when it is empty, and not before."""
-    admin = _admin(stage)
+    admin = confluent.admin(stage.kit.bootstrap)
     stage.kit.create(stage.topic)
     cast = stage.cast()
     one = join(stage, cast)
@@ -76,8 +70,8 @@ def partition_eof(stage: Stage) -> None:
     """The end of a partition is told once, at the offset that is next."""
     stage.kit.create(stage.topic)
     stage.kit.produce(stage.topic, rows(3), partition=0)
-    options = {"group.id": stage.group, "enable.partition.eof": True, "auto.offset.reset": "earliest"}
-    consumer = Consumer({"bootstrap.servers": stage.kit.bootstrap, **options, **QUIET})
+    options = {"enable_partition_eof": True, "auto_offset_reset": "earliest"}
+    consumer = confluent.consumer(stage.kit.bootstrap, stage.group, **options)
     stage.closing.callback(consumer.close)
     consumer.assign([TopicPartition(stage.topic, 0, 0)])
     messages = [consumer.poll(PATIENCE_S) for _ in range(4)]
@@ -89,8 +83,7 @@ def partition_eof(stage: Stage) -> None:
 
 def a_partition_is_paused_and_resumed(stage: Stage) -> None:
     stage.kit.create(stage.topic, 2)
-    options = {"group.id": stage.group, "auto.offset.reset": "earliest"}
-    consumer = Consumer({"bootstrap.servers": stage.kit.bootstrap, **options, **QUIET})
+    consumer = confluent.consumer(stage.kit.bootstrap, stage.group, auto_offset_reset="earliest")
     stage.closing.callback(consumer.close)
     left, right = TopicPartition(stage.topic, 0, 0), TopicPartition(stage.topic, 1, 0)
     consumer.assign([left, right])
@@ -105,9 +98,4 @@ def a_partition_is_paused_and_resumed(stage: Stage) -> None:
     assert [(message.partition(), message.offset()) for message in messages] == [(0, 0), (0, 1)]
 
 
-SCENARIOS: list[tuple[str, Scenario]] = [
-    ("admin_cluster", admin_cluster),
-    ("admin_group_offsets", admin_group_offsets),
-    ("partition_eof", partition_eof),
-    ("a_partition_is_paused_and_resumed", a_partition_is_paused_and_resumed),
-]
+SCENARIOS = named(admin_cluster, admin_group_offsets, partition_eof, a_partition_is_paused_and_resumed)

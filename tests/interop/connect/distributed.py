@@ -6,8 +6,6 @@ Three connectors read a file each, exactly once, to one topic; one with three ta
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,8 +14,8 @@ from kafka.admin import KafkaAdminClient
 
 from tests.interop.connect.processes import Refused, Worker, kill
 from tests.interop.connect.reading import Reader, partitions, topic_config, until
-from tests.interop.kafka_tools.cases import NotHere
-from tests.interop.suite import Run
+from tests.interop.suite import NotHere, Run
+from tests.support.processes import python
 
 GROUP = "connect-cluster"
 TOPIC = "lines"
@@ -73,7 +71,7 @@ class Connect:
         return [worker for worker in self.workers.values() if worker.runs]
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What a worker answers; asked again while the cluster says that it is busy with a rebalance."""
+        """Ask a worker; ask again while the cluster is busy with a rebalance."""
         found: list[Any] = []
 
         def answered() -> bool:
@@ -137,7 +135,7 @@ class Connect:
             self.written += lines
 
     def printed(self) -> Counter[str]:
-        """How often each line was printed by the sink, on whichever worker."""
+        """Counts of the lines that the sink has printed, on all workers."""
         return Counter(line for worker in self.workers.values() for line in worker.lines())
 
     def flows(self, what: str) -> None:
@@ -153,11 +151,8 @@ class Connect:
         until(lambda: wanted <= set(self.printed()), "the sink to print all lines", show=self.show)
 
     def ottla(self, *words: str) -> str:
-        """What `ottla` prints."""
-        command = [sys.executable, "-m", "ottla.cli", *words, "--bootstrap-server", self.run.bootstrap]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done
-        return done.stdout
+        """Run `ottla`; gives its output."""
+        return python("ottla.cli", *words, "--bootstrap-server", self.run.bootstrap)
 
     def described(self) -> Any:
         """The group of the workers, as `ottla` describes it."""
@@ -329,7 +324,7 @@ def broker_restarted(at: Connect) -> None:
 
 
 def connectors_deleted(at: Connect) -> None:
-    """What they wrote stays; the workers leave, and their group is empty."""
+    """Their records stay; the workers leave, and their group is empty."""
     for name in at.tasks:
         at.ask("DELETE", f"/connectors/{name}")
     assert at.ask("GET", "/connectors") == []

@@ -7,25 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    ResourceType,
-)
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from ottla.testing import BrokerProcess
 from tests.differential.real_kafka import NoJava, RealKafka
-from tests.e2e.confluent_client import QUIET
 from tests.interop.connect.processes import JavaProcess, check, kill
-from tests.interop.connect.reading import Reader, admin, partitions, topic_config, until
-from tests.interop.kafka_tools.cases import NotHere
-from tests.interop.suite import EVERY_SUITE, Run
+from tests.interop.connect.reading import Reader, partitions, topic_config, until
+from tests.interop.suite import EVERY_SUITE, NotHere, Run
+from tests.support.clients import confluent
+from tests.support.clients.confluent import create_topics
 
 ORDERS, RETURNS, GROUP = "orders", "returns", "billing"
 MIRRORED = f"east.{ORDERS}"
@@ -112,17 +104,14 @@ class Mirror:
 
     def committed(self, bootstrap: str, topic: str) -> dict[int, int]:
         """The offsets that the group has committed, by partition."""
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, **QUIET})
-        try:
+        with closing(confluent.consumer(bootstrap, GROUP)) as consumer:
             places = [TopicPartition(topic, partition) for partition in range(partitions(bootstrap)[topic])]
             return {one.partition: one.offset for one in consumer.committed(places, timeout=30) if one.offset >= 0}
-        finally:
-            consumer.close()
 
 
 def send(bootstrap: str, topic: str, what: str, count: int) -> dict[int, list[str]]:
     """Send records with key, header and time to each of so many partitions; give their values by partition."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **QUIET})
+    producer = confluent.producer(bootstrap, linger_ms=5)
     sent: dict[int, list[str]] = {}
     # No time of its own that retention would take for old.
     an_hour_ago = int(time.time() * 1000) - 3_600_000
@@ -136,29 +125,18 @@ def send(bootstrap: str, topic: str, what: str, count: int) -> dict[int, list[st
     return sent
 
 
-def create(bootstrap: str, topic: str, count: int, **configs: str) -> None:
-    named = {key.replace("_", "."): value for key, value in configs.items()}
-    client = admin(bootstrap)
-    client.create_topics([NewTopic(topic, count, config=named)])[topic].result(30)
-
-
 @contextmanager
 def group(bootstrap: str, topic: str) -> Iterator[Consumer]:
     """A consumer of the group, which commits what it read when it is closed."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest", "session.timeout.ms": 2500}
-        | QUIET
-    )
-    try:
+    options = {"auto_offset_reset": "earliest", "enable_auto_commit": True, "session_timeout_ms": 2500}
+    with closing(confluent.consumer(bootstrap, GROUP, **options)) as consumer:
         consumer.subscribe([topic])
         yield consumer
-    finally:
-        consumer.close()
 
 
 def records_follow(at: Mirror) -> None:
     """The topic is made with its partitions and settings; key, value, headers and time of each record are the same."""
-    create(at.east, ORDERS, 3, retention_ms="-1", max_message_bytes="2000000")
+    create_topics(at.east, {ORDERS: 3}, retention_ms="-1", max_message_bytes="2000000")
     at.write("first")
     at.maker.start()
     at.reader = Reader(at.west.bootstrap_servers, MIRRORED)
@@ -193,11 +171,9 @@ def its_own_topics(at: Mirror) -> None:
 def changes_follow(at: Mirror) -> None:
     """More partitions and other settings, while it runs."""
     assert at.reader is not None
-    client = admin(at.east)
-    client.create_partitions([NewPartitions(ORDERS, 4)])[ORDERS].result(30)
-    entry = ConfigEntry("max.message.bytes", "3000000", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, ORDERS, incremental_configs=[entry])
-    client.incremental_alter_configs([resource])[resource].result(30)
+    kit = confluent.KIT(at.east)
+    kit.grow(ORDERS, 4)
+    kit.alter(ORDERS, {"max.message.bytes": "3000000"})
     west = at.west.bootstrap_servers
     until(lambda: partitions(west)[MIRRORED] == 4, "the fourth partition", show=at.maker.tail)
     until(lambda: topic_config(west, MIRRORED, "max.message.bytes") == "3000000", "the setting", show=at.maker.tail)
@@ -243,7 +219,7 @@ def maker_killed(at: Mirror) -> None:
     at.maker.kill()
     at.write("while it is gone")
     west = at.west.bootstrap_servers
-    create(west, RETURNS, 2)
+    create_topics(west, {RETURNS: 2})
     sent = send(west, RETURNS, "back", 2)
     at.maker = at.make("both-ways", {"east": at.east, "west": west}, "east->west", "west->east").start()
     at.arrives()
@@ -274,7 +250,7 @@ def from_apache_kafka(at: Mirror) -> None:
     try:
         with RealKafka() as kafka:
             address = f"127.0.0.1:{kafka.port}"
-            create(address, ORDERS, 2)
+            create_topics(address, {ORDERS: 2})
             sent = send(address, ORDERS, "from Kafka", 2)
             at.maker = at.make("from-kafka", {"kafka": address, "west": west}, "kafka->west").start()
             with Reader(west, f"kafka.{ORDERS}") as reader:

@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable
-from types import TracebackType
+from functools import partial
 from typing import Any, Self
 
-from confluent_kafka import Consumer, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka import Message, TopicPartition
 
-from tests.e2e.confluent_client import QUIET
+from tests.support.clients.confluent import KIT, admin, consumer
+from tests.support.waiting import wait_for
 
 SLOW_S = 180.0
-"""How long what takes a few seconds may take where several virtual machines start on a machine that is busy."""
+"""Patience for steps of a few seconds, while several virtual machines start on a busy machine."""
 
 
-def until(condition: Callable[[], object], what: str, *, show: Callable[[], object] = str) -> None:
-    """Wait for a condition; those of these suites ask other processes, so they are not looked at all the time."""
-    deadline = time.monotonic() + SLOW_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {SLOW_S:.0f} s for {what}\n{show()}"
-        time.sleep(0.2)
-
-
-def admin(bootstrap: str) -> Any:
-    return AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+until = partial(wait_for, timeout_s=SLOW_S, pause_s=0.2)
+"""Wait for a condition; those of these suites ask other processes, so they are not looked at all the time."""
 
 
 def partitions(bootstrap: str) -> dict[str, int]:
-    """How many partitions each topic has."""
+    """Partition counts by topic."""
     return {name: len(topic.partitions) for name, topic in admin(bootstrap).list_topics(timeout=30).topics.items()}
 
 
 def topic_config(bootstrap: str, topic: str, key: str) -> str:
     """The value that a config of a topic has."""
-    client, resource = admin(bootstrap), ConfigResource(ResourceType.TOPIC, topic)
-    return str(client.describe_configs([resource])[resource].result(30)[key].value)
+    return str(KIT(bootstrap).configs(topic)[key])
 
 
 class Reader:
@@ -52,16 +41,7 @@ class Reader:
         self.messages: list[Message] = []
         self.topic = topic
         until(lambda: topic in partitions(bootstrap), f"the topic {topic}")
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "unused",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "reconnect.backoff.max.ms": 500,
-                **QUIET,
-            }
-        )
+        self._consumer = consumer(bootstrap, isolation_level="read_committed", reconnect_backoff_max_ms=500)
         count = partitions(bootstrap)[topic]
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(count)])
         self._over = threading.Event()
@@ -99,7 +79,5 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

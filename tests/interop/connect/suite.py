@@ -5,23 +5,12 @@
 
 from __future__ import annotations
 
-import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Iterator
+from contextlib import closing
 
 from tests.interop.connect import distributed, mirror
 from tests.interop.jvm import fetch_jars, jar_version, java_version
-from tests.interop.kafka_tools.cases import NotHere
-from tests.interop.suite import Place, Result, Run, Suite, needs
-
-
-class _Story(Protocol):
-    def close(self) -> None:
-        """End what runs for it."""
-
-
-S = TypeVar("S", bound=_Story)
+from tests.interop.suite import Place, Result, Run, Suite, needs, told
 
 
 def prepare(place: Place) -> None:
@@ -35,36 +24,14 @@ def versions(place: Place) -> str:
 
 
 def run(run: Run) -> Iterator[Result]:
-    only = run.options.get("only", "")
-    if only in "connect":
-        yield from _tell("connect", distributed.Connect(run), distributed.STEPS)
-    if only in "mirror":
-        yield from _tell("mirror", mirror.Mirror(run), mirror.STEPS)
-
-
-def _tell(name: str, story: S, steps: Sequence[Callable[[S], None]]) -> Iterator[Result]:
-    failed = ""
-    try:
-        for step in steps:
-            test = f"{name} {step.__name__}"
-            if failed:
-                yield Result(test, "failed", f"{failed} failed")
-                continue
-            began = time.monotonic()
-            try:
-                step(story)
-                yield Result(test, "passed", "", time.monotonic() - began)
-            except NotHere as absent:
-                yield Result(test, "skipped", str(absent))
-            except Exception:
-                failed = step.__name__
-                yield Result(test, "failed", traceback.format_exc()[-8000:], time.monotonic() - began)
-    finally:
-        story.close()
+    stories = {"connect": (distributed.Connect, distributed.STEPS), "mirror": (mirror.Mirror, mirror.STEPS)}
+    for name, (story, steps) in stories.items():
+        if run.options.get("only", "") in name:
+            with closing(story(run)) as at:
+                yield from told(name, at, {step.__name__: step for step in steps})
 
 
 SUITE = Suite(
-    name="connect",
     title="Kafka Connect and MirrorMaker 2",
     language="Java",
     missing=needs("java"),

@@ -33,7 +33,6 @@ type S struct {
 	Bootstrap string
 	Name      string
 
-	signals  string
 	cleanups []func()
 }
 
@@ -96,15 +95,21 @@ func (s *S) Cleanup(call func()) { s.cleanups = append(s.cleanups, call) }
 
 // RestartBroker has whoever started the broker start it anew, and returns when that is done.
 func (s *S) RestartBroker() {
-	if s.signals == "" {
+	asked := os.Getenv("RESTARTS")
+	if asked == "" {
 		s.Skip("the broker cannot be restarted from here")
 	}
-	s.Must("asking for a restart", os.WriteFile(filepath.Join(s.signals, "restart"), nil, 0o600))
-	done := filepath.Join(s.signals, "restarted")
+	s.Must("asking for a restart", os.WriteFile(filepath.Join(asked, "wanted-"+s.Name), nil, 0o600))
+	done := filepath.Join(asked, "done-"+s.Name)
 	s.Eventually("restart of the broker", func() (bool, string) {
 		_, err := os.Stat(done)
 		return err == nil, "under way"
 	})
+	wrong, err := os.ReadFile(done)
+	s.Must("reading how the restart went", err)
+	if len(wrong) > 0 {
+		s.Fail("the broker: %s", wrong)
+	}
 	s.Must("forgetting the restart", os.Remove(done))
 }
 
@@ -115,9 +120,9 @@ type result struct {
 	Seconds float64 `json:"seconds"`
 }
 
-func (scenario Scenario) run(bootstrap, signals string) (verdict result) {
+func (scenario Scenario) run(bootstrap string) (verdict result) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	s := &S{Ctx: ctx, Bootstrap: bootstrap, Name: scenario.Name, signals: signals}
+	s := &S{Ctx: ctx, Bootstrap: bootstrap, Name: scenario.Name}
 	began := time.Now()
 	verdict = result{Test: scenario.Name, Outcome: "passed"}
 	defer func() {
@@ -161,14 +166,13 @@ func (s *S) cleanUp() bool {
 func Main(all []Scenario) {
 	bootstrap := flag.String("bootstrap", "127.0.0.1:9092", "host:port of the broker")
 	only := flag.String("only", "", "regular expression of the scenarios to run")
-	signals := flag.String("signals", "", "directory in which a restart of the broker is asked for")
 	atOnce := flag.Int("at-once", 4, "scenarios that run at the same time")
 	flag.Parse()
 	wanted := regexp.MustCompile(*only)
 	var lock sync.Mutex
 	printed := json.NewEncoder(os.Stdout)
 	run := func(scenario Scenario) {
-		verdict := scenario.run(*bootstrap, *signals)
+		verdict := scenario.run(*bootstrap)
 		lock.Lock()
 		defer lock.Unlock()
 		_ = printed.Encode(verdict)

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.interop.jvm import JAVA, compile_java, fetch_jars, jar_version, java_version
-from tests.interop.node import restarts
-from tests.interop.programs import json_lines
+from tests.interop.programs import json_lines, restarts
 from tests.interop.suite import Place, Result, Run, Suite, needs
 
 # What both programs are made of; Streams comes with its own release of the clients.
@@ -52,7 +51,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="java",
     title="Java clients and Kafka Streams",
     language="Java",
     missing=needs("java", "javac"),

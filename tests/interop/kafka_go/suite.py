@@ -6,20 +6,24 @@ somebody else does. ``--option run=REGEXP`` chooses tests, ``--option sample=SEE
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop.go_programs import copied_module, go_version, names_of_tests, required, sampled
-from tests.interop.programs import go_test
-from tests.interop.suite import Place, Result, Run, Suite, checked, needs
+from tests.interop.go_programs import (
+    built_tests,
+    copied_module,
+    go_version,
+    names_of_tests,
+    required,
+    run_tests,
+)
+from tests.interop.suite import Place, Result, Run, Suite, needs, sampled
 
 MODULE = "github.com/segmentio/kafka-go"
 PORT = 9092
 TAKEN_FOR = "4.0.0"
 """The newest Kafka that they are run with."""
 SAMPLED = 3
-TIMEOUT_S = 540
 
 NO_SASL = "SASL is not offered"
 HALVES = "it wants half of the records for each of two readers, who share three partitions"
@@ -35,32 +39,13 @@ PANICS = "^TestReaderConsumerGroup$/^(verify_offset_committed|consumer_group_com
 """A helper of theirs calls a function that it leaves nil, whatever the broker does; that ends all the other tests."""
 
 
-def missing() -> str:
-    if reason := needs("go")():
-        return reason
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(("127.0.0.1", PORT))
-        except OSError:
-            return f"port {PORT}, at which these tests look for a broker, is taken"
-    return ""
-
-
 def module(place: Place) -> Path:
     return copied_module(place, MODULE, required(place.source, MODULE))
 
 
-def prepare(place: Place) -> None:
-    source = module(place)
-    if not binary(place).exists():
-        built = binary(place).with_suffix(".building")
-        checked(["go", "test", "-c", "-o", str(built), "."], cwd=source, env={"GOFLAGS": "-mod=mod -buildvcs=false"})
-        built.replace(binary(place))
-
-
-def binary(place: Place) -> Path:
-    return place.cache / f"kafka-go-{required(place.source, MODULE)}.test"
+def prepare(place: Place) -> Path:
+    name = f"kafka-go-{required(place.source, MODULE)}"
+    return built_tests(place, name, module(place), ".", env={"GOFLAGS": "-mod=mod -buildvcs=false"})
 
 
 def versions(place: Place) -> str:
@@ -70,19 +55,17 @@ def versions(place: Place) -> str:
 def run(run: Run) -> Iterator[Result]:
     # Their own runs leave nettest out: it asks a broker to behave like a pipe.
     environment = {"KAFKA_VERSION": TAKEN_FOR, "KAFKA_SKIP_NETTEST": "1"}
-    command = ["go", "tool", "test2json", "-t", "-p", "kafka", str(binary(run.place)), "-test.v=test2json"]
     chosen = run.options.get("run", "")
     if seed := run.options.get("sample"):
         chosen = f"^({'|'.join(sampled(names_of_tests(module(run.place)), SAMPLED, seed, run.say))})$"
-    command += [f"-test.run={chosen}", f"-test.skip={PANICS}", f"-test.timeout={TIMEOUT_S}s"]
-    yield from go_test(command, cwd=module(run.place), env=environment, timeout_s=TIMEOUT_S + 30)
+    skip = f"-test.skip={PANICS}"
+    yield from run_tests(prepare(run.place), "kafka", module(run.place), environment, chosen, skip)
 
 
 SUITE = Suite(
-    name="kafka_go",
     title="kafka-go's tests",
     language="Go",
-    missing=missing,
+    missing=needs("go", ports=[PORT]),
     prepare=prepare,
     versions=versions,
     port=PORT,

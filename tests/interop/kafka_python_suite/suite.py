@@ -60,7 +60,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="kafka_python_suite",
     title="kafka-python's integration tests",
     language="Python",
     prepare=prepare,

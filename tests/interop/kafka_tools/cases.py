@@ -1,22 +1,18 @@
-"""What the tests of the tools share: a name each, a stage to play on, and a few small things."""
+"""Shared by the tests of the tools: their register, the stage to play on, small helpers."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.testing import BrokerProcess
 from tests.interop.kafka_tools.tools import Printed, Tools
+from tests.support.waiting import wait_for
 
 Case = Callable[["Stage"], None]
 CASES: dict[str, Case] = {}
 MAX_MESSAGES = "--max-messages"
-
-
-class NotHere(Exception):
-    """The test cannot be made with this broker; the text says why."""
 
 
 def case(test: Case) -> Case:
@@ -102,8 +98,5 @@ def same(actual: object, expected: object, printed: object = "") -> None:
     assert actual == expected, f"expected {expected!r}, got {actual!r}\n{printed}"
 
 
-def until(what: str, holds: Callable[[], bool], limit_s: float = 15) -> None:
-    deadline = time.monotonic() + limit_s
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {limit_s} s: {what}"
-        time.sleep(0.05)
+def until(what: str, holds: Callable[[], bool]) -> None:
+    wait_for(holds, what, timeout_s=15, pause_s=0.05)

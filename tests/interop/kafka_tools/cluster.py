@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from tests.interop.kafka_tools.cases import NotHere, Stage, case, same, table
+from tests.interop.kafka_tools.cases import Stage, case, same, table
+from tests.interop.suite import NotHere
 
 
 def node_id(stage: Stage) -> str:

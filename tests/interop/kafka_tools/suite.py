@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-import traceback
 from collections.abc import Iterator
+from functools import partial
 
 from tests.interop.jvm import compile_java, fetch_jars, jar_version, java_version
 from tests.interop.kafka_tools import cluster, groups, loads, topics
-from tests.interop.kafka_tools.cases import CASES, NotHere, Stage
+from tests.interop.kafka_tools.cases import CASES, Stage
 from tests.interop.kafka_tools.tools import Tools, class_path
-from tests.interop.suite import Outcome, Place, Result, Run, Suite, needs
+from tests.interop.suite import Place, Result, Run, Suite, needs, played
 
 LIMIT_S = 60.0
 # Importing them has filled CASES.
@@ -37,26 +36,15 @@ def run(run: Run) -> Iterator[Result]:
         for name, test in CASES.items():
             if run.options.get("only", "") not in name:
                 continue
-            began = time.monotonic()
-            outcome: Outcome = "passed"
-            reason = ""
             # A tool that never ends is ended with its JVM; the next test gets another.
             alarm = threading.Timer(LIMIT_S, tools.end)
             alarm.start()
-            try:
-                test(stage)
-            except NotHere as absent:
-                outcome, reason = "skipped", str(absent)
-            except Exception as error:
-                where = traceback.extract_tb(error.__traceback__)[1]
-                outcome, reason = "failed", f"{type(error).__name__} in line {where.lineno}: {error}"
-            finally:
-                alarm.cancel()
-            yield Result(name, outcome, reason, time.monotonic() - began)
+            result = played(name, partial(test, stage))
+            alarm.cancel()
+            yield result
 
 
 SUITE = Suite(
-    name="kafka_tools",
     title="Kafka's command-line tools",
     language="Java",
     missing=needs("java", "javac"),

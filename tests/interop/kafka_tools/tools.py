@@ -6,7 +6,6 @@ import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.interop.jvm import JAVA
@@ -33,13 +32,10 @@ CLASSES = {
     "features": "org.apache.kafka.tools.FeatureCommand",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
-    "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "acls": "org.apache.kafka.tools.AclCommand",
     "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
-    "replica-verification": "org.apache.kafka.tools.ReplicaVerificationTool",
     "streams-reset": "org.apache.kafka.tools.StreamsResetter",
     "transactional-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
-    "client-compatibility": "org.apache.kafka.tools.ClientCompatibilityTest",
     "members": "ottla.tools.Members",
     "open-transaction": "ottla.tools.OpenTransaction",
 }
@@ -47,7 +43,7 @@ CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a tool did: its exit code and what it wrote."""
+    """The result of a tool: its exit code and its output."""
 
     code: int
     out: str
@@ -78,9 +74,7 @@ class Tools:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tests.interop.node import needs_node, node_version, package_version, packages, run_node
-from tests.interop.suite import Place, Result, Run, Suite
+from tests.interop.suite import Place, Suite
 
 
 def versions(place: Place) -> str:
     return f"kafkajs {package_version(place, 'kafkajs')}, {node_version()}"
 
 
-def run(run: Run) -> Iterator[Result]:
-    yield from run_node(run)
-
-
 SUITE = Suite(
-    name="kafkajs",
     title="kafkajs",
     language="JavaScript",
     missing=needs_node,
     prepare=packages,
     versions=versions,
     settings={"group.min.session.timeout.ms": 500, "ottla.unenforced.security.apis.enable": True},
-    run=run,
+    run=run_node,
 )

@@ -1,4 +1,4 @@
-"""What kcat has to do with a broker."""
+"""Scenarios for kcat and a broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tests.interop.kcat.tool import Kcat, Running, wait_for
+from tests.support.clients.kcat import Kcat, Running
+from tests.support.waiting import wait_for
 
 Scenario = Callable[[Kcat, str], None]
 
@@ -22,7 +23,7 @@ def create(kcat: Kcat, topic: str, partitions: int = 1) -> str:
         found[:] = json.loads(kcat("-L", "-J", "-t", topic))["topics"]
         return len(found[0]["partitions"]) >= partitions
 
-    wait_for(there, f"{topic} to be created", lambda: found)
+    wait_for(there, f"{topic} to be created", show=lambda: found)
     return topic
 
 
@@ -52,9 +53,13 @@ def codec(kcat: Kcat, topic: str, name: str) -> None:
     create(kcat, topic)
     lines = [f"key-{number}:value {number} " + "ottla " * 40 for number in range(100)]
     packing = [] if name == "none" else ["-z", name]
-    kcat("-P", "-t", topic, "-p", "1", "-K:", "-X", "linger.ms=50", *packing, stdin="\n".join(lines))
-    read = kcat("-C", "-t", topic, "-p", "1", "-o", "beginning", "-e", "-q", "-f", "%o %k:%s\n").splitlines()
-    assert read == [f"{at} {line}" for at, line in enumerate(lines)]
+    options = ["-p", "1", "-K:", "-H", "origin=kcat", "-H", "empty=", "-X", "linger.ms=50"]
+    kcat("-P", "-t", topic, *packing, *options, stdin="\n".join(lines))
+    read = kcat("-C", "-t", topic, "-p", "1", "-o", "beginning", "-e", "-q", "-f", "%o %k:%s %h\n").splitlines()
+    assert read == [f"{at} {line} origin=kcat,empty=" for at, line in enumerate(lines)]
+    rows = [json.loads(line) for line in kcat("-C", "-t", topic, "-e", "-q", "-J").splitlines()]
+    found = [(row["partition"], row["offset"], f"{row['key']}:{row['payload']}") for row in rows]
+    assert found == [(1, at, line) for at, line in enumerate(lines)]
 
 
 def headers_keys_tombstones(kcat: Kcat, topic: str) -> None:
@@ -170,7 +175,7 @@ def _share(members: list[Running], partitions: int = 2) -> None:
         owned = [place for one in members for place in one.owns]
         return sorted(owned) == list(range(partitions)) and all(one.owns for one in members)
 
-    wait_for(shared, f"{len(members)} to share", lambda: "\n".join(one.notes for one in members))
+    wait_for(shared, f"{len(members)} to share", show=lambda: "\n".join(one.notes for one in members))
 
 
 def _produce(kcat: Kcat, topic: str, value: str, partitions: int = 2) -> None:
@@ -187,8 +192,9 @@ def group_join_and_leave(kcat: Kcat, topic: str) -> None:
     second.stop()
     _share([first])
     _produce(kcat, topic, "b")
-    wait_for(lambda: {"b0", "b1"} <= set(first.values), "the first to get all", lambda: first.notes)
-    assert sorted(first.values + second.values) == ["a0", "a1", "b0", "b1"], "none twice: it left what it committed"
+    wait_for(lambda: {"b0", "b1"} <= set(first.values), "the first to get all", show=lambda: first.notes)
+    rows = sorted(first.rows + second.rows)
+    assert rows == [(0, 0, "a0"), (0, 1, "b0"), (1, 0, "a1"), (1, 1, "b1")], "none twice: it left what it committed"
 
 
 def group_crash(kcat: Kcat, topic: str) -> None:
@@ -199,7 +205,7 @@ def group_crash(kcat: Kcat, topic: str) -> None:
     second.kill()
     _share([first])
     _produce(kcat, topic, "a")
-    wait_for(lambda: sorted(first.values) == ["a0", "a1"], "the first to get all", lambda: first.notes)
+    wait_for(lambda: sorted(first.values) == ["a0", "a1"], "the first to get all", show=lambda: first.notes)
 
 
 def group_static_member(kcat: Kcat, topic: str) -> None:
@@ -211,7 +217,7 @@ def group_static_member(kcat: Kcat, topic: str) -> None:
     moves = list(first.moves)
     second.kill()
     back = kcat.member(topic, topic, *ample, "group.instance.id=second")
-    wait_for(lambda: back.owns == second.owns, "it to have what it had", lambda: back.notes)
+    wait_for(lambda: back.owns == second.owns, "it to have what it had", show=lambda: back.notes)
     _produce(kcat, topic, "a")
     wait_for(lambda: sorted(first.values + back.values) == ["a0", "a1"], "both to get theirs")
     assert first.moves == moves, "the other notices nothing"
@@ -221,7 +227,7 @@ def group_cooperative(kcat: Kcat, topic: str) -> None:
     create(kcat, topic)
     cooperative = ("-X", "partition.assignment.strategy=cooperative-sticky")
     first = kcat.member(topic, topic, *cooperative)
-    wait_for(lambda: first.owns == {0, 1}, "the first to have all", lambda: first.notes)
+    wait_for(lambda: first.owns == {0, 1}, "the first to have all", show=lambda: first.notes)
     second = kcat.member(topic, topic, *cooperative)
     _share([first, second])
     revoked = [places for kind, places in first.moves if kind == "revoked" and places]
@@ -234,11 +240,11 @@ def commit_and_resume(kcat: Kcat, topic: str) -> None:
     create(kcat, topic)
     _produce(kcat, topic, "a")
     first = kcat.member(topic, topic)
-    wait_for(lambda: sorted(first.values) == ["a0", "a1"], "what there is", lambda: first.notes)
+    wait_for(lambda: sorted(first.values) == ["a0", "a1"], "what there is", show=lambda: first.notes)
     first.stop()
     _produce(kcat, topic, "b")
     heir = kcat.member(topic, topic)
-    wait_for(lambda: len(heir.values) >= 2, "what was not read", lambda: heir.notes)
+    wait_for(lambda: len(heir.values) >= 2, "what was not read", show=lambda: heir.notes)
     assert sorted(heir.values) == ["b0", "b1"]
 
 
@@ -248,7 +254,7 @@ def regular_expression(kcat: Kcat, topic: str) -> None:
         kcat("-P", "-t", f"{topic}.{end}", "-p", "0", stdin=f"{end}\n")
     create(kcat, f"other-{topic}")
     member = kcat.member(topic, f"^{topic}\\..*")
-    wait_for(lambda: sorted(member.values) == ["a", "b"], "both topics", lambda: member.notes)
+    wait_for(lambda: sorted(member.values) == ["a", "b"], "both topics", show=lambda: member.notes)
 
 
 def broker_restart(kcat: Kcat, topic: str, restart: Callable[[], object]) -> None:
@@ -256,33 +262,25 @@ def broker_restart(kcat: Kcat, topic: str, restart: Callable[[], object]) -> Non
     create(kcat, topic)
     _produce(kcat, topic, "a")
     member = kcat.member(topic, topic)
-    wait_for(lambda: len(member.values) == 2, "what was there before", lambda: member.notes)
+    wait_for(lambda: len(member.values) == 2, "what was there before", show=lambda: member.notes)
     member.stop()
     restart()
     _produce(kcat, topic, "b")
     heir = kcat.member(topic, topic)
-    wait_for(lambda: len(heir.values) >= 2, "what came afterwards", lambda: heir.notes)
+    wait_for(lambda: len(heir.values) >= 2, "what came afterwards", show=lambda: heir.notes)
     assert sorted(heir.values) == ["b0", "b1"]
     assert sorted(kcat("-C", "-t", topic, "-e", "-q").split()) == ["a0", "a1", "b0", "b1"]
 
 
+def named(*scenarios: Scenario) -> dict[str, Scenario]:
+    return {scenario.__name__: scenario for scenario in scenarios}
+
+
 ALL: dict[str, Scenario] = {
-    "metadata": metadata,
-    "produce_and_consume": produce_and_consume,
+    **named(metadata, produce_and_consume),
     **{f"codec_{name}": partial(codec, name=name) for name in ("none", "gzip", "snappy", "lz4", "zstd")},
-    "headers_keys_tombstones": headers_keys_tombstones,
-    "json_output": json_output,
-    "big_messages": big_messages,
-    "read_from_timestamp": read_from_timestamp,
-    "where_to_begin_and_to_end": where_to_begin_and_to_end,
-    "invalid_topic_name": invalid_topic_name,
-    "idempotent_producer": idempotent_producer,
-    "transaction_commit": transaction_commit,
-    "transaction_abort": transaction_abort,
-    "group_join_and_leave": group_join_and_leave,
-    "group_crash": group_crash,
-    "group_static_member": group_static_member,
-    "group_cooperative": group_cooperative,
-    "commit_and_resume": commit_and_resume,
-    "regular_expression": regular_expression,
+    **named(headers_keys_tombstones, json_output, big_messages, read_from_timestamp, where_to_begin_and_to_end),
+    **named(invalid_topic_name, idempotent_producer, transaction_commit, transaction_abort),
+    **named(group_join_and_leave, group_crash, group_static_member, group_cooperative),
+    **named(commit_and_resume, regular_expression),
 }

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop.go_programs import copied_module, go_version, required
-from tests.interop.programs import go_test
-from tests.interop.suite import Place, Result, Run, Suite, checked, needs
+from tests.interop.go_programs import built_tests, copied_module, go_version, required, run_tests
+from tests.interop.suite import Place, Result, Run, Suite, needs
 
 MODULE = "github.com/twmb/franz-go"
 RECORDS = 100_000
-TIMEOUT_S = 540
 
 NO_KIP_848 = "the group protocol of KIP-848 is not offered"
 NO_SHARE_GROUPS = "share groups are not offered"
@@ -37,16 +35,9 @@ def version(place: Place) -> str:
     return required(place.source.parent / "franz_go", MODULE)
 
 
-def binary(place: Place) -> Path:
-    return place.cache / f"kgo-{version(place)}.test"
-
-
-def prepare(place: Place) -> None:
+def prepare(place: Place) -> Path:
     source = copied_module(place, MODULE, version(place))
-    if not binary(place).exists():
-        built = binary(place).with_suffix(".building")
-        checked(["go", "test", "-c", "-o", str(built), "./pkg/kgo"], cwd=source, env={"GOFLAGS": "-buildvcs=false"})
-        built.replace(binary(place))
+    return built_tests(place, f"kgo-{version(place)}", source, "./pkg/kgo", env={"GOFLAGS": "-buildvcs=false"})
 
 
 def versions(place: Place) -> str:
@@ -62,13 +53,10 @@ def run(run: Run) -> Iterator[Result]:
         "KGO_TEST_CHAOS": run.options.get("chaos", "0"),
         "KGO_LOG_LEVEL": run.options.get("log", "none"),
     }
-    command = ["go", "tool", "test2json", "-t", "-p", "kgo", str(binary(run.place)), "-test.v=test2json"]
-    command += [f"-test.run={run.options.get('run', '')}", f"-test.timeout={TIMEOUT_S}s"]
-    yield from go_test(command, cwd=folder, env=environment, timeout_s=TIMEOUT_S + 30)
+    yield from run_tests(prepare(run.place), "kgo", folder, environment, run.options.get("run", ""))
 
 
 SUITE = Suite(
-    name="kgo",
     title="franz-go's kgo tests",
     language="Go",
     missing=needs("go"),

@@ -12,11 +12,10 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 
 from tests.interop.crates import copied_crate
 from tests.interop.programs import Program
-from tests.interop.suite import NotAvailable, Outcome, Place, Result, Run, Suite, checked, needs
+from tests.interop.suite import NotAvailable, Outcome, Place, Result, Run, Suite, checked, needs, sampled
 
 CRATE, VERSION = "rdkafka-sys", "4.10.0+2.12.1"
 TREE = "OTTLA_LIBRDKAFKA_TREE"
@@ -97,10 +96,7 @@ def chosen(run: Run, folder: Path) -> list[str]:
         return tests.split(",")
     if not (seed := run.options.get("sample")):
         return []
-    every = numbers(folder)
-    some = sorted(Random(seed).sample(every, len(every) // SAMPLED))
-    run.say(f"sample={seed}: {','.join(some)}")
-    return some
+    return sampled(numbers(folder), SAMPLED, seed, run.say)
 
 
 def run(run: Run) -> Iterator[Result]:
@@ -131,7 +127,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="librdkafka",
     title="librdkafka's tests",
     language="C",
     missing=needs("cargo", "make", "cc", "c++"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.e2e.cast import Cast
-from tests.e2e.members import ProcessMember, Role
-from tests.interop.go_programs import required
+from tests.interop.go_programs import build, required
 from tests.interop.jvm import JAVA, compile_java, fetch_jars, jar_version
 from tests.interop.node import needs_node, package_version, packages
 from tests.interop.python_envs import environment
-from tests.interop.suite import Place, checked, needs
+from tests.interop.suite import Place, needs
+from tests.support.cast import Cast
+from tests.support.members import ProcessMember, Role
 
 LANGUAGES = {"java": "Java", "franz-go": "Go", "kafkajs": "JavaScript", "kafka-python": "Python", "confluent": "C"}
 """Clients and what they are written in; the one in C is used from Python."""
@@ -34,8 +34,7 @@ def prepare(place: Place) -> None:
     java = _of(place, "java")
     fetch_jars(java.source / "pom.xml", java.cache / "jars")
     compile_java((place.source / "java").rglob("*.java"), java.cache / "jars", place.cache / "classes")
-    kept = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
-    checked(["go", "build", "-o", str(place.cache / "franz_go"), "."], cwd=place.source / "franz_go", env=kept)
+    build(Place(place.source / "franz_go", place.cache))
     packages(_of(place, "kafkajs"))
     environment(place, "python", KAFKA_PYTHON, CONFLUENT)
 
@@ -65,7 +64,7 @@ def _kafkajs(place: Place, role: Role) -> Sequence[str]:
 
 
 def _python(place: Place, role: Role) -> Sequence[str]:
-    return [str(environment(place, "python", KAFKA_PYTHON, CONFLUENT)), "-m", "tests.e2e.member_process"]
+    return [str(environment(place, "python", KAFKA_PYTHON, CONFLUENT)), "-m", "tests.support.member_process"]
 
 
 _COMMANDS: dict[str, Callable[[Place, Role], Sequence[str]]] = {

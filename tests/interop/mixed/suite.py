@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-import traceback
 from collections.abc import Callable, Iterator
 
-from tests.e2e import confluent_client
-from tests.e2e.cast import Cast
-from tests.e2e.waiting import wait_for
 from tests.interop.mixed.members import LANGUAGES, MixedCast, ProcessMember, missing, prepare, versions
-from tests.interop.suite import Result, Run, Suite
+from tests.interop.suite import Result, Run, Suite, told
+from tests.support.cast import Cast
+from tests.support.clients import confluent
+from tests.support.kit import produce
+from tests.support.waiting import wait_for
 
 ASSIGNORS = ("roundrobin", "range")
 PARTITIONS = 12
@@ -35,7 +35,7 @@ class Story:
         self.present: dict[str, ProcessMember] = {}
         self._bootstrap = run.bootstrap
         self._known: list[str] = []
-        confluent_client.create_topics(run.bootstrap, {self.group: PARTITIONS})
+        confluent.create_topics(run.bootstrap, {self.group: PARTITIONS})
 
     def settle(self) -> None:
         self.cast.wait_settled(list(self.present.values()), PARTITIONS)
@@ -43,7 +43,7 @@ class Story:
     def produce(self, what: str, *, once: bool = True) -> None:
         """Produce; each record is read by someone, and if nobody crashed, by only one."""
         values = [f"{what} {number}" for number in range(RECORDS)]
-        acknowledged = confluent_client.produce(self._bootstrap, self.group, values)
+        acknowledged = produce(self._bootstrap, self.group, values)
         assert len({partition for partition, _ in acknowledged}) == PARTITIONS, "every partition has some"
         self._known += values
         self.cast.wait_seen(self._known)
@@ -119,30 +119,14 @@ STEPS: dict[str, Callable[[Story], None]] = {
 def run(run: Run) -> Iterator[Result]:
     for assignor in ASSIGNORS:
         if re.search(run.options.get("only", ""), assignor):
-            yield from _tell(run, assignor)
-
-
-def _tell(run: Run, assignor: str) -> Iterator[Result]:
-    story = Story(run, assignor)
-    failed = ""
-    try:
-        for name, step in STEPS.items():
-            began = time.monotonic()
-            if failed:
-                yield Result(f"{assignor} {name}", "failed", f"{failed} failed")
-                continue
+            story = Story(run, assignor)
             try:
-                step(story)
-                yield Result(f"{assignor} {name}", "passed", "", time.monotonic() - began)
-            except Exception:
-                failed = name
-                yield Result(f"{assignor} {name}", "failed", traceback.format_exc()[-8000:], time.monotonic() - began)
-    finally:
-        Cast.__exit__(story.cast, None, None, None)
+                yield from told(assignor, story, STEPS)
+            finally:
+                Cast.__exit__(story.cast, None, None, None)
 
 
 SUITE = Suite(
-    name="mixed",
     title="Five clients in one group",
     language="Java, Go, JavaScript, Python and C",
     missing=missing,

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.e2e.waiting import wait_for
 from tests.interop.python.groups import produce, values
-from tests.interop.python.harness import Scenario, Stage
-from tests.interop.python.kit import Row
-from tests.interop.python.records import UNKNOWN_TOPIC, refusal, rows
+from tests.interop.python.harness import Stage, named
+from tests.interop.python.records import INVALID_TOPIC, UNKNOWN_TOPIC, refusal, rows
+from tests.support.kit import Row
+from tests.support.waiting import wait_for
 
 T = TypeVar("T")
 
 OFFSET_OUT_OF_RANGE = 1
 TOPIC_ALREADY_EXISTS = 36
 INVALID_PARTITIONS = 37
+INVALID_REPLICATION_FACTOR = 38
 INVALID_CONFIG = 40
 NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
@@ -23,7 +24,7 @@ NOT_LEADER = 6
 
 
 def settled(stage: Stage, call: Callable[[], T]) -> T:
-    """What the call gives, once the topic is there: Apache Kafka answers CreateTopics before every request sees it."""
+    """Call again until the topic is there: Apache Kafka answers CreateTopics before every request sees it."""
     found: list[T] = []
 
     def there() -> bool:
@@ -39,17 +40,25 @@ def settled(stage: Stage, call: Callable[[], T]) -> T:
 
 
 def admin_topics(stage: Stage) -> None:
-    kit, topic = stage.kit, stage.topic
+    kit, topic, other = stage.kit, stage.topic, f"{stage.topic}-x"
     kit.create(topic, 3)
+    assert kit.leaders(topic) == dict.fromkeys(range(3), 1)
+    for code, refused in (
+        (TOPIC_ALREADY_EXISTS, lambda: kit.create(topic)),
+        (INVALID_TOPIC, lambda: kit.create("no/slash")),
+        (INVALID_REPLICATION_FACTOR, lambda: kit.create(other, replication=3)),
+        (INVALID_PARTITIONS, lambda: kit.create(other, 0)),
+        (INVALID_CONFIG, lambda: kit.create(other, configs={"no.such.config": "1"})),
+    ):
+        assert refusal(stage, refused) == code
+    kit.create(other, validate_only=True)
     assert topic in kit.topics()
-    assert kit.partitions(topic) == 3
-    assert refusal(stage, lambda: kit.create(topic)) == TOPIC_ALREADY_EXISTS
-    assert refusal(stage, lambda: kit.create(topic + "-x", configs={"no.such.config": "1"})) == INVALID_CONFIG
-    assert topic + "-x" not in kit.topics()
+    assert other not in kit.topics(), "validated only, or refused"
     kit.grow(topic, 5)
-    assert kit.partitions(topic) == 5
-    assert refusal(stage, lambda: kit.grow(topic, 4)) == INVALID_PARTITIONS
-    kit.produce(topic, rows(3), partition=4)
+    assert len(kit.leaders(topic)) == 5
+    for count in (5, 4):
+        assert refusal(stage, lambda count=count: kit.grow(topic, count)) == INVALID_PARTITIONS
+    assert kit.produce(topic, rows(3), partition=4)[0] == (4, 0)
     kit.delete(topic)
     assert topic not in kit.topics()
     assert refusal(stage, lambda: kit.delete(topic)) == UNKNOWN_TOPIC
@@ -102,11 +111,8 @@ def admin_records(stage: Stage) -> None:
     assert kit.ends((topic, 0)) == (4, 10)
     assert [got.offset for got in kit.read({(topic, 0): 0}, 6)] == [4, 5, 6, 7, 8, 9], "0 is out of range"
     assert refusal(stage, lambda: kit.delete_records((topic, 0), 11)) == OFFSET_OUT_OF_RANGE
+    assert kit.delete_records((topic, 0), -1) == 10, "up to the end"
+    assert kit.ends((topic, 0)) == (10, 10)
 
 
-SCENARIOS: list[tuple[str, Scenario]] = [
-    ("admin_topics", admin_topics),
-    ("admin_configs", admin_configs),
-    ("admin_groups", admin_groups),
-    ("admin_records", admin_records),
-]
+SCENARIOS = named(admin_topics, admin_configs, admin_groups, admin_records)

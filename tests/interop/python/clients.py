@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from tests.interop.node import restarts
-from tests.interop.programs import json_lines
+from tests.interop.programs import scenarios
 from tests.interop.python_envs import environment, python_version
 from tests.interop.results import KEPT
 from tests.interop.suite import Place, Result, Run, Suite
@@ -47,12 +46,10 @@ def client_suite(
             python = environment(run.place, release, *requirements)
             only = run.options.get("only", "")
             command = [str(python), "-m", f"tests.interop.{name}.main", run.bootstrap, only]
-            with restarts(run) as directory:
-                for result in json_lines(command, cwd=ROOT, env={"RESTARTS": directory}, timeout_s=180):
-                    yield replace(result, test=f"{release} {result.test}")
+            for result in scenarios(run, command, cwd=ROOT, timeout_s=180):
+                yield replace(result, test=f"{release} {result.test}")
 
     return Suite(
-        name=name,
         title=title,
         language="Python",
         prepare=prepare,

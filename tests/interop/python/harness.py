@@ -13,17 +13,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from tests.e2e.cast import Cast
-from tests.e2e.waiting import wait_for
-
-if TYPE_CHECKING:
-    from tests.interop.python.kit import Kit
+from tests.support.cast import Cast
+from tests.support.kit import WholeKit, kit_of
+from tests.support.waiting import wait_for
 
 PATIENCE_S = 45.0
 SESSION_MS = 2500
-"""How long those are missed who stop without leaving."""
 AT_ONCE = 3
 _telling = threading.Lock()
 _RUN = f"{time.time_ns() // 1_000_000:x}"
@@ -34,18 +31,26 @@ class Skipped(Exception):
 
 
 class Stage:
-    """What a scenario has.
+    """The stage of one scenario.
 
     Attributes:
         kit: the client.
+        admin: the client that administers, if that one cannot.
+        session_ms: how long those are missed who stop without leaving.
         topic, group: names that nobody else has.
         closing: is closed when the scenario ends, whatever its end.
     """
 
-    def __init__(self, kit: Kit, name: str) -> None:
+    def __init__(self, kit: Any, name: str, *, admin: WholeKit | None = None, session_ms: int = SESSION_MS) -> None:
         self.kit = kit
+        self.admin: WholeKit = admin or kit
+        self.session_ms = session_ms
         self.topic = self.group = f"{name.replace('_', '-')}-{_RUN}"
         self.closing = ExitStack()
+
+    def generation(self) -> int | None:
+        """The generation of the group, where it can be seen; no client shows it."""
+        return None
 
     def need(self, feature: str) -> None:
         """Skip the scenario if the client lacks a feature."""
@@ -70,17 +75,29 @@ class Stage:
 Scenario = Callable[[Stage], None]
 
 
-def play(kit: Kit, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterable[tuple[str, Scenario]] = ()) -> None:
+def named(*scenarios: Scenario) -> list[tuple[str, Scenario]]:
+    """Scenarios under the names of their functions."""
+    return [(scenario.__name__, scenario) for scenario in scenarios]
+
+
+def play(
+    kind: str,
+    scenarios: Iterable[tuple[str, Scenario]],
+    *,
+    alone: Iterable[tuple[str, Scenario]] = (),
+    stage: Callable[[WholeKit, str], Stage] = Stage,
+) -> None:
     """Play them, a few at the same time, and then those that need the broker for themselves.
 
-    ``argv[2]`` is a regular expression that chooses some by name.
+    ``argv[1]`` is the broker; ``argv[2]`` is a regular expression that chooses some by name.
     """
+    kit = kit_of(kind, sys.argv[1])
     chosen = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
 
     def one(named: tuple[str, Scenario]) -> None:
         name, scenario = named
         if chosen.search(name):
-            _tell(name, *_play(kit, name, scenario))
+            _tell(name, *_play(stage(kit, name), name, scenario))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(one, scenarios))
@@ -90,11 +107,10 @@ def play(kit: Kit, scenarios: Iterable[tuple[str, Scenario]], *, alone: Iterable
     os._exit(0)
 
 
-def _play(kit: Kit, name: str, scenario: Scenario) -> tuple[str, str, float]:
+def _play(stage: Stage, name: str, scenario: Scenario) -> tuple[str, str, float]:
     ended: list[tuple[str, str]] = []
 
     def play() -> None:
-        stage = Stage(kit, name)
         try:
             with stage.closing:
                 scenario(stage)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tests.interop.python.harness import Scenario, Stage
-from tests.interop.python.kit import Row
+from tests.interop.python.harness import Scenario, Stage, named
+from tests.support.kit import Row
 
 UNKNOWN_TOPIC = 3
 MESSAGE_TOO_LARGE = 10
@@ -126,7 +126,7 @@ def idempotent_producer(stage: Stage) -> None:
     kit, topic = stage.kit, stage.topic
     kit.create(topic, 2)
     sent = rows(2000)
-    acknowledged = kit.produce(topic, sent, options={"idempotent": True})
+    acknowledged = kit.produce(topic, sent, idempotent=True)
     assert len(set(acknowledged)) == len(sent)
     read = kit.read({(topic, 0): 0, (topic, 1): 0}, len(sent))
     assert sorted(got.value or b"" for got in read) == sorted(row.value or b"" for row in sent), "each of them, once"
@@ -150,13 +150,8 @@ def broker_restart(stage: Stage) -> None:
 
 
 SCENARIOS: list[tuple[str, Scenario]] = [
-    ("produce_and_consume", produce_and_consume),
+    *named(produce_and_consume),
     *((f"codec_{name}", partial(codec, name=name)) for name in CODECS),
-    ("headers_keys_tombstones", headers_keys_tombstones),
-    ("compacted_topics_want_keys", compacted_topics_want_keys),
-    ("big_messages", big_messages),
-    ("read_from_timestamp", read_from_timestamp),
-    ("out_of_range_goes_to_the_start", out_of_range_goes_to_the_start),
-    ("topics_on_demand", topics_on_demand),
-    ("idempotent_producer", idempotent_producer),
+    *named(headers_keys_tombstones, compacted_topics_want_keys, big_messages, read_from_timestamp),
+    *named(out_of_range_goes_to_the_start, topics_on_demand, idempotent_producer),
 ]

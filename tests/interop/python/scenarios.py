@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.interop.python import administration, groups, records, transactions
+from tests.interop.python.harness import named
 
 ALL = [*groups.SCENARIOS, *records.SCENARIOS, *transactions.SCENARIOS, *administration.SCENARIOS]
-ALONE = [("broker_restart", records.broker_restart)]
+ALONE = named(records.broker_restart)

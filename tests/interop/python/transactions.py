@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.e2e.waiting import wait_for
-from tests.interop.python.harness import Scenario, Stage
-from tests.interop.python.kit import Transactional
+from tests.interop.python.harness import Stage, named
+from tests.support.kit import Transactional
+from tests.support.waiting import wait_for
 
 PRODUCER_FENCED = 90
 INVALID_PRODUCER_EPOCH = 47
@@ -23,7 +23,7 @@ def _read(stage: Stage, count: int, *, committed: bool, patience_s: float = 20) 
 
 def transaction_commit(stage: Stage) -> None:
     stage.need("transactions")
-    stage.kit.create(stage.topic)
+    stage.admin.create(stage.topic)
     producer = open_producer(stage)
     for number in range(2):
         producer.begin()
@@ -36,7 +36,7 @@ def transaction_commit(stage: Stage) -> None:
 
 def transaction_abort(stage: Stage) -> None:
     stage.need("transactions")
-    stage.kit.create(stage.topic)
+    stage.admin.create(stage.topic)
     producer = open_producer(stage)
     producer.begin()
     producer.send(stage.topic, [b"given up"])
@@ -72,7 +72,7 @@ def transaction_offsets(stage: Stage) -> None:
 
 def transaction_fencing(stage: Stage) -> None:
     stage.need("transactions")
-    stage.kit.create(stage.topic)
+    stage.admin.create(stage.topic)
     first = open_producer(stage)
     first.begin()
     first.send(stage.topic, [b"of the first"])
@@ -91,9 +91,4 @@ def transaction_fencing(stage: Stage) -> None:
     assert _read(stage, 1, committed=True) == [b"of the second"]
 
 
-SCENARIOS: list[tuple[str, Scenario]] = [
-    ("transaction_commit", transaction_commit),
-    ("transaction_abort", transaction_abort),
-    ("transaction_offsets", transaction_offsets),
-    ("transaction_fencing", transaction_fencing),
-]
+SCENARIOS = named(transaction_commit, transaction_abort, transaction_offsets, transaction_fencing)

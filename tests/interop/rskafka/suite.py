@@ -44,7 +44,6 @@ def run(run: Run) -> Iterator[Result]:
 
 
 SUITE = Suite(
-    name="rskafka",
     title="rskafka's integration tests",
     language="Rust",
     missing=needs("cargo", "cc"),

@@ -11,23 +11,29 @@ import contextlib
 import json
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.interop.go_programs import copied_module, go_version, names_of_tests, required, sampled
-from tests.interop.programs import go_test
-from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
+from tests.differential.real_kafka import free_port
+from tests.interop.go_programs import (
+    built_tests,
+    copied_module,
+    go_version,
+    names_of_tests,
+    required,
+    run_tests,
+)
+from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs, sampled
 
 MODULE = "github.com/IBM/sarama"
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2"
 TOXIPROXY_VERSION = "v2.5.0"
 TAKEN_FOR = "4.3.0"
 DOORS = range(29091, 29096)
-"""Where the tests look for toxiproxy's proxies; the first is the broker's own address."""
+"""Ports at which the tests expect toxiproxy's proxies; the first is the broker's own address."""
 DOOR = f"127.0.0.1:{DOORS[0]}"
 SAMPLED = 3
 TIMEOUT_S = 600
@@ -47,19 +53,6 @@ KNOWN = {
 }
 
 
-def missing() -> str:
-    if reason := needs("go")():
-        return reason
-    for port in DOORS:
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                return f"port {port}, at which these tests look for a broker, is taken"
-    return ""
-
-
 def source(place: Place) -> Path:
     return place.cache / "changed"
 
@@ -76,13 +69,15 @@ def prepare(place: Place) -> None:
     shutil.copytree(module, source(place))
     path = source(place) / "functional_test.go"
     path.write_text(re.sub(r"(ReplicationFactor:\s*)3", r"\g<1>1", path.read_text("utf-8")), "utf-8")
-    built = binary(place).with_suffix(".building")
-    checked(["go", "test", "-c", "-tags", "functional", "-o", str(built), "."], cwd=source(place), env=proxy)
-    built.replace(binary(place))
+    built_tests(place, name(place), source(place), "-tags", "functional", ".", env=proxy)
+
+
+def name(place: Place) -> str:
+    return f"sarama-{required(place.source.parent / 'sarama', MODULE)}"
 
 
 def binary(place: Place) -> Path:
-    return place.cache / f"sarama-{required(place.source.parent / 'sarama', MODULE)}.test"
+    return place.cache / f"{name(place)}.test"
 
 
 def versions(place: Place) -> str:
@@ -93,9 +88,7 @@ def versions(place: Place) -> str:
 @contextlib.contextmanager
 def toxiproxy(run: Run) -> Iterator[str]:
     """Toxiproxy with a proxy for each door; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(run.place.cache / "server"), "-host", "127.0.0.1", "-port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
@@ -127,18 +120,16 @@ def run(run: Run) -> Iterator[Result]:
     if seed := run.options.get("sample"):
         wanted = sampled(wanted, SAMPLED, seed, run.say)
     chosen = run.options.get("run") or f"^({'|'.join(wanted)})$"
-    command = ["go", "tool", "test2json", "-t", "-p", "sarama", str(binary(run.place)), "-test.v=test2json"]
-    command += [f"-test.run={chosen}", f"-test.timeout={TIMEOUT_S}s"]
     with toxiproxy(run) as address:
         told = {"TOXIPROXY_ADDR": address, "KAFKA_VERSION": TAKEN_FOR}
-        yield from go_test(command, cwd=source(run.place), env=told, timeout_s=TIMEOUT_S + 30)
+        tests, folder = binary(run.place), source(run.place)
+        yield from run_tests(tests, "sarama", folder, told, chosen, timeout_s=TIMEOUT_S)
 
 
 SUITE = Suite(
-    name="sarama_suite",
     title="sarama's functional tests, with one replica for three",
     language="Go",
-    missing=missing,
+    missing=needs("go", ports=DOORS),
     prepare=prepare,
     versions=versions,
     settings={

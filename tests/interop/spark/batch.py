@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from harness import T, raises, test, values
 from pyspark.sql import Row
+
+from tests.interop.spark.harness import T, raises, test, values
 
 START = 1_700_000_000_000
 
 
 @test
 def batch_read_all(t: T) -> None:
-    t.kafka.create_topic(t.topic, 3)
+    t.create(3)
     for partition in range(3):
-        t.kafka.send(t.topic, range(partition * 100, partition * 100 + 20), partition=partition, timestamp=START)
+        t.send(range(partition * 100, partition * 100 + 20), partition=partition, timestamp=START)
     frame = t.read()
     assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
     rows = frame.collect()
@@ -23,14 +24,14 @@ def batch_read_all(t: T) -> None:
         assert row.value.decode() == str(row.partition * 100 + row.offset)
         assert row.key == b"k" + row.value
         assert round(row.timestamp.timestamp() * 1000) == START + row.offset
-    assert not [group for group in t.kafka.groups() if group.startswith("spark-kafka")]
+    assert not [group for group in t.kit.groups() if group.startswith("spark-kafka")]
 
 
 @test
 def batch_offsets_per_partition(t: T) -> None:
-    t.kafka.create_topic(t.topic, 3)
+    t.create(3)
     for partition in range(3):
-        t.kafka.send(t.topic, range(10), partition=partition)
+        t.send(range(10), partition=partition)
     wanted = {t.topic: {"0": 4, "1": -2, "2": 7}}
     until = {t.topic: {"0": 6, "1": 3, "2": -1}}
     frame = t.read(startingOffsets=wanted, endingOffsets=until)
@@ -43,9 +44,9 @@ def batch_offsets_per_partition(t: T) -> None:
 
 @test
 def batch_by_timestamp(t: T) -> None:
-    t.kafka.create_topic(t.topic, 2)
+    t.create(2)
     for partition in range(2):
-        t.kafka.send(t.topic, range(10), partition=partition, timestamp=START + partition * 5)
+        t.send(range(10), partition=partition, timestamp=START + partition * 5)
     frame = t.read(startingTimestamp=START + 6, endingTimestamp=START + 9)
     assert values(frame) == ["6", "7", "8", "1", "2", "3"]
     by_partition = t.read(
@@ -57,8 +58,8 @@ def batch_by_timestamp(t: T) -> None:
 
 @test
 def batch_timestamp_without_match(t: T) -> None:
-    t.kafka.create_topic(t.topic)
-    t.kafka.send(t.topic, range(5), timestamp=START)
+    t.create()
+    t.send(range(5), timestamp=START)
     late = {t.topic: {"0": START + 1000}}
     with raises("No offset matched", "no offset matched", "NO_OFFSET"):
         t.read(startingOffsetsByTimestamp=late).collect()
@@ -68,8 +69,9 @@ def batch_timestamp_without_match(t: T) -> None:
 @test
 def batch_subscribe_pattern(t: T) -> None:
     for word in ("red", "blue"):
-        t.kafka.send(t.kafka.create_topic(f"{t.topic}.{word}"), [word])
-    t.kafka.send(t.kafka.create_topic(f"not-{t.topic}"), ["other"])
+        t.send([word], t.create(end=f".{word}"))
+    t.kit.create(f"not-{t.topic}")
+    t.send(["other"], f"not-{t.topic}")
     frame = t.read(subscribePattern=f"{t.topic}\\..*")
     assert sorted((row.topic.rpartition(".")[2], row.value.decode()) for row in frame.collect()) == [
         ("blue", "blue"),
@@ -80,7 +82,7 @@ def batch_subscribe_pattern(t: T) -> None:
 
 @test
 def batch_sink_with_headers(t: T) -> None:
-    t.kafka.create_topic(t.topic, 2)
+    t.create(2)
     rows = [
         Row(key=b"a", value=b"1", partition=0, headers=[Row(key="h", value=b"x"), Row(key="h", value=None)]),
         Row(key=None, value=b"2", partition=1, headers=None),
@@ -96,7 +98,7 @@ def batch_sink_with_headers(t: T) -> None:
 
 @test
 def batch_sink_of_several_topics(t: T) -> None:
-    names = [t.kafka.create_topic(f"{t.topic}-{n}") for n in range(3)]
+    names = [t.create(end=f"-{n}") for n in range(3)]
     frame = t.spark.range(300).selectExpr(
         f"concat('{t.topic}-', id % 3) AS topic", "CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value"
     )
@@ -109,7 +111,7 @@ def batch_sink_of_several_topics(t: T) -> None:
 
 def _codec(codec: str) -> None:
     def body(t: T) -> None:
-        t.kafka.create_topic(t.topic)
+        t.create()
         text = "concat(CAST(id AS STRING), repeat(' squeeze me', 300)) AS value"
         t.write(t.spark.range(200).selectExpr(text).coalesce(1), t.topic, kafka_compression_type=codec)
         found = values(t.read())
@@ -126,9 +128,9 @@ for _name in ("none", "gzip", "snappy", "lz4", "zstd"):
 
 @test
 def batch_min_partitions(t: T) -> None:
-    t.kafka.create_topic(t.topic, 2)
+    t.create(2)
     for partition in range(2):
-        t.kafka.send(t.topic, range(100), partition=partition)
+        t.send(range(100), partition=partition)
     frame = t.read(minPartitions=7)
     assert frame.rdd.getNumPartitions() >= 7
     assert frame.count() == 200
@@ -136,32 +138,30 @@ def batch_min_partitions(t: T) -> None:
 
 @test
 def batch_read_committed(t: T) -> None:
-    t.kafka.create_topic(t.topic)
-    producer = t.kafka.producer(transactional_id=f"{t.topic}-id")
-    producer.initTransactions()
+    t.create()
+    producer = t.producer()
     for round_, end in enumerate(["commit", "abort", "commit"]):
-        producer.beginTransaction()
-        t.kafka.send(t.topic, [f"{end}-{round_}-{n}" for n in range(3)], producer=producer)
-        producer.commitTransaction() if end == "commit" else producer.abortTransaction()
+        producer.begin()
+        producer.send(t.topic, [f"{end}-{round_}-{n}".encode() for n in range(3)])
+        producer.commit() if end == "commit" else producer.abort()
     committed = ["commit-0-0", "commit-0-1", "commit-0-2", "commit-2-0", "commit-2-1", "commit-2-2"]
     assert values(t.read(kafka_isolation_level="read_committed")) == committed
     assert len(values(t.read())) == 9
-    producer.beginTransaction()
-    t.kafka.send(t.topic, ["open"], producer=producer)
-    t.kafka.send(t.topic, ["behind"])
+    producer.begin()
+    producer.send(t.topic, [b"open"])
+    t.send(["behind"])
     # The end that Spark asks for is the last stable offset.
     assert values(t.read(kafka_isolation_level="read_committed")) == committed
     assert values(t.read())[-2:] == ["open", "behind"]
-    producer.commitTransaction()
-    producer.close()
+    producer.commit()
     assert values(t.read(kafka_isolation_level="read_committed")) == [*committed, "open", "behind"]
 
 
 @test
 def batch_after_deleted_records(t: T) -> None:
-    t.kafka.create_topic(t.topic)
-    t.kafka.send(t.topic, range(10))
-    t.kafka.delete_records(t.topic, 6)
+    t.create()
+    t.send(range(10))
+    t.kit.delete_records((t.topic, 0), 6)
     assert values(t.read()) == ["6", "7", "8", "9"]
     early = {t.topic: {"0": 2}}
     with raises("lost", "out of range", "failOnDataLoss", "OffsetOutOfRange", "KAFKA_DATA_LOSS"):
@@ -171,13 +171,11 @@ def batch_after_deleted_records(t: T) -> None:
 
 @test
 def batch_compacted_topic_with_gaps(t: T) -> None:
-    t.kafka.create_topic(t.topic)
-    producer = t.kafka.producer(transactional_id=f"{t.topic}-id")
-    producer.initTransactions()
+    t.create()
+    producer = t.producer()
     for n in range(20):
-        producer.beginTransaction()
-        t.kafka.send(t.topic, [n], producer=producer)
-        producer.commitTransaction()
-    producer.close()
+        producer.begin()
+        producer.send(t.topic, [b"%d" % n])
+        producer.commit()
     frame = t.read(minPartitions=5)  # some begin or end at a marker
     assert values(frame) == [str(n) for n in range(20)]

@@ -1,33 +1,28 @@
-"""A Spark session, the Java client that comes with it to arrange things, and tests, each reported as a line of JSON."""
+"""A Spark session, kafka-python to arrange things, and tests; they are played as those of the Python clients are."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from py4j.java_gateway import JavaMember
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tests.interop.python.harness import Stage
+from tests.support.kit import Row, Transactional, WholeKit
+
 BOOTSTRAP = os.environ["BOOTSTRAP"]
 SCRATCH = Path(os.environ["SCRATCH"])
-RUN = f"{time.time_ns():x}"[-8:]
 TESTS: list[tuple[str, Callable[[T], None]]] = []
 
 
 AVAILABLE = {"availableNow": True}
-
-
-class Skipped(Exception):
-    """The test does not apply; the text says why."""
 
 
 def session(name: str) -> SparkSession:
@@ -56,85 +51,35 @@ def session(name: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-class Kafka:
-    """The Java clients in Spark's own virtual machine."""
+class T(Stage):
+    """The stage of a test: the session, kafka-python to arrange things, and names of its own."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self.jvm: Any = spark._jvm
-        self.clients = self.jvm.org.apache.kafka.clients
-        self.admin = self.clients.admin.Admin.create(self._properties({}))
-        self._plain: Any = None
-
-    def _properties(self, settings: dict[str, str]) -> Any:
-        properties = self.jvm.java.util.Properties()
-        for key, value in {"bootstrap.servers": BOOTSTRAP, **settings}.items():
-            properties.setProperty(key, value)
-        return properties
-
-    def producer(self, **settings: str) -> Any:
-        text = "org.apache.kafka.common.serialization.StringSerializer"
-        named = {key.replace("_", "."): value for key, value in settings.items()}
-        return self.clients.producer.KafkaProducer(
-            self._properties({"key.serializer": text, "value.serializer": text, **named})
-        )
-
-    def send(
-        self,
-        topic: str,
-        values: Iterable[object],
-        *,
-        partition: int = 0,
-        timestamp: int | None = None,
-        producer: Any = None,
-    ) -> None:
-        """One record for each value, in order, a millisecond apart."""
-        if producer is None:
-            producer = self._plain = self._plain or self.producer()
-        start = timestamp if timestamp is not None else time.time_ns() // 1_000_000
-        for at, value in enumerate(values):
-            producer.send(self.clients.producer.ProducerRecord(topic, partition, start + at, f"k{value}", str(value)))
-        producer.flush()
-
-    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> str:
-        topic = self.clients.admin.NewTopic(name, partitions, 1)
-        topic.configs({key.replace("_", "."): value for key, value in configs.items()} or self.jvm.java.util.HashMap())
-        self.admin.createTopics(self._list(topic)).all().get()
-        return name
-
-    def delete_topic(self, name: str) -> None:
-        self.admin.deleteTopics(self._list(name)).all().get()
-
-    def add_partitions(self, topic: str, count: int) -> None:
-        wanted = self.jvm.java.util.HashMap()
-        wanted.put(topic, self.clients.admin.NewPartitions.increaseTo(count))
-        self.admin.createPartitions(wanted).all().get()
-
-    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
-        wanted = self.jvm.java.util.HashMap()
-        place = self.jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-        # py4j finds no static method beside one of the same name that is not static.
-        name = "z:org.apache.kafka.clients.admin.RecordsToDelete"
-        wanted.put(place, JavaMember("beforeOffset", None, name, self.jvm._gateway_client)(before))
-        self.admin.deleteRecords(wanted).all().get()
-
-    def groups(self) -> list[str]:
-        return [listing.groupId() for listing in self.admin.listConsumerGroups().all().get()]
-
-    def _list(self, *items: Any) -> Any:
-        found = self.jvm.java.util.ArrayList()
-        for item in items:
-            found.add(item)
-        return found
-
-
-class T:
-    """What a test gets: the session, the clients, and names of its own."""
-
-    def __init__(self, name: str, spark: SparkSession, kafka: Kafka) -> None:
-        self.name, self.spark, self.kafka = name, spark, kafka
-        self.topic = f"{name}-{RUN}"
+    def __init__(self, kit: WholeKit, name: str) -> None:
+        super().__init__(kit, name)
+        self.name = name
+        self.spark = session("ottla-interop")
         self.directory = SCRATCH / name
         self.queries: list[StreamingQuery] = []
+        self.closing.callback(self.close)
+
+    def create(self, partitions: int = 1, *, end: str = "") -> str:
+        """The test's topic, or one whose name begins alike."""
+        self.kit.create(self.topic + end, partitions)
+        return self.topic + end
+
+    def send(
+        self, values: Iterable[object], topic: str | None = None, *, partition: int = 0, timestamp: int | None = None
+    ) -> None:
+        """One record for each value, in order, a millisecond apart."""
+        start = timestamp if timestamp is not None else time.time_ns() // 1_000_000
+        texts = enumerate(map(str, values))
+        rows = [Row(text.encode(), f"k{text}".encode(), timestamp_ms=start + at) for at, text in texts]
+        self.kit.produce(topic or self.topic, rows, partition=partition)
+
+    def producer(self) -> Transactional:
+        made: Transactional = self.kit.transactional(f"{self.topic}-id")
+        self.closing.callback(made.close)
+        return made
 
     def read(self, topic: str | None = None, **options: object) -> DataFrame:
         """A batch of the source; options as Spark names them, with _ for the dot of ``kafka.``."""
@@ -203,26 +148,6 @@ def values(frame: DataFrame) -> list[str]:
     return [row.value for row in sorted(rows, key=lambda row: (row.partition, row.offset))]
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not in {seconds} s: {what}")
-        time.sleep(0.05)
-
-
-def restart_broker() -> None:
-    """Have the broker killed and started again on its data."""
-    directory = os.environ.get("RESTARTS")
-    if not directory:
-        raise Skipped("the broker was given from outside and is not restarted")
-    number = len(list(Path(directory).glob("done-*"))) + 1
-    (Path(directory) / f"wanted-{number}").touch()
-    done = Path(directory) / f"done-{number}"
-    until(done.exists, "the broker is there again")
-    assert not (wrong := done.read_text("utf-8")), wrong
-
-
 @contextmanager
 def raises(*words: str) -> Any:
     """The block fails, with one of the words somewhere in the error or its causes."""
@@ -239,25 +164,3 @@ def test(body: Callable[[T], None]) -> Callable[[T], None]:
     """Register a test under its name."""
     TESTS.append((body.__name__, body))
     return body
-
-
-def run_all(name: str) -> None:
-    spark = session(name)
-    kafka = Kafka(spark)
-    for test_name, body in TESTS:
-        if len(sys.argv) > 1 and test_name not in sys.argv[1:]:
-            continue
-        began = time.monotonic()
-        given = T(test_name, spark, kafka)
-        outcome, reason = "passed", ""
-        try:
-            body(given)
-        except Skipped as skipped:
-            outcome, reason = "skipped", str(skipped)
-        except Exception:
-            outcome, reason = "failed", traceback.format_exc()[-3000:]
-        finally:
-            given.close()
-        seconds = round(time.monotonic() - began, 2)
-        print(json.dumps({"test": test_name, "outcome": outcome, "reason": reason, "seconds": seconds}), flush=True)
-    spark.stop()

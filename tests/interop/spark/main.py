@@ -1,9 +1,8 @@
-"""All tests, or those that are named."""
+"""All tests, or those that a regular expression chooses: ``python -m tests.interop.spark.main HOST:PORT [REGEXP]``."""
 
-import batch  # noqa: F401 - registers its tests
-import harness
-import restart  # noqa: F401
-import streams  # noqa: F401
+from tests.interop.python.harness import play
+from tests.interop.spark import batch, restart, streams  # noqa: F401 - they register their tests
+from tests.interop.spark.harness import TESTS, T
 
 if __name__ == "__main__":
-    harness.run_all("ottla-interop")
+    play("kafka-python", [], alone=TESTS, stage=T)

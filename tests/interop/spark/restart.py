@@ -8,7 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from harness import AVAILABLE, SCRATCH, T, session, test, until
+from tests.interop.spark.harness import AVAILABLE, SCRATCH, T, session, test
+from tests.support.waiting import wait_for
 
 ROUND = 20  # offsets in a micro-batch
 
@@ -27,19 +28,19 @@ def go_on(topic: str, directory: Path) -> None:
 
 @test
 def stream_killed_and_restarted_exactly_once(t: T) -> None:
-    t.kafka.create_topic(t.topic, 3)
+    t.create(3)
     for partition in range(3):
-        t.kafka.send(t.topic, range(partition * 1000, partition * 1000 + 200), partition=partition)
+        t.send(range(partition * 1000, partition * 1000 + 200), partition=partition)
     t.directory.mkdir()
     # In a virtual machine of its own, so that it can be killed as it stands.
-    command = [sys.executable, __file__, t.topic, str(t.directory)]
+    command = [sys.executable, "-m", "tests.interop.spark.restart", t.topic, str(t.directory)]
     env = {**os.environ, "SCRATCH": str(SCRATCH / "killed")}
     first = subprocess.Popen(
         command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     committed = t.directory / "checkpoint" / "commits"
     try:
-        until(lambda: first.poll() is not None or (committed / "2").exists(), "a few micro-batches", 60)
+        wait_for(lambda: first.poll() is not None or (committed / "2").exists(), "a few micro-batches")
         time.sleep(0.13)  # somewhere within the next
     finally:
         os.killpg(first.pid, 9)
@@ -47,7 +48,7 @@ def stream_killed_and_restarted_exactly_once(t: T) -> None:
     done = len([name for name in os.listdir(committed) if name.isdigit()])
     assert 3 <= done < 600 // ROUND, f"{done} micro-batches were committed when it was killed"
     for partition in range(3):
-        t.kafka.send(t.topic, range(partition * 1000 + 200, partition * 1000 + 220), partition=partition)
+        t.send(range(partition * 1000 + 200, partition * 1000 + 220), partition=partition)
 
     def rest() -> list[int]:
         reader = t.stream(maxOffsetsPerTrigger=200).selectExpr(
@@ -64,7 +65,7 @@ def stream_killed_and_restarted_exactly_once(t: T) -> None:
 @test
 def stream_state_after_a_restart(t: T) -> None:
     """Sums that were kept in the state; batches are repeated after a stop, their effect is not."""
-    t.kafka.create_topic(t.topic, 2)
+    t.create(2)
     name = t.name
 
     def sums() -> dict[int, int]:
@@ -78,9 +79,9 @@ def stream_state_after_a_restart(t: T) -> None:
         return {row.partition: row.total for row in t.spark.table(name).collect()}
 
     for partition in range(2):
-        t.kafka.send(t.topic, range(20), partition=partition)
+        t.send(range(20), partition=partition)
     assert sums() == {0: 190, 1: 190}
-    t.kafka.send(t.topic, range(20, 30))
+    t.send(range(20, 30))
     assert sums() == {0: 435, 1: 190}
 
 

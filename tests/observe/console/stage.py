@@ -8,123 +8,54 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
 import msgspec
 
-from ottla.broker.observe.http.changes import Changes
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.server import HttpPort
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import (
-    ClusterState,
-    GroupBrief,
+from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.settings import Settings
+from ottla.observe.http.changes import Changes
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.server import HttpPort
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import (
     GroupState,
     OffsetState,
     PartitionState,
     TopicState,
 )
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.traffic import Traffic
-from ottla.broker.observe.why.model import Advice, Episode, Wait
-from ottla.broker.observe.why.store import Cost
-from ottla.broker.runtime.loop_clock import LoopClock
-from tests.observe.http.fakes import FakeSentinels, Lines, costs_of
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.traffic import Traffic
+from ottla.observe.why.model import Advice, Episode, Wait
+from tests.observe.http.fakes import FakeHistory, FakeSentinels, Lines, ShownView, now_ms
 from tests.observe.timeline.synthetic import Crowd, member, part, rebalance, state
 
 
-class Past:
-    """What became of groups, as tests put it in: words and all."""
-
-    def __init__(self) -> None:
-        self.on_episode: list[Callable[[Episode], None]] = []
-        self.kept: list[Episode] = []
-
-    def knows(self, group_id: str) -> bool:
-        return any(one.group_id == group_id for one in self.kept)
+class Past(FakeHistory):
+    """Episodes as tests put them in: words and all."""
 
     def explain(self, episode: Episode) -> Episode:
         return episode
 
-    async def told(
-        self,
-        group_id: str,
-        pause: object,
-        *,
-        last: int | None = None,
-        since_ms: int | None = None,
-        generation: int | None = None,
-    ) -> list[Episode]:
-        found = [one for one in self.kept if one.group_id == group_id]
-        return found if last is None else found[-last:]
 
-    async def costs(self, since_ms: int, pause: object, *, most: int) -> list[Cost]:
-        return costs_of(self.kept, since_ms)[:most]
-
-    def end(self, episode: Episode) -> None:
-        """Something ended."""
-        self.kept.append(episode)
-        for follower in self.on_episode:
-            follower(episode)
-
-
-class Show:
+class Show(ShownView):
     """Everything that the console asks for. Tests change it in the loop of the port (`Stage.do`)."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, GroupState] = {}
-        self.committed: dict[str, list[OffsetState]] = {}
-        self.all_topics: dict[str, TopicState] = {}
+        super().__init__()
         self.traffic: dict[str, Traffic] = {}
         self.history = Past()
         self.sentinels = FakeSentinels()
         self.started_ms = now_ms() - 7_260_000
-
-    def cluster(self) -> ClusterState:
-        states: dict[str, int] = {}
-        for group in self.groups.values():
-            states[group.state] = states.get(group.state, 0) + 1
-        counts = len(self.all_topics), len(self.groups)
-        listen = "127.0.0.1:9092"
-        return ClusterState(
-            1, "MkU3OEVBNTcwNTJENDM2Qk", "0.1.0", listen, self.started_ms, now_ms(), 24, *counts, states
-        )
-
-    def topics(self) -> Iterator[TopicState]:
-        return iter(self.all_topics.values())
-
-    def topic(self, name: str) -> TopicState | None:
-        return self.all_topics.get(name)
-
-    def group_ids(self) -> list[str]:
-        return list(self.groups)
-
-    def brief(self, group_id: str) -> GroupBrief | None:
-        group = self.groups.get(group_id)
-        if group is None:
-            return None
-        rows = self.committed.get(group_id, [])
-        lag = sum(row.lag or 0 for row in rows) if rows else None
-        topics = sorted({row.topic for row in rows} | {one for member in group.members for one in member.topics or []})
-        counts = group.generation, len(group.members)
-        since_ms = group.state_since_ms
-        return GroupBrief(group_id, group.state, *counts, group.protocol_name, lag, topics, since_ms)
-
-    def group(self, group_id: str) -> GroupState | None:
-        return self.groups.get(group_id)
-
-    def offsets(self, group_id: str) -> list[OffsetState]:
-        return self.committed.get(group_id, [])
 
     async def told(self, group_id: str, pause: object, *, last: int | None, since_ms: int | None) -> bytes:
         """The JSON of a group's timeline."""
         return msgspec.json.encode(
             build(
                 group_id,
-                await self.history.told(group_id, pause, last=last),
+                [one async for one in self.history.each(group_id, pause, last=last)],
                 traffic=self.traffic.get(group_id),
                 state=self.groups.get(group_id),
                 now_ms=now_ms(),
@@ -164,11 +95,6 @@ class Show:
         return shift
 
 
-def now_ms() -> int:
-    """Unix time."""
-    return time.time_ns() // 1_000_000
-
-
 class Stage:
     """A `Show` behind an HTTP port of this machine, in a thread of its own."""
 
@@ -194,7 +120,7 @@ class Stage:
         """Listen; again on the same port after `close`."""
 
         async def start() -> None:
-            self._http = HttpPort("127.0.0.1", self._port, Lines())
+            self._http = HttpPort(Settings(ottla_http_listen=f"127.0.0.1:{self._port}"), Lines())
             await self._http.start()
             show = self.show
             self._http.open(

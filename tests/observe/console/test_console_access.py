@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.page import page as page_of
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.page import page as page_of
 from tests.observe.console import axe
 from tests.observe.console.conftest import DESKTOP, NARROW, Open
 from tests.observe.console.stage import Stage, sample
 from tests.observe.console.test_console_pages import PAGES, expect
 from tests.observe.timeline.synthetic import Crowd
-from tests.observe.why.scenarios import group_full
-from tests.observe.why.scenarios_members import member_joined, poll_loop_busy
+from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
@@ -61,11 +56,6 @@ def few() -> Iterator[Stage]:
         yield stage
 
 
-def unfold(page: Page) -> None:
-    """Open everything that a page folds."""
-    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-
-
 @LOOKS
 def test_the_console(blank: Open, few: Stage, script: str, size: tuple[int, int], scheme: str) -> None:
     page = blank(few.url, size=size, color_scheme=scheme, bypass_csp=True, missing=True)
@@ -75,7 +65,7 @@ def test_the_console(blank: Open, few: Stage, script: str, size: tuple[int, int]
         expect(page.locator("main").locator(there).first).to_be_visible()
         expect(page.locator("main h1")).to_have_count(1)
         expect(page.get_by_text("Loading…").filter(visible=True)).to_have_count(0)
-        unfold(page)
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert axe.violations(page, script) == [], path
     page.keyboard.press("/")
     page.keyboard.type("pay")
@@ -92,8 +82,8 @@ def test_the_console(blank: Open, few: Stage, script: str, size: tuple[int, int]
 def test_saved_timelines(blank: Open, script: str, tmp_path: Path, size: tuple[int, int], scheme: str) -> None:
     crowd = Crowd(30, 20)
     timelines = [build("billing", crowd.episodes(), traffic=crowd.traffic(crowd.now), state=crowd.state())]
-    for story in (poll_loop_busy(), group_full(), member_joined()):
-        timelines.append(build(GROUP, story.history.episodes(GROUP)))
+    for title in ("poll loop busy", "group full", "member joined"):
+        timelines.append(build(GROUP, played(title).history.episodes(GROUP)))
     timelines.append(build("nothing", [], now_ms=crowd.now))
     for number, timeline in enumerate(timelines):
         path = tmp_path / f"{number}.html"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.page import page as page_of
-from ottla.broker.observe.why.causes import CAUSES
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.page import page as page_of
+from ottla.observe.why.causes import Cause
 from tests.observe.console.conftest import Open
 from tests.observe.console.stage import Show, Stage, now_ms, sample
 from tests.observe.console.test_console_pages import expect
+from tests.observe.console.test_console_trouble import refused
 from tests.observe.timeline.synthetic import member, part, rebalance, state
 
 pytestmark = pytest.mark.slow
@@ -64,20 +64,9 @@ def odd() -> Show:
     show = Show()
     show.add_group(state("odd", [member("a", 1)]))
     loaded: dict[str, Any] = {"kind": "loaded", "outcome": "loaded", "waits": [], "cause": "coordinator-loaded"}
-    refusal: dict[str, Any] = {
-        "kind": "refusal",
-        "outcome": "refused",
-        "waits": [],
-        "cause": "turned-away-group-full",
-        "culprit": 0,
-        "times": 31,
-    }
-    episodes: list[Episode] = [
-        rebalance(1, 0, 0, [part("a", after=1)], group_id="odd", **loaded),
-        rebalance(2, 40_000, 0, [part("late", fate="refused")], group_id="odd", headline="late is refused", **refusal),
-    ]
-    show.add_episodes(episodes)
-    episodes[1].last_ms = now_ms() - 1_000
+    late = refused("odd", 40_000)
+    show.add_episodes([rebalance(1, 0, 0, [part("a", after=1)], group_id="odd", **loaded), late])
+    late.last_ms = now_ms() - 1_000
     return show
 
 
@@ -111,7 +100,7 @@ def test_a_saved_timeline_does_not_say_that_something_goes_on(blank: Open, tmp_p
 
 def test_causes_have_the_brokers_words(visit: Open) -> None:
     said = visit("/").evaluate("""async () => (await import("/causes.js")).CAUSES""")
-    assert said == CAUSES
+    assert said == {one: {"meaning": one.row.meaning, "gravity": one.row.gravity} for one in Cause}
 
 
 def test_from_why_to_the_timeline_and_back(visit: Open) -> None:

@@ -13,7 +13,7 @@ from tests.observe.console.test_console_pages import expect
 
 pytestmark = pytest.mark.slow
 
-CONSOLE = Path(__file__).parents[3] / "broker/observe/console"
+CONSOLE = Path(__file__).parents[3] / "observe/console"
 
 
 def test_search(visit: Open) -> None:
@@ -128,13 +128,6 @@ def test_numbers_in_words(visit: Open) -> None:
 # -- colours, without a browser
 
 
-def palettes() -> list[dict[str, str]]:
-    """The blocks of base.css that set colours: light, dark by the system, dark by choice."""
-    text = (CONSOLE / "base.css").read_text()
-    blocks = re.findall(r":root[^{]*\{\s*color-scheme[^}]*\}", text)
-    return [dict(re.findall(r"--([\w-]+): ([^;]+);", block)) for block in blocks]
-
-
 def luminance(colour: str) -> float:
     """As WCAG defines it."""
     channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
@@ -154,7 +147,8 @@ def test_the_contrast_of_black_and_white() -> None:
 
 def test_text_can_be_read() -> None:
     """WCAG AA: 4.5 for text; 3 for what is only seen."""
-    light, by_system, by_choice = palettes()
+    blocks = re.findall(r":root[^{]*\{\s*color-scheme[^}]*\}", (CONSOLE / "base.css").read_text())
+    light, by_system, by_choice = (dict(re.findall(r"--([\w-]+): ([^;]+);", block)) for block in blocks)
     assert by_system == by_choice
     pairs = [(text, ground) for text in ("text", "muted", "faint", "accent") for ground in ("bg", "surface")]
     pairs += [(tone, f"{tone}-soft") for tone in ("good", "warn", "bad", "violet", "accent")]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.why.model import Advice
+from ottla.observe.why.model import Advice
 from tests.observe.console.conftest import DESKTOP, NARROW, Open
 from tests.observe.console.stage import Show, Stage, now_ms, sample
 from tests.observe.timeline.synthetic import member, part, rebalance, state

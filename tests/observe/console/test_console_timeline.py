@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.model import Timeline
-from ottla.broker.observe.timeline.page import page as page_of
-from ottla.broker.observe.timeline.scale import Scale
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.model import Timeline
+from ottla.observe.timeline.page import page as page_of
+from ottla.observe.timeline.scale import Scale
 from tests.observe.console.conftest import NARROW, Open
 from tests.observe.console.stage import Stage, now_ms
 from tests.observe.console.test_console_pages import expect

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.page import page as page_of
-from ottla.broker.observe.why.model import Advice, Episode, Trigger, Wait
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.page import page as page_of
+from ottla.observe.why.model import Advice, Episode, Trigger, Wait
 from tests.observe.console.conftest import DESKTOP, NARROW, Open
 from tests.observe.console.stage import Show, Stage, alarm, now_ms
 from tests.observe.console.test_console_pages import expect
@@ -42,11 +42,11 @@ def blocked(group_id: str, number: int = 1, at: int = 0, stood_ms: int = 18_000)
     )  # fmt: skip
 
 
-def refused(group_id: str) -> Episode:
+def refused(group_id: str, at: int = 0) -> Episode:
     """Somebody is turned away again and again."""
     more: dict[str, Any] = {"kind": "refusal", "outcome": "refused", "waits": [], "cause": "turned-away-group-full"}
     parts = [part("late", fate="refused")]
-    return rebalance(2, 0, 0, parts, group_id=group_id, culprit=0, times=31, headline="late is refused", **more)
+    return rebalance(2, at, 0, parts, group_id=group_id, culprit=0, times=31, headline="late is refused", **more)
 
 
 def town() -> Show:

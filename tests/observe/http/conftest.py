@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from ottla.testing import Broker
 
@@ -45,6 +46,13 @@ def ask(url: str, path: str, method: str = "GET", body: str | None = None, **hea
         return Answer(response.status, received, response.read())
     finally:
         connection.close()
+
+
+def commit(broker: Broker, group_id: str) -> None:
+    """Commit offset 5 of a partition of orders."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group_id})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
+    consumer.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,118 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.observe.events import Event
-from ottla.broker.observe.http.parts import Pause
-from ottla.broker.observe.recorder import Recorder
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import (
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import (
     ClusterState,
     GroupBrief,
     GroupState,
     OffsetState,
     TopicState,
 )
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Cost
+from ottla.observe.why.history import Pause
+from ottla.observe.why.model import Episode
+from ottla.observe.why.store import Cost
+from tests.shell.host import Clock, Timer
 
 
-class Timer:
-    """Something that is due."""
-
-    def __init__(self, when_ms: int, callback: Callable[[], None]) -> None:
-        self.when_ms, self.callback, self.cancelled = when_ms, callback, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    """A clock that moves when it is told to."""
+class ManualClock(Clock):
+    """A clock that moves when it is told to, in the year 2026."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now_ms = 1_000
-        self.timers: list[Timer] = []
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
 
     def wall_ms(self) -> int:
         return 1_767_225_600_000 + self.now_ms
 
-    def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
-        timer = Timer(when_ms, callback)
-        self.timers.append(timer)
-        return timer
-
-    def advance(self, ms: int) -> None:
-        """Go on, and call who is due on the way."""
-        end_ms = self.now_ms + ms
-        while due := [one for one in self.pending() if one.when_ms <= end_ms]:
-            first = min(due, key=lambda one: one.when_ms)
-            self.timers.remove(first)
-            self.now_ms = max(self.now_ms, first.when_ms)
-            first.callback()
-        self.now_ms = end_ms
-
     def pending(self) -> list[Timer]:
         """Those that wait."""
-        self.timers = [one for one in self.timers if not one.cancelled]
-        return self.timers
-
-
-class FakeView:
-    """A view of groups that a test puts in; it counts how often it was asked."""
-
-    def __init__(self) -> None:
-        self.briefs: dict[str, GroupBrief] = {}
-        self.asked: list[str] = []
-        self.broken = False
-
-    def put(self, group_id: str, state: str = "Stable", lag: int | None = 0) -> None:
-        """Have a group, or another state of it."""
-        self.briefs[group_id] = GroupBrief(group_id, state, 1, 1, "range", lag, ["orders"])
-
-    def cluster(self) -> ClusterState:
-        return ClusterState(1, "cluster", "0", "h:1", 0, 0, 0, 0, len(self.briefs), {})
-
-    def topics(self) -> Iterator[TopicState]:
-        return iter(())
-
-    def topic(self, name: str) -> TopicState | None:
-        return None
-
-    def group_ids(self) -> list[str]:
-        return list(self.briefs)
-
-    def brief(self, group_id: str) -> GroupBrief | None:
-        if self.broken:
-            raise RuntimeError("a bug")
-        self.asked.append(group_id)
-        return self.briefs.get(group_id)
-
-    def group(self, group_id: str) -> GroupState | None:
-        brief = self.briefs.get(group_id)
-        if brief is None:
-            return None
-        return GroupState(group_id, 0, brief.state, 1, "consumer", "range", 0, [], [], "", 0, [])
-
-    def offsets(self, group_id: str) -> list[OffsetState]:
-        lag = self.briefs[group_id].lag
-        return [OffsetState("orders", 0, 1, 0, "", 0, 1 + (lag or 0), lag, None, None)]
-
-
-def costs_of(episodes: list[Episode], since_ms: int) -> list[Cost]:
-    """What these episodes have cost groups, the most first."""
-    costs: dict[str, Cost] = {}
-    for one in episodes:
-        if max(one.started_ms, one.last_ms) >= since_ms:
-            costs.setdefault(one.group_id, Cost(one.group_id)).add(one)
-    return sorted((one for one in costs.values() if one.stood_ms or one.refused), key=lambda cost: -cost.stood_ms)
+        return [one for one in self.timers if not one.cancelled]
 
 
 class FakeHistory:
@@ -123,7 +45,7 @@ class FakeHistory:
         self.on_episode: list[Callable[[Episode], None]] = []
         self.kept: list[Episode] = []
 
-    async def told(
+    async def each(
         self,
         group_id: str,
         pause: Pause,
@@ -131,8 +53,11 @@ class FakeHistory:
         last: int | None = None,
         since_ms: int | None = None,
         generation: int | None = None,
-    ) -> list[Episode]:
-        return [one for one in self.kept if one.group_id == group_id]
+    ) -> AsyncIterator[Episode]:
+        found = [one for one in self.kept if one.group_id == group_id]
+        for one in found if last is None else found[-last:]:
+            yield one
+            await pause()
 
     def knows(self, group_id: str) -> bool:
         return any(one.group_id == group_id for one in self.kept)
@@ -141,7 +66,17 @@ class FakeHistory:
         return replace(episode, headline=f"explained: {episode.cause}")
 
     async def costs(self, since_ms: int, pause: Pause, *, most: int) -> list[Cost]:
-        return costs_of(self.kept, since_ms)[:most]
+        costs: dict[str, Cost] = {}
+        for one in self.kept:
+            if max(one.started_ms, one.last_ms) >= since_ms:
+                costs.setdefault(one.group_id, Cost(one.group_id)).add(one)
+        felt = [cost for cost in costs.values() if cost.stood_ms or cost.refused]
+        return sorted(felt, key=lambda cost: -cost.stood_ms)[:most]
+
+    def end(self, episode: Episode) -> None:
+        """Keep an episode that has ended, and tell of it."""
+        self.kept.append(episode)
+        self.ended(episode)
 
     def ended(self, episode: Episode) -> None:
         """Tell of an episode."""
@@ -167,24 +102,83 @@ class Lines:
     """A log that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
+        self.told: list[tuple[str, str, dict[str, Any]]] = []
+        self.debug, self.info, self.warning, self.error = map(self._level, ("debug", "info", "warning", "error"))
 
-    def debug(self, event: str, **fields: Any) -> None:
-        self.lines.append(("debug", event))
+    def _level(self, name: str) -> Callable[..., None]:
+        return lambda event, **fields: self.told.append((name, event, fields))
 
-    def info(self, event: str, **fields: Any) -> None:
-        self.lines.append(("info", event))
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """Level and event of each."""
+        return [(level, event) for level, event, _ in self.told]
 
-    def warning(self, event: str, **fields: Any) -> None:
-        self.lines.append(("warning", event))
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.lines.append(("error", event))
+    def of(self, level: str) -> list[tuple[str, dict[str, Any]]]:
+        """Event and fields of those of a level."""
+        return [(event, fields) for at, event, fields in self.told if at == level]
 
 
-def recorder_of(*events: Event) -> Recorder:
-    """A recorder that has seen these events."""
-    recorder = Recorder(1 << 20)
-    for event in events:
-        recorder(event)
-    return recorder
+class ShownView:
+    """A view of groups, their offsets and topics that a test puts in."""
+
+    started_ms = 0
+
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupState] = {}
+        self.committed: dict[str, list[OffsetState]] = {}
+        self.all_topics: dict[str, TopicState] = {}
+
+    def cluster(self) -> ClusterState:
+        states = Counter(group.state for group in self.groups.values())
+        counts = len(self.all_topics), len(self.groups)
+        return ClusterState(1, "cluster", "0.1.0", "127.0.0.1:9092", self.started_ms, now_ms(), 24, *counts, states)
+
+    def topics(self) -> Iterator[TopicState]:
+        return iter(self.all_topics.values())
+
+    def topic(self, name: str) -> TopicState | None:
+        return self.all_topics.get(name)
+
+    def group_ids(self) -> list[str]:
+        return list(self.groups)
+
+    def brief(self, group_id: str) -> GroupBrief | None:
+        group = self.groups.get(group_id)
+        if group is None:
+            return None
+        rows = self.committed.get(group_id, [])
+        lag = sum(row.lag or 0 for row in rows) if rows else None
+        topics = sorted({row.topic for row in rows} | {one for member in group.members for one in member.topics or []})
+        counts = group.generation, len(group.members)
+        return GroupBrief(group_id, group.state, *counts, group.protocol_name, lag, topics, group.state_since_ms)
+
+    def group(self, group_id: str) -> GroupState | None:
+        return self.groups.get(group_id)
+
+    def offsets(self, group_id: str) -> list[OffsetState]:
+        return self.committed.get(group_id, [])
+
+
+class FakeView(ShownView):
+    """A view of groups that are alike; it counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.broken = False
+
+    def put(self, group_id: str, state: str = "Stable", lag: int = 0) -> None:
+        """Have a group, or another state of it."""
+        self.groups[group_id] = GroupState(group_id, 0, state, 1, "consumer", "range", 0, [], [], "", 0, [])
+        self.committed[group_id] = [OffsetState("orders", 0, 1, 0, "", 0, 1 + lag, lag, None, None)]
+
+    def brief(self, group_id: str) -> GroupBrief | None:
+        if self.broken:
+            raise RuntimeError("a bug")
+        self.asked.append(group_id)
+        return super().brief(group_id)
+
+
+def now_ms() -> int:
+    """Unix time."""
+    return time.time_ns() // 1_000_000

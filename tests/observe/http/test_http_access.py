@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.app import CannotStart
-from ottla.broker.observe.logs import logger
+from ottla.observe.logs import logger
 from ottla.testing import Broker
 from tests.observe.http.conftest import Ask, ask
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
-from ottla.broker.observe.http.api import MOST_EPISODES, _why
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.why.model import Episode
-from ottla.clients import Consumer as IncludedConsumer
+from ottla.clients import Consumer
+from ottla.observe.http.api import MOST_EPISODES, _why
+from ottla.observe.http.parts import Parts
+from ottla.observe.why.model import Episode
 from ottla.testing import Broker
-from tests.observe.http.conftest import Ask, ask
+from tests.observe.http.conftest import Ask, ask, commit
 from tests.observe.http.fakes import FakeHistory, FakeView, ManualClock
 
 pytestmark = pytest.mark.e2e
@@ -34,15 +33,8 @@ def broker() -> Iterator[Broker]:
     quiet = {"ottla.sentinel.enable": "false"}
     with Broker(quiet, http=True, topics={"orders": 3, "payments": 1}) as running:
         for name in NAMES:
-            commit(running, name, 5)
+            commit(running, name)
         yield running
-
-
-def commit(broker: Broker, group_id: str, offset: int) -> None:
-    options = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group_id}
-    consumer = Consumer(options)
-    consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 def at(name: str, part: str = "") -> str:
@@ -197,7 +189,6 @@ def test_every_answer_says_that_nothing_of_other_hosts_belongs_to_it(get: Ask) -
         assert "access-control-allow-origin" not in headers
 
 
-@pytest.mark.asyncio
 async def test_why_timeline_and_alarms_of_a_group_that_lives() -> None:
     async with Broker(http=True, topics={"orders": 2}) as broker:
 
@@ -206,7 +197,7 @@ async def test_why_timeline_and_alarms_of_a_group_that_lives() -> None:
             assert answer.status == 200, answer.body
             return answer.json
 
-        async with IncludedConsumer(
+        async with Consumer(
             "orders", bootstrap_servers=broker.bootstrap_servers, group_id="a/b", client_id="one"
         ) as consumer:
             while not consumer.assignment():
@@ -237,9 +228,9 @@ def test_why_is_told_of_so_many_episodes_at_most(asked: dict[str, int], last: in
     wanted: list[int | None] = []
 
     class Asked(FakeHistory):
-        async def told(self, *given: Any, last: int | None = None, **more: Any) -> list[Episode]:
+        def each(self, *given: Any, last: int | None = None, **more: Any) -> AsyncIterator[Episode]:
             wanted.append(last)
-            return []
+            return super().each(*given, last=last, **more)
 
     view = FakeView()
     view.put("g")

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from ottla.testing import Broker
-from tests.observe.http.conftest import Ask
+from tests.observe.http.conftest import Ask, commit
 
 pytestmark = pytest.mark.e2e
 
@@ -27,10 +26,7 @@ def broker() -> Iterator[Broker]:
     """A broker with a few groups."""
     with Broker(http=True, topics={"orders": 3}) as running:
         for name in GROUPS:
-            options = {"bootstrap.servers": running.bootstrap_servers, "group.id": name}
-            consumer = Consumer(options)
-            consumer.commit(offsets=[TopicPartition("orders", 0, 5)], asynchronous=False)
-            consumer.close()
+            commit(running, name)
         yield running
 
 

@@ -16,15 +16,16 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.broker.app import CannotStart
-from ottla.broker.observe.http import server, stream
-from ottla.broker.observe.http.address import is_loopback, parse_address, url_of
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.server import HttpPort
-from ottla.broker.settings import BadSetting
+from ottla.broker.settings import BadSetting, Settings
 from ottla.cli.serve import command
+from ottla.observe.http import server, stream
+from ottla.observe.http.address import is_loopback, parse_address, url_of
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.server import HttpPort
 from ottla.testing import Broker, BrokerProcess
 from tests.observe.http.conftest import ask
 from tests.observe.http.fakes import FakeView, Lines, ManualClock
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -66,9 +67,8 @@ def test_a_broker_is_healthy_and_ready_once_it_has_started() -> None:
         ask(url, "/healthz")
 
 
-@pytest.mark.asyncio
 async def test_health_from_the_start_to_the_end() -> None:
-    port = HttpPort("127.0.0.1", 0, Lines())
+    port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), Lines())
     await port.start()
 
     async def asked(path: str) -> tuple[int, str]:
@@ -91,10 +91,9 @@ async def test_health_from_the_start_to_the_end() -> None:
         await asyncio.to_thread(ask, port.url, "/healthz")
 
 
-@pytest.mark.asyncio
 async def test_a_bug_is_logged_and_hurts_only_who_asked() -> None:
     log, view = Lines(), FakeView()
-    port = HttpPort("127.0.0.1", 0, log)
+    port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), log)
     await port.start()
     port.open(Parts(view, ManualClock()))
     view.put("a")
@@ -158,9 +157,8 @@ def test_a_stream_and_an_idle_connection_are_not_taken_for_slow_requests(monkeyp
 
 
 @pytest.mark.parametrize("rounds", range(6))
-@pytest.mark.asyncio
 async def test_nothing_is_left_of_it_whatever_its_clients_were_at(rounds: int) -> None:
-    port = HttpPort("127.0.0.1", 0, Lines())
+    port = HttpPort(Settings(ottla_http_listen="127.0.0.1:0"), Lines())
     await port.start()
     port.open(Parts(FakeView(), ManualClock()))
     begun = [
@@ -199,14 +197,12 @@ def test_a_broker_that_cannot_start_lets_go_of_the_port(tmp_path: Path) -> None:
 
 def logged(broker: BrokerProcess, begins: str) -> dict[str, Any]:
     """The line of its log that begins so; the address is printed before any."""
-    deadline = time.monotonic() + 10
-    while True:
-        for text in broker.log_text().splitlines():
-            line: dict[str, Any] = json.loads(text)
-            if line["event"].startswith(begins):
-                return line
-        assert time.monotonic() < deadline, broker.log_text()
-        time.sleep(0.02)
+
+    def line() -> dict[str, Any]:
+        lines = map(json.loads, broker.log_text().splitlines())
+        return next((one for one in lines if one["event"].startswith(begins)), {})
+
+    return wait_for(line, f"a line {begins}", show=broker.log_text)
 
 
 def test_a_served_broker_says_where_it_is() -> None:
@@ -258,7 +254,7 @@ def test_a_port_that_cannot_be_had_ends_the_command(tmp_path: Path) -> None:
 
 def test_nothing_of_it_is_imported_without_it() -> None:
     """Start-up time is a feature."""
-    heavy = ("starlette", "uvicorn", "h11", "anyio", "prometheus_client", "ottla.broker.observe.http.routes")
+    heavy = ("starlette", "uvicorn", "h11", "anyio", "prometheus_client", "ottla.observe.http.routes")
     program = f"""
 import sys
 from ottla.testing import Broker

@@ -13,19 +13,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ottla.broker.observe.events import StateChanged
-from ottla.broker.observe.http import stream
-from ottla.broker.observe.http.changes import MOST_GROUPS, Changes
-from ottla.broker.observe.http.parts import Parts
-from ottla.broker.observe.http.problems import Problem
-from ottla.broker.observe.http.stream import Feed, Reader
-from ottla.broker.observe.sentinels.model import Alarm
-from ottla.broker.observe.snapshot import GroupBrief
-from ottla.broker.observe.why.model import Episode
+from ottla.broker.core.events import StateChanged
 from ottla.clients import Consumer, Producer
+from ottla.observe.http import stream
+from ottla.observe.http.changes import MOST_GROUPS, Changes
+from ottla.observe.http.parts import Parts
+from ottla.observe.http.problems import Problem
+from ottla.observe.http.stream import Feed, Reader
+from ottla.observe.recorder import Recorder
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.snapshot import GroupBrief
+from ottla.observe.why.model import Episode
 from ottla.testing import Broker
 from tests.observe.http.conftest import ask
-from tests.observe.http.fakes import FakeHistory, FakeSentinels, FakeView, Lines, ManualClock, recorder_of
+from tests.observe.http.fakes import FakeHistory, FakeSentinels, FakeView, Lines, ManualClock
+from tests.support.waiting import wait_for
 
 Sent = list[tuple[str, Any]]
 
@@ -35,7 +37,7 @@ class Stage:
 
     def __init__(self, limit_bytes: int = 1 << 20) -> None:
         self.view, self.clock, self.log = FakeView(), ManualClock(), Lines()
-        self.recorder, self.history, self.sentinels = recorder_of(), FakeHistory(), FakeSentinels()
+        self.recorder, self.history, self.sentinels = Recorder(1 << 20), FakeHistory(), FakeSentinels()
         self.changes = Changes()
         parts = Parts(
             self.view,
@@ -51,6 +53,11 @@ class Stage:
         """Have the coordinator tell something of a group."""
         self.recorder(changed(group_id))
         self.changes(changed(group_id))
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
 
 
 def changed(group_id: str) -> StateChanged:
@@ -80,9 +87,7 @@ def groups(found: Sent) -> tuple[list[str], list[str]]:
     return [one["group_id"] for one in data["changed"]], data["removed"]
 
 
-@pytest.mark.asyncio
-async def test_the_first_event_is_the_cluster_and_then_come_the_groups() -> None:
-    stage = Stage()
+async def test_the_first_event_is_the_cluster_and_then_come_the_groups(stage: Stage) -> None:
     stage.view.put("a")
     stage.view.put("b")
     reader = stage.feed.open(None)
@@ -93,9 +98,7 @@ async def test_the_first_event_is_the_cluster_and_then_come_the_groups() -> None
     assert groups(await sent(reader)) == (["a", "b"], [])
 
 
-@pytest.mark.asyncio
-async def test_changes_are_told_at_most_twice_a_second_and_once_each() -> None:
-    stage = Stage()
+async def test_changes_are_told_at_most_twice_a_second_and_once_each(stage: Stage) -> None:
     stage.view.put("a")
     reader = stage.feed.open(None)
     stage.clock.advance(500)
@@ -114,15 +117,12 @@ async def test_changes_are_told_at_most_twice_a_second_and_once_each() -> None:
 @pytest.mark.parametrize(
     ("sent", "after"), [("7", 7), ("3", 5), ("", 5), ("²", 5), ("-9", 5), ("9" * 5_000, 5), ("1e9", 5)]
 )
-@pytest.mark.asyncio
 async def test_a_last_event_id_that_is_none_of_ours_is_left_alone(sent: str, after: int) -> None:
     query = {"raw": "1", "group": "g", "after": 5}
     assert stream.EventStream(Stage().feed, query, sent)._after == after
 
 
-@pytest.mark.asyncio
-async def test_watched_groups_take_turns_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage()
+async def test_watched_groups_take_turns_where_there_are_many(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     group = stage.view.group
 
@@ -143,9 +143,7 @@ async def test_watched_groups_take_turns_where_there_are_many(monkeypatch: pytes
     assert set(looked) == set(names)
 
 
-@pytest.mark.asyncio
-async def test_names_that_somebody_makes_up_take_no_more_memory_than_others() -> None:
-    stage = Stage()
+async def test_names_that_somebody_makes_up_take_no_more_memory_than_others(stage: Stage) -> None:
     stage.view.put("a")
     stage.feed.open(None)
     waiting = stage.feed._dirty
@@ -154,21 +152,17 @@ async def test_names_that_somebody_makes_up_take_no_more_memory_than_others() ->
     assert len(waiting) == MOST_GROUPS
 
 
-@pytest.mark.asyncio
-async def test_a_group_that_is_gone_is_told_of_once() -> None:
-    stage = Stage()
+async def test_a_group_that_is_gone_is_told_of_once(stage: Stage) -> None:
     stage.view.put("a")
     reader = stage.feed.open(None)
     stage.clock.advance(500)
     await sent(reader)
-    del stage.view.briefs["a"]
+    del stage.view.groups["a"]
     stage.clock.advance(2_000)
     assert groups(await sent(reader)) == ([], ["a"])
 
 
-@pytest.mark.asyncio
-async def test_lag_is_seen_within_seconds_without_any_event() -> None:
-    stage = Stage()
+async def test_lag_is_seen_within_seconds_without_any_event(stage: Stage) -> None:
     for number in range(1_000):
         stage.view.put(f"g{number:04}")
     reader = stage.feed.open(None)
@@ -182,9 +176,7 @@ async def test_lag_is_seen_within_seconds_without_any_event() -> None:
     assert len(stage.view.asked) - asked <= 11 * stream.SWEEP_PER_TICK
 
 
-@pytest.mark.asyncio
-async def test_a_storm_is_worked_off_in_turns() -> None:
-    stage = Stage()
+async def test_a_storm_is_worked_off_in_turns(stage: Stage) -> None:
     reader = stage.feed.open(None)
     await sent(reader)
     for number in range(1_200):
@@ -198,9 +190,7 @@ async def test_a_storm_is_worked_off_in_turns() -> None:
     assert max(counts) <= stream.DIRTY_PER_TICK + stream.SWEEP_PER_TICK
 
 
-@pytest.mark.asyncio
-async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time() -> None:
-    stage = Stage()
+async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time(stage: Stage) -> None:
     reader = stage.feed.open(None)
     await sent(reader)
     for number in range(12):
@@ -219,12 +209,10 @@ async def test_a_look_that_takes_long_is_broken_off_and_goes_on_next_time() -> N
         stage.clock.advance(500)
         told.append([one["group_id"] for _, data in await sent(reader) for one in data["changed"]])
     assert [len(one) for one in told] == [3, 3, 0, 0, 3, 3]  # in between those that were told of already
-    assert list(itertools.chain(*told)) == list(stage.view.briefs)
+    assert list(itertools.chain(*told)) == list(stage.view.groups)
 
 
-@pytest.mark.asyncio
-async def test_without_readers_nothing_is_looked_at() -> None:
-    stage = Stage()
+async def test_without_readers_nothing_is_looked_at(stage: Stage) -> None:
     stage.view.put("a")
     for _ in range(2):
         reader = stage.feed.open(None)
@@ -236,9 +224,7 @@ async def test_without_readers_nothing_is_looked_at() -> None:
     assert stage.view.asked == []
 
 
-@pytest.mark.asyncio
-async def test_a_watched_group_comes_at_once_and_when_it_changes() -> None:
-    stage = Stage()
+async def test_a_watched_group_comes_at_once_and_when_it_changes(stage: Stage) -> None:
     stage.view.put("a")
     reader, other = stage.feed.open("a"), stage.feed.open(None)
     first = await sent(reader)
@@ -254,15 +240,13 @@ async def test_a_watched_group_comes_at_once_and_when_it_changes() -> None:
     stage.view.put("a", "Empty", lag=7)  # no event tells of it
     stage.clock.advance(2_000)
     assert (await sent(reader))[-1][1]["offsets"][0]["lag"] == 7
-    del stage.view.briefs["a"]
+    del stage.view.groups["a"]
     stage.clock.advance(2_000)
     assert (await sent(reader))[-1] == ("group", {"group": None, "offsets": []})
     assert "group" not in [event for event, _ in await sent(other)]
 
 
-@pytest.mark.asyncio
-async def test_episodes_go_to_those_who_watch_their_group_or_none() -> None:
-    stage = Stage()
+async def test_episodes_go_to_those_who_watch_their_group_or_none(stage: Stage) -> None:
     everything, mine, others = stage.feed.open(None), stage.feed.open("a"), stage.feed.open("b")
     for reader in (everything, mine, others):
         await sent(reader)
@@ -274,9 +258,7 @@ async def test_episodes_go_to_those_who_watch_their_group_or_none() -> None:
     assert await sent(others) == []
 
 
-@pytest.mark.asyncio
-async def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over() -> None:
-    stage = Stage()
+async def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over(stage: Stage) -> None:
     old, storm = Alarm("old_barrier", "a", "", 1, 1, "old"), Alarm("rebalance_storm", "a", "", 2, 2, "new")
     stage.sentinels.standing = [old]
     reader = stage.feed.open(None)
@@ -294,7 +276,6 @@ async def test_an_alarm_is_told_when_it_is_raised_and_when_it_is_over() -> None:
     assert (event, data["text"], data["cleared_ms"]) == ("sentinel", "new", 9)
 
 
-@pytest.mark.asyncio
 async def test_a_reader_that_falls_behind_is_dropped_and_the_others_are_not() -> None:
     stage = Stage(limit_bytes=20_000)
     slow, quick = stage.feed.open(None), stage.feed.open(None)
@@ -308,7 +289,6 @@ async def test_a_reader_that_falls_behind_is_dropped_and_the_others_are_not() ->
     assert await slow.take() == b""
 
 
-@pytest.mark.asyncio
 async def test_a_group_that_takes_more_than_a_reader_may_be_behind_is_shown_to_who_reads() -> None:
     stage = Stage(limit_bytes=2_000)
     large = "g" * 1_700
@@ -323,9 +303,7 @@ async def test_a_group_that_takes_more_than_a_reader_may_be_behind_is_shown_to_w
     assert not reader.ended
 
 
-@pytest.mark.asyncio
-async def test_a_bug_is_logged_and_the_next_look_goes_well() -> None:
-    stage = Stage()
+async def test_a_bug_is_logged_and_the_next_look_goes_well(stage: Stage) -> None:
     stage.view.put("a")
     reader = stage.feed.open(None)
     await sent(reader)
@@ -341,9 +319,7 @@ async def test_a_bug_is_logged_and_the_next_look_goes_well() -> None:
 # -- the recorder's events
 
 
-@pytest.mark.asyncio
-async def test_raw_events_come_from_where_one_left_off_and_then_live() -> None:
-    stage = Stage()
+async def test_raw_events_come_from_where_one_left_off_and_then_live(stage: Stage) -> None:
     for group_id in ("a", "b", "a", "a"):
         stage.happens(group_id)
     reader = stage.feed.open_raw("a", 1)
@@ -362,9 +338,7 @@ async def test_raw_events_come_from_where_one_left_off_and_then_live() -> None:
     assert not stage.recorder._followers
 
 
-@pytest.mark.asyncio
-async def test_raw_events_are_taken_in_turns_and_none_is_left_out() -> None:
-    stage = Stage()
+async def test_raw_events_are_taken_in_turns_and_none_is_left_out(stage: Stage) -> None:
     for _ in range(stream.RAW_PER_TURN * 2 + 7):
         stage.happens("a")
     reader = stage.feed.open_raw("a", 0)
@@ -372,16 +346,13 @@ async def test_raw_events_are_taken_in_turns_and_none_is_left_out() -> None:
     assert counts == [stream.RAW_PER_TURN, stream.RAW_PER_TURN, 7]
 
 
-@pytest.mark.asyncio
-async def test_raw_needs_a_group() -> None:
+async def test_raw_needs_a_group(stage: Stage) -> None:
     with pytest.raises(Problem, match="add group=ID"):
-        Stage().feed.open_raw(None, 0)
+        stage.feed.open_raw(None, 0)
 
 
-@pytest.mark.asyncio
-async def test_readers_of_raw_events_keep_nobody_from_what_changes() -> None:
+async def test_readers_of_raw_events_keep_nobody_from_what_changes(stage: Stage) -> None:
     """The feed looks for the readers that it writes for, whoever else was there before, or goes."""
-    stage = Stage()
     raw = stage.feed.open_raw("a", 0)
     assert not stage.clock.pending(), "raw events need no looks"
     reader = stage.feed.open("a")
@@ -431,7 +402,6 @@ class Listening:
 
 
 @pytest.mark.e2e
-@pytest.mark.asyncio
 async def test_a_group_is_seen_as_it_comes_together() -> None:
     async with Broker(http=True, topics={"orders": 2}) as broker:
         reader = await asyncio.to_thread(Listening, broker.http_url, "?group=live%2Fone")
@@ -489,11 +459,8 @@ def test_a_reader_that_takes_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stream, "PING_S", 0.01)
     with Broker(http=True) as broker:
         reader = Listening(broker.http_url)
-        port = broker._running.http
+        port = broker.observatory.http
         assert port is not None
-        deadline = time.monotonic() + 10
-        while broker.run(lambda: len(port._state.connections)):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for(lambda: broker.run(lambda: not port._state.connections), "the reader to be given up")
         reader.close()
         assert ask(broker.http_url, "/healthz").status == 200

@@ -2,59 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ottla.broker.observe.metrics.collector import Metrics
-from ottla.broker.observe.metrics.counters import Counters
-from ottla.broker.observe.metrics.requests import Requests
-from ottla.broker.observe.metrics.scene import Bounds
-from ottla.broker.observe.metrics.sources import Sources
-from ottla.broker.observe.snapshot import (
-    ClusterState,
-    GroupBrief,
+from ottla.broker.settings import Settings
+from ottla.observe.metrics.collector import Metrics
+from ottla.observe.metrics.counters import Counters
+from ottla.observe.metrics.histogram import Durations
+from ottla.observe.metrics.requests import Requests
+from ottla.observe.metrics.scene import Sources
+from ottla.observe.snapshot import (
     GroupState,
     MemberState,
     OffsetState,
     PartitionState,
     TopicState,
 )
+from tests.observe.http.fakes import ShownView
+from tests.observe.timeline.synthetic import member as any_member
+from tests.observe.timeline.synthetic import state as any_group
 
 
 def member(name: str, assignment: dict[str, list[int]], **changes: object) -> MemberState:
-    fields: dict[str, object] = {
-        "member_id": f"{name}-1",
-        "group_instance_id": None,
-        "client_id": name,
-        "client_host": "/10.0.0.7",
-        "is_leader": False,
-        "session_timeout_ms": 45_000,
-        "rebalance_timeout_ms": 300_000,
-        "heard_ms": 1_000,
-        "slack_ms": 44_000,
-        "waits_for": "",
-        "is_gone": False,
-        "protocols": ["range"],
-        "topics": ["orders"],
-        "assignment": assignment,
-    }
-    return MemberState(**{**fields, **changes})  # type: ignore[arg-type]
+    own = {"member_id": f"{name}-1", "client_host": "/10.0.0.7", "assignment": assignment}
+    return any_member(name, heard_ms=1_000, **own | changes)
 
 
 def group(group_id: str, state: str, *members: MemberState, protocol_type: str | None = "consumer") -> GroupState:
-    return GroupState(
-        group_id=group_id,
-        partition=0,
-        state=state,
-        generation=7,
-        protocol_type=protocol_type,
-        protocol_name="range" if members else None,
-        state_since_ms=0,
-        members=list(members),
-        pending_members=[],
-        barrier="",
-        barrier_age_ms=0,
-        awaited=[],
-    )
+    name = "range" if members else None
+    return any_group(group_id, list(members), state=state, protocol_type=protocol_type, protocol_name=name)
 
 
 def offset(
@@ -65,18 +38,8 @@ def offset(
     lag_seconds: float | None = 0.0,
     owner: str | None = None,
 ) -> OffsetState:
-    return OffsetState(
-        topic=topic,
-        partition=partition,
-        committed_offset=committed,
-        commit_timestamp_ms=0,
-        metadata="",
-        log_start_offset=None if end is None else 0,
-        log_end_offset=end,
-        lag=None if end is None else end - committed,
-        lag_seconds=lag_seconds,
-        member_id=owner,
-    )
+    start, lag = (None, None) if end is None else (0, end - committed)
+    return OffsetState(topic, partition, committed, 0, "", start, end, lag, lag_seconds, owner)
 
 
 def topic(name: str, *ends: int, is_internal: bool = False) -> TopicState:
@@ -84,11 +47,13 @@ def topic(name: str, *ends: int, is_internal: bool = False) -> TopicState:
     return TopicState(name, "id", is_internal, {"cleanup.policy": "compact"} if is_internal else {}, partitions)
 
 
-class Looked:
-    """A `BrokerView` of what its fields say."""
+class Looked(ShownView):
+    """A broker with groups in several states."""
 
     def __init__(self) -> None:
-        self.topic_states = [topic("__consumer_offsets", 3, is_internal=True), topic("orders", 10, 20, 30)]
+        super().__init__()
+        for one in (topic("__consumer_offsets", 3, is_internal=True), topic("orders", 10, 20, 30)):
+            self.all_topics[one.topic] = one
         waiting = group("waiting", "PreparingRebalance", member("w", {}, waits_for="join"), member("v", {}))
         waiting.barrier, waiting.barrier_age_ms = "join", 12_500
         self.groups = {
@@ -103,34 +68,11 @@ class Looked:
             "simple": group("simple", "Empty", protocol_type=None),
             "waiting": waiting,
         }
-        self.offset_states = {
+        self.committed = {
             "busy": [offset("orders", 0, 4, 10, 1.5, "a-1"), offset("orders", 1, 20, 20, 0.0, "b-1")],
             "empty": [offset("orders", 0, 10, 10), offset("gone", 0, 5, None, None)],
             "simple": [offset("orders", 2, 1, 30, 60.0)],
         }
-
-    def cluster(self) -> ClusterState:
-        return ClusterState(
-            1, "cluster", "0.1.0", "h:9092", 1_000, 2_000, 3, 2, len(self.groups), {"Stable": 1, "Empty": 2}
-        )
-
-    def topics(self) -> Iterator[TopicState]:
-        yield from self.topic_states
-
-    def topic(self, name: str) -> TopicState | None:
-        return next((one for one in self.topic_states if one.topic == name), None)
-
-    def group_ids(self) -> list[str]:
-        return list(self.groups)
-
-    def brief(self, group_id: str) -> GroupBrief | None:
-        return None
-
-    def group(self, group_id: str) -> GroupState | None:
-        return self.groups.get(group_id)
-
-    def offsets(self, group_id: str) -> list[OffsetState]:
-        return self.offset_states.get(group_id, [])
 
 
 class Alarms:
@@ -152,7 +94,7 @@ class Ring:
     file_failed, file_lost_events = False, 0
 
 
-def metrics(view: Looked, *compat: str, bounds: Bounds | None = None) -> Metrics:
+def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Metrics:
     """The metrics of a broker; each way in which something can be counted was gone once."""
     ticks = iter(range(0, 10**12, 1_000_000))
     sources = Sources(
@@ -160,9 +102,10 @@ def metrics(view: Looked, *compat: str, bounds: Bounds | None = None) -> Metrics
         requests=Requests(lambda: next(ticks)),
         counters=Counters(100),
         nanoseconds=lambda: next(ticks),
-        bounds=bounds or Bounds(),
+        settings=settings or Settings(),
         connections_opened=lambda: 9,
-        address=lambda: ("broker.example", 9092),
+        address=("broker.example", 9092),
+        syncs=Durations(),
         recorder=Ring(),
         sentinels=Alarms(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     BarrierClosed,
     Event,
     GroupRemoved,
@@ -12,8 +12,9 @@ from ottla.broker.observe.events import (
     SessionExpired,
     StateChanged,
 )
-from ottla.broker.observe.metrics.counters import CHANGES, Counters
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.metrics.counters import CHANGES, Counters
+from ottla.observe.why.model import Episode
+from tests.observe.makers import event_of
 
 
 def committed(group_id: str, partitions: int) -> OffsetsCommitted:
@@ -28,8 +29,8 @@ def episode(
 
 def test_commits_and_their_offsets_are_counted_together_and_by_group() -> None:
     counters = Counters(10)
-    for event in (committed("a", 3), committed("b", 1), committed("a", 2)):
-        counters(event)
+    for one in (committed("a", 3), committed("b", 1), committed("a", 2)):
+        counters(one)
     assert (counters.commits, counters.committed) == (3, 6)
     assert counters.group_committed == {"a": 5, "b": 1}
 
@@ -45,25 +46,19 @@ def test_a_commit_of_a_transaction_is_counted_once() -> None:
 
 def test_what_becomes_of_members_is_counted() -> None:
     counters = Counters(10)
-    added = MemberAdded(
-        group_id="g",
-        cause=1,
-        member_id="m",
-        group_instance_id=None,
-        client_id="",
-        client_host="",
-        state="",
-        was_pending=True,
-    )
-    left = MemberLeft(group_id="g", cause=1, member_id="m", group_instance_id=None, was_pending=False, reason="")
-    gave_up = MemberLeft(group_id="g", cause=1, member_id="m", group_instance_id=None, was_pending=True, reason="")
-    expired = SessionExpired(group_id="g", cause=1, member_id="m", last_heard_ms=0, session_timeout_ms=1, is_new=False)
-    closed = [
-        BarrierClosed(group_id="g", cause=1, barrier=barrier, absent=absent)
-        for barrier, absent in (("join", ["x", "y"]), ("sync", ["z"]), ("no member rejoined", ["s"]), ("join", []))
+    happens = [
+        event_of(MemberAdded, was_pending=True),
+        event_of(MemberAdded, was_pending=True),
+        event_of(MemberLeft),
+        event_of(MemberLeft, was_pending=True),
+        event_of(SessionExpired, last_heard_ms=0, is_new=False),
+        event_of(BarrierClosed, barrier="join", absent=["x", "y"]),
+        event_of(BarrierClosed, barrier="sync", absent=["z"]),
+        event_of(BarrierClosed, barrier="no member rejoined", absent=["s"]),
+        event_of(BarrierClosed, barrier="join", absent=[]),
     ]
-    for event in (added, added, left, gave_up, expired, *closed):
-        counters(event)
+    for one in happens:
+        counters(one)
     assert counters.members == {"joined": 2, "left": 1, "expired": 1, "missed_join": 2, "missed_sync": 1}
     assert counters.members.keys() <= set(CHANGES)
 
@@ -78,7 +73,7 @@ def test_rebalances_are_counted_by_cause_and_refusals_are_none() -> None:
     assert counters.group_rebalances == {"a": 2, "b": 1}
     assert counters.group_stood_ms == {"a": 4_000, "b": 500}
     assert counters.stood_ms == 4_500
-    assert (counters.durations.count, counters.durations.total_seconds) == (3, 6)
+    assert (sum(counters.durations.counts), counters.durations.total_ns) == (3, 6_000_000_000)
 
 
 def test_only_so_many_groups_have_counts_of_their_own_and_none_that_is_gone() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.metrics.catalogue import SPECS
-from ottla.broker.observe.sentinels import SENTINELS
 from ottla.broker.settings import FIELDS
+from ottla.observe.metrics.catalogue import SPECS
+from ottla.observe.sentinels.model import SENTINELS
 
 ROOT = Path(__file__).parents[3]
 DASHBOARD = json.loads((ROOT / "examples/grafana/ottla.json").read_text())

@@ -11,19 +11,16 @@ import pytest
 
 from ottla.broker.context import RequestContext
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.dispatch_measured import SAMPLED, MeasuredDispatcher
-from ottla.broker.observe.metrics.histogram import BOUNDS_SECONDS, Durations
-from ottla.broker.observe.metrics.requests import Requests, error_finder
+from ottla.observe.metrics.dispatcher import SAMPLED, MeasuredDispatcher
+from ottla.observe.metrics.histogram import BOUNDS_SECONDS, Durations
+from ottla.observe.metrics.requests import Requests, error_finder
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
+from ottla.protocol.message_parts import PartitionOutcome
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from ottla.protocol.messages.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
 
 
 class Clock:
@@ -65,40 +62,48 @@ class Peer(SimpleNamespace):
         self.open = None
 
 
+class Served:
+    """A dispatcher that is measured, its parts, and one connection."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.groups = Groups(self.clock)
+        self.requests = Requests(self.clock)
+        services = SimpleNamespace(
+            host=SimpleNamespace(enter=lambda entry, request, ctx: entry(request, ctx)),
+            groups=self.groups,
+            members=SimpleNamespace(joined=lambda request, ctx, answer: None),
+            clock=SimpleNamespace(monotonic_ms=lambda: 0),
+            topics=SimpleNamespace(group_configs={}),
+        )
+        log = SimpleNamespace(error=lambda *args, **fields: None)
+        self.dispatcher = MeasuredDispatcher(services, log, "fused", self.requests)
+        self.peer = Peer(open=None, client_id="", client_id_bytes=b"", repeat=None, client_host="/h", finished=[])
+
+    def receive(self, *frames: bytes) -> Any:
+        """The answer to the last, if it is there at once."""
+        for one in frames:
+            answer = self.dispatcher.receive(one, 0, self.peer)
+        return answer
+
+    def beat(self, times: int) -> None:
+        self.receive(*map(heartbeat, range(times)))
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served()
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture
-def groups(clock: Clock) -> Groups:
-    return Groups(clock)
-
-
-@pytest.fixture
-def requests(clock: Clock) -> Requests:
-    return Requests(clock)
-
-
-@pytest.fixture
-def dispatcher(groups: Groups, requests: Requests) -> Dispatcher:
-    services = SimpleNamespace(
-        groups=groups, clock=SimpleNamespace(monotonic_ms=lambda: 0), topics=SimpleNamespace(group_configs={})
-    )
-    return MeasuredDispatcher(services, SimpleNamespace(error=lambda *args, **fields: None), "fused", requests)
-
-
-@pytest.fixture
-def peer() -> Peer:
-    return Peer(open=None, client_id="", client_id_bytes=b"", repeat=None, client_host="/h", finished=[])
-
-
 def frame(request: Any, version: int, correlation_id: int = 1) -> bytes:
-    name = type(request).__name__.removesuffix("Request")
     key = next(one for one in ApiKey if api(one).request is type(request))
     body = type(request).layout(version).encode(request)
     flexible = version >= type(request).flexible_from
-    assert name
     return frame_request(key, version, correlation_id, "c", body, flexible=flexible)[4:]
 
 
@@ -114,121 +119,96 @@ def counted(requests: Requests) -> dict[str, dict[str, int]]:
     return {served.api: {k: v for k, v in served.by_error().items() if v} for served in requests.served()}
 
 
-@pytest.mark.parametrize("count", [1, SAMPLED - 1, SAMPLED, SAMPLED + 1, 3 * SAMPLED + 5])
-def test_every_heartbeat_is_counted(dispatcher: Dispatcher, requests: Requests, peer: Peer, count: int) -> None:
-    for correlation_id in range(count):
-        dispatcher.receive(heartbeat(correlation_id), 0, peer)
-    assert counted(requests) == {"Heartbeat": {"NONE": count}}
+GRANTED = [([], count, {"NONE": count}) for count in (1, SAMPLED - 1, SAMPLED, SAMPLED + 1, 3 * SAMPLED + 5)]
+AGAIN = [25] * 5, 5, {"UNKNOWN_MEMBER_ID": 5}
+MIXED = [0, 27, 27, 0, 25], SAMPLED, {"NONE": SAMPLED - 3, "REBALANCE_IN_PROGRESS": 2, "UNKNOWN_MEMBER_ID": 1}
 
 
-def test_one_heartbeat_in_some_is_timed_and_stands_for_them(
-    dispatcher: Dispatcher, requests: Requests, peer: Peer
+@pytest.mark.parametrize(("codes", "count", "answers"), [*GRANTED, AGAIN, MIXED])
+def test_every_heartbeat_is_counted_by_its_answer(
+    served: Served, codes: list[int], count: int, answers: dict[str, int]
 ) -> None:
-    for correlation_id in range(2 * SAMPLED + 1):
-        dispatcher.receive(heartbeat(correlation_id), 0, peer)
-    (served,) = requests.served()
+    served.groups.codes = codes.copy()
+    served.beat(count)
+    assert counted(served.requests) == {"Heartbeat": answers}
+
+
+def test_one_heartbeat_in_some_is_timed_and_stands_for_them(served: Served) -> None:
+    served.beat(2 * SAMPLED + 1)
+    (one,) = served.requests.served()
     # The first one is timed by itself, as it does not repeat another.
-    assert served.durations.count == 2 * SAMPLED + 1
-    assert served.durations.total_ns == (2 * SAMPLED + 1) * 1_000
-
-
-def test_a_heartbeat_that_is_refused_again_and_again_is_counted_so(
-    dispatcher: Dispatcher, requests: Requests, groups: Groups, peer: Peer
-) -> None:
-    groups.codes = [25] * 5
-    for correlation_id in range(5):
-        dispatcher.receive(heartbeat(correlation_id), 0, peer)
-    assert counted(requests) == {"Heartbeat": {"UNKNOWN_MEMBER_ID": 5}}
+    assert sum(one.durations.counts) == 2 * SAMPLED + 1
+    assert one.durations.total_ns == (2 * SAMPLED + 1) * 1_000
 
 
 def test_a_repeated_heartbeat_that_meets_a_bug_is_counted_as_what_the_client_hears(
-    dispatcher: Dispatcher, requests: Requests, groups: Groups, peer: Peer, monkeypatch: pytest.MonkeyPatch
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for correlation_id in range(3):
-        dispatcher.receive(heartbeat(correlation_id), 0, peer)
-    monkeypatch.setattr(groups, "heartbeat", None)
-    dispatcher.receive(heartbeat(4), 0, peer)
-    assert counted(requests) == {"Heartbeat": {"NONE": 3, "UNKNOWN_SERVER_ERROR": 1}}
+    served.beat(3)
+    monkeypatch.setattr(served.groups, "heartbeat", None)
+    served.receive(heartbeat(4))
+    assert counted(served.requests) == {"Heartbeat": {"NONE": 3, "UNKNOWN_SERVER_ERROR": 1}}
 
 
-def test_no_count_goes_down_for_who_looks_from_another_thread(
-    dispatcher: Dispatcher, requests: Requests, groups: Groups, peer: Peer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_count_goes_down_for_who_looks_from_another_thread(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     def look(*ignored: object) -> None:
-        seen.append(counted(requests).get("Heartbeat", {}).get("NONE", 0))
+        seen.append(counted(served.requests).get("Heartbeat", {}).get("NONE", 0))
 
-    ask, add = groups.heartbeat, Durations.add
-    monkeypatch.setattr(groups, "heartbeat", lambda *request: (look(), ask(*request))[1])
+    ask, add = served.groups.heartbeat, Durations.add
+    monkeypatch.setattr(served.groups, "heartbeat", lambda *request: (look(), ask(*request))[1])
     monkeypatch.setattr(Durations, "add", lambda self, *took: (look(), add(self, *took))[1])
-    groups.codes = [27, 0, 0, 27, 0]
+    served.groups.codes = [27, 0, 0, 27, 0]
     for correlation_id in range(7):
-        dispatcher.receive(heartbeat(correlation_id), 0, peer)
+        served.receive(heartbeat(correlation_id))
         look()
     assert seen == sorted(seen)
-    assert counted(requests) == {"Heartbeat": {"NONE": 5, "REBALANCE_IN_PROGRESS": 2}}
+    assert counted(served.requests) == {"Heartbeat": {"NONE": 5, "REBALANCE_IN_PROGRESS": 2}}
 
 
-def test_a_heartbeat_that_is_too_long_to_be_kept_is_counted(
-    dispatcher: Dispatcher, requests: Requests, peer: Peer
-) -> None:
+def test_a_heartbeat_that_is_too_long_to_be_kept_is_counted(served: Served) -> None:
     request = HeartbeatRequest(group_id="g" * 2_000, member_id="m", generation_id=1)
     for correlation_id in range(3):
-        dispatcher.receive(frame(request, 4, correlation_id), 0, peer)
-    assert peer.repeat is None
-    assert counted(requests) == {"Heartbeat": {"NONE": 3}}
+        served.receive(frame(request, 4, correlation_id))
+    assert served.peer.repeat is None
+    assert counted(served.requests) == {"Heartbeat": {"NONE": 3}}
 
 
-def test_every_refused_heartbeat_is_counted_by_its_error(
-    dispatcher: Dispatcher, requests: Requests, groups: Groups, peer: Peer
-) -> None:
-    groups.codes = [0, 27, 27, 0, 25]
-    for correlation_id in range(SAMPLED):
-        dispatcher.receive(heartbeat(correlation_id), 0, peer)
-    assert counted(requests) == {"Heartbeat": {"NONE": SAMPLED - 3, "REBALANCE_IN_PROGRESS": 2, "UNKNOWN_MEMBER_ID": 1}}
+def test_a_parked_request_takes_until_its_answer(served: Served) -> None:
+    assert served.receive(join()) is None
+    assert counted(served.requests) == {"JoinGroup": {}}
+    served.clock.now_ns += 3_000_000_000
+    served.groups.parked[0].reply(JoinGroupResponse(error_code=27))
+    assert counted(served.requests) == {"JoinGroup": {"REBALANCE_IN_PROGRESS": 1}}
+    (one,) = served.requests.served()
+    assert one.durations.total_ns == 3_000_000_000
 
 
-def test_a_parked_request_takes_until_its_answer(
-    dispatcher: Dispatcher, requests: Requests, groups: Groups, clock: Clock, peer: Peer
-) -> None:
-    assert dispatcher.receive(join(), 0, peer) is None
-    assert counted(requests) == {"JoinGroup": {}}
-    clock.now_ns += 3_000_000_000
-    groups.parked[0].reply(JoinGroupResponse(error_code=27))
-    assert counted(requests) == {"JoinGroup": {"REBALANCE_IN_PROGRESS": 1}}
-    (served,) = requests.served()
-    assert served.durations.total_seconds == 3
+def test_an_answer_given_at_once_is_counted_once(served: Served) -> None:
+    assert served.receive(join("stranger")) is not None
+    assert counted(served.requests) == {"JoinGroup": {"UNKNOWN_MEMBER_ID": 1}}
 
 
-def test_an_answer_given_at_once_is_counted_once(dispatcher: Dispatcher, requests: Requests, peer: Peer) -> None:
-    assert dispatcher.receive(join("stranger"), 0, peer) is not None
-    assert counted(requests) == {"JoinGroup": {"UNKNOWN_MEMBER_ID": 1}}
+def test_a_bug_is_counted_as_what_the_client_hears(served: Served) -> None:
+    served.groups.fails = True
+    assert served.receive(join()) is not None
+    assert counted(served.requests) == {"JoinGroup": {"UNKNOWN_SERVER_ERROR": 1}}
 
 
-def test_a_bug_is_counted_as_what_the_client_hears(
-    dispatcher: Dispatcher, requests: Requests, groups: Groups, peer: Peer
-) -> None:
-    groups.fails = True
-    assert dispatcher.receive(join(), 0, peer) is not None
-    assert counted(requests) == {"JoinGroup": {"UNKNOWN_SERVER_ERROR": 1}}
-
-
-def test_versions_of_an_api_are_counted_together(dispatcher: Dispatcher, requests: Requests, peer: Peer) -> None:
+def test_versions_of_an_api_are_counted_together(served: Served) -> None:
     for version in range(3):
         request = DescribeGroupsRequest(groups=["g"])
-        dispatcher.receive(frame(request, version), 0, peer)
-    dispatcher.receive(heartbeat(1), 0, peer)
-    dispatcher.receive(frame(HeartbeatRequest(group_id="g"), 3), 0, peer)
-    assert counted(requests) == {"DescribeGroups": {"NONE": 3}, "Heartbeat": {"NONE": 2}}
+        served.receive(frame(request, version))
+    served.receive(heartbeat(1))
+    served.receive(frame(HeartbeatRequest(group_id="g"), 3))
+    assert counted(served.requests) == {"DescribeGroups": {"NONE": 3}, "Heartbeat": {"NONE": 2}}
 
 
-def test_what_an_unknown_version_of_api_versions_hears_is_counted(
-    dispatcher: Dispatcher, requests: Requests, peer: Peer
-) -> None:
+def test_what_an_unknown_version_of_api_versions_hears_is_counted(served: Served) -> None:
     header = struct.pack(">hhih", 18, 99, 1, 1) + b"c"
-    dispatcher.receive(header, 0, peer)
-    assert counted(requests) == {"ApiVersions": {"UNSUPPORTED_VERSION": 1}}
+    served.receive(header)
+    assert counted(served.requests) == {"ApiVersions": {"UNSUPPORTED_VERSION": 1}}
 
 
 def test_work_in_a_task_is_timed_until_its_answer(clock: Clock) -> None:
@@ -257,18 +237,18 @@ def test_a_produce_that_nobody_waits_for_is_over_when_it_was_handled(clock: Cloc
     assert counted(requests) == {"Produce": {"NONE": 1}}
 
 
-def test_without_a_measure_the_handlers_are_those_that_there_are(dispatcher: Dispatcher, peer: Peer) -> None:
+def test_without_a_measure_the_handlers_are_those_that_there_are(served: Served) -> None:
     from ottla.broker.handlers import heartbeat as module
 
-    plain = Dispatcher(dispatcher.services, dispatcher.log)
-    plain.receive(heartbeat(1), 0, peer)
+    plain = Dispatcher(served.dispatcher.services, served.dispatcher.log)
+    plain.receive(heartbeat(1), 0, served.peer)
     (route,) = plain.routes.values()
-    assert route.handle is peer.repeat.handle is module.handle
+    assert route.handle is served.peer.repeat.handle is module.handle
 
 
 def test_errors_are_found_where_an_answer_lists_them() -> None:
     find = error_finder(OffsetCommitResponse)
-    rows = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in ((0, 0), (1, 22))]
+    rows = [PartitionOutcome(partition_index=index, error_code=code) for index, code in ((0, 0), (1, 22))]
     assert find(OffsetCommitResponse(topics=[OffsetCommitResponseTopic(partitions=rows)])) == 22
     assert find(OffsetCommitResponse(topics=[OffsetCommitResponseTopic(partitions=rows[:1])])) == 0
     assert find(OffsetCommitResponse()) == 0
@@ -286,7 +266,7 @@ def test_durations_fall_between_their_bounds() -> None:
         durations.add(nanoseconds)
     buckets = dict(durations.buckets())
     assert list(buckets.values()) == sorted(buckets.values())
-    assert buckets["+Inf"] == 7 == durations.count
+    assert buckets["+Inf"] == 7 == sum(durations.counts)
     assert buckets[f"{2**14 / 1e9:.9g}"] == 3
     assert buckets[f"{2**16 / 1e9:.9g}"] == 4
     assert buckets[f"{2**30 / 1e9:.9g}"] == 6

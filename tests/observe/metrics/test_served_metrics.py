@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.observe.sentinels import Sentinels
 from ottla.clients import Consumer, Producer
+from ottla.observe.sentinels.watch import Sentinels
 from ottla.testing import Broker
+from tests.observe.http.conftest import ask
+from tests.observe.http.fakes import Lines
 
 COMPAT = {"ottla.metrics.compat": "kminion, kafka_exporter,lag_exporter"}
 
@@ -29,11 +28,10 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 def scraped(broker: Broker) -> dict[str, dict[frozenset[str], float]]:
     """Sample name → values of the labels → value."""
-    with urllib.request.urlopen(f"{broker.http_url}/metrics", timeout=10) as answer:
-        assert answer.headers["content-type"].startswith("text/plain")
-        text = answer.read().decode()
+    answer = ask(broker.http_url, "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
     found: dict[str, dict[frozenset[str], float]] = {}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families(answer.body.decode()):
         for sample in family.samples:
             found.setdefault(sample.name, {})[frozenset(sample.labels.values())] = sample.value
     return found
@@ -83,20 +81,14 @@ def test_lag_in_seconds_is_that_of_the_append_and_not_of_the_timestamp(broker: B
 
 def test_without_http_nothing_is_measured() -> None:
     with Broker(topics={"orders": 1}) as broker:
+        assert broker.observatory.measuring is None
         served = broker._running
-        assert served._measuring is None
         assert type(served._dispatcher) is Dispatcher
         assert served._engine.on_appended == served._appended
 
 
 def test_an_alarm_is_seen_in_metrics_the_api_and_the_log() -> None:
-    lines: list[tuple[str, dict[str, Any]]] = []
-    log = SimpleNamespace(
-        debug=lambda *line, **fields: None,
-        info=lambda *line, **fields: None,
-        warning=lambda event, **fields: lines.append((event, fields)),
-        error=lambda event, **fields: lines.append((event, fields)),
-    )
+    log = Lines()
     settings = {"ottla.sentinel.settle.ms": 0, "auto.create.topics.enable": "false"}
     with Broker(settings, topics={"orders": 1, "bills": 1}, http=True, log=log) as broker:
 
@@ -106,26 +98,22 @@ def test_an_alarm_is_seen_in_metrics_the_api_and_the_log() -> None:
                 deadline = asyncio.get_running_loop().time() + 30
                 while asyncio.get_running_loop().time() < deadline:
                     await asyncio.gather(one.getmany(timeout_ms=100), other.getmany(timeout_ms=100))
-                    if found := await asyncio.to_thread(alarms, broker):
+                    alarms = (await asyncio.to_thread(ask, broker.http_url, "/v1/sentinels")).json
+                    if found := alarms["active"]:
                         break
                 assert scraped(broker)["ottla_sentinels_active"][frozenset(("mixed_subscriptions",))] == 1
                 return found
 
         (alarm,) = asyncio.run(use())
     assert (alarm["sentinel"], alarm["group_id"]) == ("mixed_subscriptions", "g")
-    assert [fields["sentinel"] for _, fields in lines if "sentinel" in fields] == ["mixed_subscriptions"]
-
-
-def alarms(broker: Broker) -> list[Any]:
-    """Those that stand."""
-    with urllib.request.urlopen(f"{broker.http_url}/v1/sentinels", timeout=10) as answer:
-        return list(json.load(answer)["active"])
+    told = [fields["sentinel"] for at, _, fields in log.told if at in ("warning", "error") and "sentinel" in fields]
+    assert told == ["mixed_subscriptions"]
 
 
 def test_sentinels_look_out_where_they_are_wanted(broker: Broker) -> None:
-    served = broker._running
+    served = broker.observatory
     assert isinstance(served.sentinels, Sentinels)
-    assert broker.run(served.sentinels.active) == []
+    assert broker.run(served.sentinels.board.active) == []
     with Broker({"ottla.sentinel.enable": "false"}, http=True) as another:
-        assert another._running.sentinels is None
+        assert another.observatory.sentinels is None
         assert "ottla_sentinels_active" not in scraped(another)

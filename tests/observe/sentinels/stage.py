@@ -4,44 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.observe.events import Event
-from ottla.broker.observe.observers import Observers
-from ottla.broker.observe.sentinels import Alarm, Sentinels
-from ottla.broker.runtime.view import Identity, View
 from ottla.broker.settings import Settings
-from ottla.protocol.consumer_protocol import (
-    Assignment,
-    ConsumerTopicPartitions,
-    Subscription,
-    encode_assignment,
-    encode_subscription,
-)
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.observe.observers import Observers
+from ottla.observe.sentinels.model import Alarm
+from ottla.observe.sentinels.watch import Sentinels
+from ottla.observe.view import Identity, View
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_protocol import Subscription, encode_subscription
 from ottla.protocol.primitives import ZERO_UUID
-from tests.core.world import Ctx, World
+from tests.core.world import ENTRIES, Ctx, World
+from tests.observe.http.fakes import Lines
+from tests.observe.why.story import assigned
+from tests.support.group_member import GroupMember
 
 GROUP = "g"
+Assigned = Mapping[str, Mapping[str, list[int]]]
+"""The partitions of each topic by member."""
 SESSION_MS = 1_800_000
-
-
-@dataclass
-class Person(Ctx):
-    """A client that may go away while it waits."""
-
-    is_gone: bool = False
 
 
 @dataclass
@@ -73,26 +60,9 @@ class Topics:
         return len(self.topics[name].partitions) if name in self.topics else 0
 
 
-class Lines:
-    """A log that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.warnings: list[tuple[str, dict[str, Any]]] = []
-        self.infos: list[tuple[str, dict[str, Any]]] = []
-        self.errors: list[tuple[str, dict[str, Any]]] = []
-
-    def warning(self, event: str, **fields: Any) -> None:
-        self.warnings.append((event, fields))
-
-    def info(self, event: str, **fields: Any) -> None:
-        self.infos.append((event, fields))
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.errors.append((event, fields))
-
-
+@dataclass(eq=False, kw_only=True)
 class WatchedWorld(World):
-    """A world whose coordinator tells observers that come later, too."""
+    """A world whose coordinator tells observers, those that come later, too."""
 
     observers: Observers
 
@@ -113,27 +83,24 @@ class Stage:
         self.log = Lines()
         self.emitted: list[Event] = []
         self.told: list[Event] = []
-        WatchedWorld.observers = Observers([self.told.append], self.log)
-        self.world = WatchedWorld(
-            GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
-        )
+        config = GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
+        self.world = WatchedWorld(config, observers=Observers([EveryEvent(self.told.append)], self.log))
         self.logs = Topics(**self.topics)
         self.view = View(
-            lambda: Identity(1, "c", "0", "h:1", 0),
+            Identity(1, "c", "0", "h:1", 0),
             self.world.coordinator,
             self.logs,  # type: ignore[arg-type]
             self,
-            connections=lambda: 0,
+            listener=None,  # type: ignore[arg-type]
             software_of=lambda group_id, member_id: "",
         )
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)
-        self.sentinels = Sentinels(lambda: self.view, settings, self.log, self.emitted.append)
-        WatchedWorld.observers.add(self.sentinels)
+        self.sentinels = Sentinels(self.view, settings, self.log, self, self.emitted.append)
+        self.world.observers.add(self.sentinels)
         self.callbacks: list[tuple[int, Any]] = []
-        self.sentinels.start(self)
-        self.members: dict[str, Person] = {}
-        self.ids: dict[str, str] = {}
-        self.generation = 0
+        self.sentinels.start()
+        self.members: dict[str, GroupMember] = {}
+        self.joining: dict[str, Ctx] = {}
         self.world.load()
 
     # -- the clock
@@ -156,75 +123,60 @@ class Stage:
             self.world.advance_to(when_ms)
             callback()
         self.world.advance_to(end_ms)
+        self.learn()
 
     # -- members
 
-    def join(self, name: str, topics: Iterable[str] = ("orders",)) -> Person:
+    def __getitem__(self, name: str) -> GroupMember:
+        if name not in self.members:
+            send = partial(self.ask, name)
+            self.members[name] = GroupMember(send, GROUP, session_ms=SESSION_MS, rebalance_ms=SESSION_MS)
+        return self.members[name]
+
+    @property
+    def ids(self) -> dict[str, str]:
+        return {name: one.member_id for name, one in self.members.items()}
+
+    @property
+    def generation(self) -> int:
+        """The newest that a member knows of."""
+        return max(one.generation for one in self.members.values())
+
+    def ask(self, name: str, key: ApiKey, version: int, message: Any) -> Any:
+        """Hand the coordinator a request; its answer, if there is one yet, is with what this gives."""
+        return self.world.ask(name, ENTRIES[key], message, version)
+
+    def join(self, name: str, topics: Iterable[str] = ("orders",)) -> Ctx:
         """Ask to be in the next generation."""
-        metadata = encode_subscription(Subscription(topics=list(topics)))
-        request = JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=SESSION_MS,
-            member_id=self.ids.get(name, ""),
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
-        )
-        self.members[name] = person = self.ask(name, "join", request, 3)
-        return person
-
-    def form(self, assigned: Mapping[str, Mapping[str, list[int]]], **topics: Iterable[str]) -> None:
-        """A generation of these members, with these assignments; ``topics`` are what they subscribe to."""
-        for name in assigned:
-            self.join(name, topics.get(name, ("orders",)))
-        self.world.advance_to(self.world.now_ms)
-        for name in assigned:
-            answer = self.members[name].answer
-            assert answer is not None and not answer.error_code, (name, answer)
-            self.ids[name], self.generation = answer.member_id, answer.generation_id
-        leader = next(name for name in assigned if self.ids[name] == self.members[name].answer.leader)
-        for name in [*(one for one in assigned if one != leader), leader]:
-            self.sync(name, assigned if name == leader else {})
-
-    def sync(self, name: str, assigned: Mapping[str, Mapping[str, list[int]]]) -> Person:
-        """Ask for one's assignment, or bring everybody's."""
-        assignments = [
-            SyncGroupRequestAssignment(member_id=self.ids[one], assignment=_encoded(topics))
-            for one, topics in assigned.items()
-        ]
-        request = SyncGroupRequest(
-            group_id=GROUP, generation_id=self.generation, member_id=self.ids[name], assignments=assignments
-        )
-        return self.ask(name, "sync", request, 3)
-
-    def commit(
-        self, name: str, offsets: Mapping[int, int], *, topic: str = "orders", generation: int | None = None
-    ) -> int:
-        """Commit offsets by partition; the error of the first."""
-        rows = [OffsetCommitRequestPartition(partition_index=one, committed_offset=at) for one, at in offsets.items()]
-        request = OffsetCommitRequest(
-            group_id=GROUP,
-            member_id=self.ids.get(name, ""),
-            generation_id_or_member_epoch=self.generation if generation is None else generation,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=rows)],
-        )
-        answer = self.ask(name, "commit_offsets", request, 6).answer
-        return int(answer.topics[0].partitions[0].error_code)
-
-    def heartbeat(self, name: str) -> int:
-        """The error that a heartbeat hears."""
-        request = HeartbeatRequest(group_id=GROUP, member_id=self.ids[name], generation_id=self.generation)
-        return int(self.world.coordinator.heartbeat(request, self.world.now_ms))
-
-    def ask(self, name: str, api: str, request: Any, version: int) -> Person:
-        """Hand the coordinator a request; the answer, if there is one yet, is with the person."""
-        layout = type(request).layout(version)
-        ctx = Person(name, version, layout.decode(layout.encode(request)))
-        answer = getattr(self.world.coordinator, api)(ctx.request, ctx, self.world.now_ms, self.world.wall_ms)
-        if answer is not None:
-            self.world.deliver(ctx, answer)
-        self.world.settle()
+        self[name].protocols = {"range": encode_subscription(Subscription(topics=list(topics)))}
+        self.joining[name] = ctx = self[name].join(3)
         return ctx
+
+    def learn(self) -> None:
+        """Members hear the answers that have come."""
+        for name, ctx in list(self.joining.items()):
+            if ctx.answer is not None:
+                assert self[name].learn(self.joining.pop(name).answer), (name, ctx.answer)
+
+    def form(self, shares: Assigned, **topics: Iterable[str]) -> None:
+        """A generation of these members, with these assignments; ``topics`` are what they subscribe to."""
+        asked = {name: self.join(name, topics.get(name, ("orders",))) for name in shares}
+        self.wait(0)
+        leader = next(name for name in shares if self.ids[name] == asked[name].answer.leader)
+        for name in [*(one for one in shares if one != leader), leader]:
+            self.sync(name, shares if name == leader else {})
+
+    def sync(self, name: str, shares: Assigned) -> Ctx:
+        """Ask for one's assignment, or bring everybody's."""
+        self.learn()
+        ctx: Ctx = self[name].sync({self.ids[one]: assigned(topics) for one, topics in shares.items()}, 3)
+        return ctx
+
+    def commit(self, name: str, offsets: Mapping[int, int], *, generation: int | None = None) -> int:
+        """Commit offsets of orders by partition; the error of the first."""
+        options = {} if generation is None else {"generation": generation}
+        answer = self[name].commit([("orders", one, at) for one, at in offsets.items()], 6, **options).answer
+        return int(answer.topics[0].partitions[0].error_code)
 
     # -- logs and alarms
 
@@ -235,14 +187,9 @@ class Stage:
     @property
     def active(self) -> list[str]:
         """The sentinels whose alarms stand."""
-        return sorted(alarm.sentinel for alarm in self.sentinels.active())
+        return sorted(alarm.sentinel for alarm in self.sentinels.board.active())
 
     def alarm(self, sentinel: str) -> Alarm:
         """The only alarm of a sentinel that stands."""
-        (alarm,) = [one for one in self.sentinels.active() if one.sentinel == sentinel]
+        (alarm,) = [one for one in self.sentinels.board.active() if one.sentinel == sentinel]
         return alarm
-
-
-def _encoded(topics: Mapping[str, list[int]]) -> bytes:
-    parts = [ConsumerTopicPartitions(topic=topic, partitions=list(which)) for topic, which in topics.items()]
-    return encode_assignment(Assignment(assigned_partitions=parts))

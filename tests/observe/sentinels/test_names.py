@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.sentinels.looks import look
-from ottla.broker.observe.sentinels.model import Finding, short
-from ottla.broker.observe.snapshot import GroupState, MemberState
-from ottla.broker.settings_observe import ObserveSettings
+from ottla.broker.settings import Settings
+from ottla.observe.sentinels.looks import look
+from ottla.observe.sentinels.model import Finding, short
+from ottla.observe.snapshot import MemberState
+from tests.observe.timeline.synthetic import member as any_member
+from tests.observe.timeline.synthetic import state
 
 A, B = "0a1b2c3d-0000-4000-8000-000000000001", "4e5f6a7b-0000-4000-8000-000000000002"
 
@@ -28,28 +30,13 @@ def test_a_member_id_is_cut_where_brokers_make_it_long(member_id: str, name: str
 
 
 def member(client_id: str, uuid: str, instance: str | None = None) -> MemberState:
-    return MemberState(
-        member_id=f"{instance or client_id}-{uuid}",
-        group_instance_id=instance,
-        client_id=client_id,
-        client_host="/10.0.0.1",
-        is_leader=False,
-        session_timeout_ms=1,
-        rebalance_timeout_ms=1,
-        heard_ms=0,
-        slack_ms=1,
-        waits_for="",
-        is_gone=False,
-        protocols=["range"],
-        topics=["t"],
-        assignment={"t": [0]},
-    )
+    member_id = f"{instance or client_id}-{uuid}"
+    return any_member(client_id, member_id=member_id, group_instance_id=instance, client_host="/10.0.0.1")
 
 
 def found(*members: MemberState) -> Finding:
     """What is said of members that have partition 0 both."""
-    group = GroupState("g", 0, "Stable", 1, "consumer", "range", None, list(members), [], "", 0, [])
-    (one,) = [it for it in look(group, lambda _: 1, ObserveSettings()) if it.sentinel == "two_believers"]
+    (one,) = [it for it in look(state("g", list(members)), lambda _: 1, Settings()) if it.sentinel == "two_believers"]
     return one
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.sentinels.watch import MOST_FAILED
+from ottla.observe.sentinels.watch import MOST_FAILED
 from tests.observe.sentinels.stage import Stage
 
 FAIR = {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}
@@ -28,7 +28,7 @@ def test_a_bug_with_a_group_is_told_once_and_the_others_are_looked_at(
     fail_with(monkeypatch, stage, ["odd"])
     stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
     stage.wait(20_000)
-    assert stage.log.errors == [
+    assert stage.log.of("error") == [
         ("the sentinels failed with a group, and look at it no more", {"of": "odd", "exc_info": True})
     ]
     assert stage.active == ["two_believers"]
@@ -38,7 +38,7 @@ def test_a_bug_with_every_group_ends_the_looking(stage: Stage, monkeypatch: pyte
     stage.form(FAIR)
     fail_with(monkeypatch, stage, [f"odd-{number}" for number in range(100)])
     stage.wait(60_000)
-    assert len(stage.log.errors) == MOST_FAILED + 2
-    assert stage.log.errors[-1][0] == "the sentinels failed, and look no more"
+    assert len(stage.log.of("error")) == MOST_FAILED + 2
+    assert stage.log.of("error")[-1][0] == "the sentinels failed, and look no more"
     assert stage.commit("a", {0: 5}, generation=stage.generation - 1) == 22
     assert stage.active == ["fenced_commit"]

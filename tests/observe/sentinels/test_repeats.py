@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.observe.events import RequestRefused
-from ottla.broker.observe.sentinels.repeats import REFUSALS
+from ottla.broker.core.events import RequestRefused
+from ottla.observe.sentinels.repeats import REFUSALS
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.observe.sentinels.stage import GROUP, Stage
 from tests.observe.sentinels.test_sentinels import FAIR, MINUTE
-from tests.observe.why.scenarios import flapping, rolling_restart
-from tests.observe.why.story import GROUP as EXPLAINED
+from tests.observe.why.stories import played
+from tests.support.requests import join_fields, request
 
 
 @pytest.fixture
@@ -23,17 +23,10 @@ def stage() -> Stage:
     return stage
 
 
-def knock(stage: Stage, group_id: str = GROUP, **fields: object) -> int:
+def knock(stage: Stage, **options: Any) -> int:
     """Ask to join with an assignor that nobody else has; the error that this hears."""
-    asked: dict[str, Any] = {
-        "group_id": group_id,
-        "session_timeout_ms": 10_000,
-        "rebalance_timeout_ms": 10_000,
-        "member_id": "",
-        "protocol_type": "consumer",
-        "protocols": [JoinGroupRequestProtocol(name="own", metadata=b"")],
-    }
-    return int(stage.ask("late", "join", JoinGroupRequest(**(asked | fields)), 5).answer.error_code)
+    fields = join_fields(GROUP, **{"protocols": {"own": b""}} | options)
+    return int(stage.ask("late", ApiKey.JOIN_GROUP, 5, request(ApiKey.JOIN_GROUP, fields)).answer.error_code)
 
 
 def test_members_that_are_turned_away_again_and_again_are_an_alarm(stage: Stage) -> None:
@@ -64,12 +57,12 @@ def test_a_member_that_is_turned_away_now_and_then_is_none(stage: Stage) -> None
     for _ in range(12):
         knock(stage)
         stage.wait(3 * MINUTE)
-    assert stage.log.warnings == []
+    assert stage.log.of("warning") == []
 
 
 def test_what_belongs_to_the_life_of_clients_is_no_refusal(stage: Stage) -> None:
     for _ in range(9):
-        knock(stage, member_id="of yesterday", protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")])
+        knock(stage, member_id="of yesterday", protocols={"range": b""})
     stage.wait(1_000)
     assert stage.active == []
     assert not {"MEMBER_ID_REQUIRED", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"} & set(REFUSALS)
@@ -89,23 +82,21 @@ def test_groups_that_are_none_have_no_alarms_and_leave_nothing_behind(stage: Sta
 
 def test_a_member_that_comes_and_goes_is_an_alarm_until_it_stays(stage: Stage) -> None:
     """As often as an explanation says so: the sentinel has no second opinion."""
-    for one in rolling_restart().history.episodes(EXPLAINED):
+    for one in played("rolling restart").episodes():
         one.group_id = GROUP
         stage.sentinels.on_episode(one)
     stage.wait(2_000)
     assert stage.active == []
-    told = [one for one in flapping().history.episodes(EXPLAINED) if one.triggers[-1].cause == "flapping-member"]
+    told = [one for one in played("flapping").episodes() if one.triggers[-1].cause == "flapping-member"]
     assert told
     for one in told:
         one.group_id = GROUP
         stage.sentinels.on_episode(one)
     stage.wait(2_000)
     alarm = stage.alarm("flapping_member")
-    times = told[-1].triggers[-1].facts["times"]
-    assert (alarm.facts["times"], alarm.facts["member"]) == (
-        times,
-        told[-1].members[told[-1].triggers[-1].member].client_id,
-    )
-    assert f"leaves and comes back again and again, {times} times within ten minutes" in alarm.text
+    last = told[-1].triggers[-1]
+    assert alarm.facts["times"] == last.facts["times"]
+    assert alarm.facts["member"] == told[-1].members[last.member].client_id
+    assert f"leaves and comes back again and again, {last.facts['times']} times within ten minutes" in alarm.text
     stage.wait(6 * MINUTE)
     assert stage.active == []

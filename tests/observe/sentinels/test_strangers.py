@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.observe.events import RequestRefused
+from ottla.broker.core.events import RequestRefused
 from tests.observe.sentinels.stage import Stage
 
 
@@ -15,6 +15,6 @@ def test_a_commit_to_a_group_that_is_not_there_is_no_alarm() -> None:
     stage.form({"a": {"orders": [0, 1, 2, 3]}})
     for number in range(100):
         stage.sentinels(refused(f"nobody-{number}"))
-    assert stage.log.warnings == []
+    assert stage.log.of("warning") == []
     stage.sentinels(refused("g"))
     assert stage.active == ["fenced_commit"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from ottla.broker.observe.events import OffsetsCommitted
-from ottla.broker.observe.snapshot import GroupState, MemberState
-from ottla.broker.observe.timeline.traffic import Traffic
-from ottla.broker.observe.why.model import Advice, Episode, MemberPart, Move, Trigger, Wait
+from ottla.broker.core.events import OffsetsCommitted
+from ottla.observe.snapshot import GroupState, MemberState
+from ottla.observe.timeline.traffic import Traffic
+from ottla.observe.why.model import Advice, Episode, MemberPart, Move, Trigger, Wait
 
 T0 = 1_767_225_600_000  # the first of January 2026
 

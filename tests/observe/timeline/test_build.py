@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.model import FATES, KINDS, Kind, Lane, Timeline
-from ottla.broker.observe.why.model import Episode, Trigger, Wait
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.model import FATES, Kind, Lane, Timeline
+from ottla.observe.why.model import Episode, MemberPart, Trigger, Wait
 from tests.observe.timeline.synthetic import T0, Crowd, member, part, rebalance, state
 
 
@@ -15,7 +15,7 @@ def told(timeline: Timeline, lane: Lane) -> list[str]:
     """The changes of a lane as words, with times after T0."""
     words = []
     for at, kind, count in zip(lane.changes[::3], lane.changes[1::3], lane.changes[2::3], strict=True):
-        what = KINDS[kind]
+        what = Kind(kind).name.lower()
         if kind == Kind.OWNING:
             what += f" {count}"
         elif kind == Kind.GONE:
@@ -105,26 +105,21 @@ def test_silence_that_covers_a_rebalance() -> None:
     assert story(first("a"), second, third)[3:] == ["100 owning 2", "9000 silent", "10125 gone dropped"]
 
 
-def test_a_member_that_misses_the_join_barrier() -> None:
-    drops = rebalance(2, 1_000, 200, [part("a", fate="dropped", heard_ms=T0 + 1_050, before=2)])
-    assert story(first("a"), drops)[4:] == ["1000 joining", "1050 silent", "1100 gone dropped"]
-
-
-def test_a_member_that_misses_the_sync_barrier() -> None:
-    drops = rebalance(2, 1_000, 200, [part("a", fate="unsynced", came_ms=10, heard_ms=T0 + 1_010, before=2)])
-    assert story(first("a"), drops)[4:] == ["1000 joining", "1010 silent", "1200 gone unsynced"]
-
-
-def test_a_member_that_leaves() -> None:
-    leaves = rebalance(2, 1_000, 200, [part("a", fate="left", before=2)], triggers=[Trigger("member_left", 0)])
-    assert story(first("a"), leaves)[4:] == ["1000 gone left"]
-
-
-def test_a_member_that_leaves_while_others_join() -> None:
-    leaves = rebalance(
-        2, 1_000, 200, [part("a", fate="left", came_ms=20, before=2)], triggers=[Trigger("member_left", 0, 70)]
-    )
-    assert story(first("a"), leaves)[4:] == ["1000 joining", "1020 joined", "1070 gone left"]
+@pytest.mark.parametrize(
+    ("goes", "triggers", "told"),
+    [
+        (part("a", fate="dropped", heard_ms=T0 + 1_050), [], ["1000 joining", "1050 silent", "1100 gone dropped"]),
+        (part("a", fate="unsynced", came_ms=10, heard_ms=T0 + 1_010), [],
+         ["1000 joining", "1010 silent", "1200 gone unsynced"]),
+        (part("a", fate="left"), [Trigger("member_left", 0)], ["1000 gone left"]),
+        (part("a", fate="left", came_ms=20), [Trigger("member_left", 0, 70)],
+         ["1000 joining", "1020 joined", "1070 gone left"]),
+    ],
+    ids=["misses the join barrier", "misses the sync barrier", "leaves", "leaves while others join"],
+)  # fmt: skip
+def test_a_member_that_goes(goes: MemberPart, triggers: list[Trigger], told: list[str]) -> None:
+    goes.before = 2
+    assert story(first("a"), rebalance(2, 1_000, 200, [goes], triggers=triggers))[4:] == told
 
 
 def test_the_same_client_has_its_lane_again() -> None:
@@ -199,17 +194,7 @@ def test_a_static_member_keeps_its_lane() -> None:
         2,
         1_000,
         0,
-        [
-            part(
-                "z",
-                member_id="z-id",
-                client_host="10.9.9.9",
-                group_instance_id="i-1",
-                fate="returned",
-                before=2,
-                after=2,
-            )
-        ],
+        [part("z", client_host="10.9.9.9", group_instance_id="i-1", fate="returned", before=2, after=2)],
         kind="replacement",
         outcome="replaced",
         waits=[],

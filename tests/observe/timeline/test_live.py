@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
-from ottla.broker.observe.events import OffsetsCommitted, StateChanged
-from ottla.broker.observe.snapshot import GroupBrief
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.live import GROUPS_PER_TURN, ROUND_MS, TURN_MS, Timelines
-from ottla.broker.observe.timeline.model import Timeline
-from ottla.broker.observe.why.model import Episode
-from tests.observe.http.fakes import FakeView, ManualClock
+from ottla.broker.core.events import OffsetsCommitted, StateChanged
+from ottla.observe.snapshot import GroupBrief
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.live import GROUPS_PER_TURN, ROUND_MS, TURN_MS, Timelines
+from ottla.observe.timeline.model import Timeline
+from ottla.observe.why.model import Episode
+from tests.observe.http.fakes import FakeHistory, FakeView, ManualClock
 from tests.observe.timeline.synthetic import T0, Crowd
-
-
-class Past:
-    """A history that is known."""
-
-    def __init__(self, episodes: list[Episode]) -> None:
-        self.kept = episodes
-
-    async def each(
-        self, group_id: str, pause: Callable[[], Awaitable[None]], *, last: int | None, since_ms: int | None
-    ) -> AsyncIterator[Episode]:
-        for episode in self.kept if last is None else self.kept[-last:]:
-            yield episode
-            await pause()
 
 
 async def no_pause() -> None:
@@ -42,7 +27,11 @@ def told(made: Timelines, group_id: str) -> Timeline:
 
 
 def timelines(episodes: list[Episode], clock: ManualClock, view: FakeView, budget: int = 1 << 21) -> Timelines:
-    return Timelines(Past(episodes), budget, lambda: view, lambda: clock)
+    history = FakeHistory()
+    history.kept = episodes
+    made = Timelines(history, budget)  # type: ignore[arg-type]
+    made.begin(lambda: view, clock)  # type: ignore[arg-type]
+    return made
 
 
 def test_it_is_made_with_pauses() -> None:
@@ -90,7 +79,7 @@ def test_the_lag_of_each_group_is_looked_at_in_turn() -> None:
     assert len(view.asked) == count == len(set(view.asked))
     clock.advance(ROUND_MS - 3 * TURN_MS)
     assert len(view.asked) == count
-    view.briefs.pop("g3")
+    view.groups.pop("g3")
     clock.advance(10 * TURN_MS)
     assert len(view.asked) == 2 * count - 1
     flow = told(made, "g7").flow
@@ -124,13 +113,14 @@ def test_a_turn_is_over_in_time() -> None:
 def test_it_observes_commits_only() -> None:
     view, clock = FakeView(), ManualClock()
     made = timelines([], clock, view)
-    assert made.wants(OffsetsCommitted)
-    assert not made.wants(StateChanged)
+    assert made.traffic is not None
+    assert made.traffic.wants(OffsetsCommitted)
+    assert not made.traffic.wants(StateChanged)
     view.put("billing")
-    made(OffsetsCommitted(group_id="billing", cause=1, wall_ms=clock.wall_ms(), member_id="m", partitions=1))
+    made.traffic(OffsetsCommitted(group_id="billing", cause=1, wall_ms=clock.wall_ms(), member_id="m", partitions=1))
     flow = told(made, "billing").flow
     assert flow is not None
     assert sum(flow.commits) == 1
     nothing = timelines([], clock, view, budget=0)
-    nothing(OffsetsCommitted(group_id="billing", cause=1, wall_ms=clock.wall_ms(), member_id="m", partitions=1))
+    assert nothing.traffic is None
     assert told(nothing, "billing").flow is None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.observe.timeline.build import build
-from ottla.broker.observe.timeline.model import Timeline
-from ottla.broker.observe.timeline.scale import Scale
-from ottla.broker.observe.timeline.terminal import Drawing, names, shorten
-from ottla.broker.observe.timeline.traffic import Traffic
-from ottla.broker.observe.why.model import Episode, Trigger, Wait
-from ottla.broker.observe.why.plain import member_names
+from ottla.observe.timeline.build import build
+from ottla.observe.timeline.model import Timeline
+from ottla.observe.timeline.scale import Scale
+from ottla.observe.timeline.terminal import Drawing, names, shorten
+from ottla.observe.timeline.traffic import Traffic
+from ottla.observe.why.model import Episode, Trigger, Wait
+from ottla.observe.why.plain import member_names
 from tests.observe.timeline.synthetic import T0, Crowd, part, rebalance
 from tests.observe.timeline.test_traffic import commit
 
@@ -62,7 +62,7 @@ def test_lanes_in_a_pipe() -> None:
     # It joined, waited, synced, owned; was to blame for a rebalance that the other began; fell silent and was removed.
     assert _runs(rows["b"]) == " jSs#Js!#?x!"
     assert all(line.isascii() for line in lines)
-    assert "1 commits in 5 s" in "\n".join(lines)
+    assert "9 = 1 commit in 5 s" in "\n".join(lines)
     assert [line.split("  ")[-1].strip() for line in lines[-3:]] == ["a started the group", "b was slow", "b expired"]
 
 

@@ -7,14 +7,14 @@ before an eager rebalance it gives everything up. When it does so is the story's
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ottla.broker.core.events import BarrierClosed, Event, TopicChanged, TopicDeleted
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.observe.events import BarrierClosed, Event, TopicChanged, TopicDeleted
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import (
     Assignment,
     ConsumerTopicPartitions,
@@ -25,11 +25,9 @@ from ottla.protocol.consumer_protocol import (
     encode_subscription,
 )
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.core.world import Ctx, World
+from tests.core.world import ENTRIES, Ctx, World
+from tests.support.group_member import GroupMember, Send
+from tests.support.requests import by_topic, leave_fields, request
 
 GROUP = "billing"
 SETTINGS = {
@@ -41,44 +39,77 @@ SETTINGS = {
 BEAT_MS = 3_000
 
 
-@dataclass
-class Consumer:
-    """A client of the group."""
+def held(parts: Mapping[Any, Iterable[int]]) -> list[ConsumerTopicPartitions]:
+    """Partitions by topic, as the consumer protocol has them."""
+    return [ConsumerTopicPartitions(topic=topic, partitions=list(which)) for topic, which in parts.items()]
 
-    name: str
-    topics: tuple[str, ...] = ("orders",)
-    assignors: tuple[str, ...] = ("range",)
-    instance: str | None = None
-    session_ms: int = 45_000
-    poll_ms: int = 300_000
-    type: str = "consumer"
-    version: int = 9
-    host: str = ""
-    user_data: bytes | None = None
-    metadata_version: int = 1
-    member_id: str = ""
-    generation: int = -1
-    chosen: str | None = None
-    owned: list[tuple[str, int]] = field(default_factory=list)
-    members: list[Any] = field(default_factory=list)
-    joining: Ctx | None = None
-    syncing: Ctx | None = None
 
-    @property
-    def is_cooperative(self) -> bool:
-        return self.assignors[0].startswith("cooperative")
+def assigned(parts: Mapping[Any, Iterable[int]]) -> bytes:
+    """An assignment."""
+    return encode_assignment(Assignment(assigned_partitions=held(parts)), 0)
 
-    def metadata(self) -> bytes:
-        if self.type != "consumer":
-            return b"\xff"
-        if not self.is_cooperative:
+
+class Consumer(GroupMember):
+    """A client of the group.
+
+    Attributes:
+        left_id: the member id with which it left.
+        joining, syncing: the requests that wait for their answers.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        name: str,
+        *,
+        topics: tuple[str, ...] = ("orders",),
+        assignors: tuple[str, ...] = ("range",),
+        instance: str | None = None,
+        session_ms: int = 45_000,
+        poll_ms: int = 300_000,
+        type: str = "consumer",
+        host: str = "",
+    ) -> None:
+        super().__init__(
+            send, GROUP, instance=instance, protocol_type=type, session_ms=session_ms, rebalance_ms=poll_ms
+        )
+        self.name = name
+        self.topics = topics
+        self.assignors = assignors
+        self.host = host or f"/10.0.0.{ord(name[-1]) % 10}"
+        self.user_data: bytes | None = None
+        self.metadata_version = 1
+        self.left_id = ""
+        self.owned: list[tuple[str, int]] = []
+        self.members: list[Any] = []
+        self.joining: Ctx | None = None
+        self.syncing: Ctx | None = None
+
+    def ask_to_join(self, reason: str | None) -> Ctx:
+        """JoinGroup; before an eager rebalance everything is given up."""
+        if not self.assignors[0].startswith("cooperative"):
             self.owned = []
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in self.owned:
-            by_topic.setdefault(topic, []).append(partition)
-        held = [ConsumerTopicPartitions(topic=topic, partitions=parts) for topic, parts in by_topic.items()]
-        said = Subscription(topics=list(self.topics), owned_partitions=held, user_data=self.user_data)
-        return encode_subscription(said, self.metadata_version)
+        owned = held(by_topic(self.owned))
+        said = Subscription(topics=list(self.topics), owned_partitions=owned, user_data=self.user_data)
+        is_consumer = self.protocol_type == "consumer"
+        data = encode_subscription(said, self.metadata_version) if is_consumer else b"\xff"
+        self.protocols = dict.fromkeys(self.assignors, data)
+        ctx: Ctx = self.join(reason=reason)
+        return ctx
+
+    def hear(self) -> None:
+        """Learn from the answers that have come."""
+        if self.joining is not None and (answer := self.joining.answer) is not None:
+            self.joining = None
+            if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+                self.member_id = ""
+            elif self.learn(answer):
+                self.members = answer.members
+        if self.syncing is not None and (sync := self.syncing.answer) is not None:
+            self.syncing = None
+            if not sync.error_code and sync.assignment and self.protocol_type == "consumer":
+                given = decode_assignment(sync.assignment).assigned_partitions
+                self.owned = [(it.topic, partition) for it in given for partition in it.partitions]
 
 
 class Story:
@@ -86,11 +117,16 @@ class Story:
 
     Args:
         partitions: topic → how many.
-        told: further observers of the events.
+        from_barrier: all that comes before the end of the first barrier is not seen.
     """
 
     def __init__(
-        self, partitions: dict[str, int] | None = None, *, history: History | None = None, **config: Any
+        self,
+        partitions: dict[str, int] | None = None,
+        *,
+        history: History | None = None,
+        from_barrier: bool = False,
+        **config: Any,
     ) -> None:
         self.partitions = partitions or {"orders": 6}
         self.settings = dict(SETTINGS)
@@ -103,18 +139,19 @@ class Story:
         self.history.on_episode.append(self.ended.append)
         self.world.load()
         self._told = 0
-        self.told_from_barrier = False
+        self.from_barrier = False
         self.clients: dict[str, Consumer] = {}
         self.tell()
+        self.from_barrier = from_barrier
 
     def tell(self) -> None:
         """Hand the history what happened since."""
         events = self.world.events[self._told :]
         self._told = len(self.world.events)
         for event in events:
-            if self.told_from_barrier and not isinstance(event, BarrierClosed):
+            if self.from_barrier and not isinstance(event, BarrierClosed):
                 continue
-            self.told_from_barrier = False
+            self.from_barrier = False
             self.seen.append(event)
             self.history(event)
 
@@ -138,24 +175,32 @@ class Story:
         self.world.restart()
         self.settle()
 
+    def unload(self) -> None:
+        """The broker gives the group up."""
+        self.world.coordinator.unload(0, self.world.now_ms, self.world.wall_ms)
+        self.settle()
+
     # Steps
 
     def new(self, name: str, **options: Any) -> Consumer:
         """A consumer that has done nothing yet; its client id is the name."""
-        self.clients[name] = Consumer(name, **options)
-        return self.clients[name]
+        one = Consumer(lambda *asked: self.ask(one, *asked), name, **options)
+        self.clients[name] = one
+        return one
 
     def __getitem__(self, name: str) -> Consumer:
         return self.clients.get(name) or self.new(name)
 
-    def ask(self, one: Consumer, api: str, request: Any, version: int) -> Ctx:
-        layout = type(request).layout(version)
-        ctx = Ctx(
-            one.name, version, layout.decode(layout.encode(request)), one.host or f"/10.0.0.{ord(one.name[-1]) % 10}"
-        )
-        answer = getattr(self.world.coordinator, api)(ctx.request, ctx, self.world.now_ms, self.world.wall_ms)
-        if answer is not None:
-            self.world.deliver(ctx, answer)
+    def called(self, one: Consumer) -> tuple[str, str]:
+        """Client id and host, as the broker sees them."""
+        return one.name, one.host
+
+    def ask(self, one: Consumer, key: ApiKey, version: int, message: Any) -> Any:
+        """The request with its answer, as soon as there is one; of a heartbeat the error."""
+        if key is ApiKey.HEARTBEAT:
+            return self.world.coordinator.heartbeat(message, self.world.now_ms)
+        name, host = self.called(one)
+        ctx = self.world.ask(name, ENTRIES[key], message, version, host=host)
         self.settle()
         return ctx
 
@@ -163,128 +208,72 @@ class Story:
         self.world.settle()
         self.tell()
         for one in self.clients.values():
-            self._learn(one)
+            one.hear()
 
     def join(self, *names: str, reason: str | None = None) -> None:
         """JoinGroup, and again with the id if one is issued."""
         for name in names:
-            one = self[name]
-            for _ in range(2):
-                one.joining = self._join(one, reason)
-                error = one.joining.answer.error_code if one.joining.answer is not None else 0
-                if error != ErrorCode.MEMBER_ID_REQUIRED:
-                    break
-                one.member_id = one.joining.answer.member_id
-                reason = f"need to re-join with the given member-id: {one.member_id}"
-            self._learn(one)
+            joining = self.join_once(name, reason)
+            if joining.answer is not None and joining.answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+                self.join_once(name, f"need to re-join with the given member-id: {self[name].member_id}")
 
-    def join_once(self, name: str) -> Ctx:
+    def join_once(self, name: str, reason: str | None = None) -> Ctx:
         """JoinGroup without coming back."""
-        return self._join(self[name], None)
-
-    def _join(self, one: Consumer, reason: str | None) -> Ctx:
-        data = one.metadata()
-        request = JoinGroupRequest(
-            group_id=GROUP,
-            session_timeout_ms=one.session_ms,
-            rebalance_timeout_ms=one.poll_ms,
-            member_id=one.member_id,
-            group_instance_id=one.instance,
-            protocol_type=one.type,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name in one.assignors],
-            reason=reason,
-        )
-        return self.ask(one, "join", request, one.version)
-
-    def _learn(self, one: Consumer) -> None:
-        if one.joining is not None and (answer := one.joining.answer) is not None:
-            one.joining = None
-            if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-                one.member_id = ""
-            elif not answer.error_code:
-                one.member_id, one.generation = answer.member_id, answer.generation_id
-                one.chosen, one.members = answer.protocol_name, answer.members
-        if one.syncing is not None and (sync := one.syncing.answer) is not None:
-            one.syncing = None
-            if not sync.error_code and sync.assignment and one.type == "consumer":
-                given = decode_assignment(sync.assignment).assigned_partitions
-                one.owned = [(it.topic, p) for it in given for p in it.partitions]
+        one = self[name]
+        one.joining = joining = one.ask_to_join(reason)
+        one.hear()
+        return joining
 
     def sync(self, *names: str) -> None:
         """SyncGroup; the leader brings the assignments."""
         for name in names:
             one = self[name]
-            request = SyncGroupRequest(
-                group_id=GROUP,
-                generation_id=one.generation,
-                member_id=one.member_id,
-                group_instance_id=one.instance,
-                protocol_type=one.type,
-                protocol_name=one.chosen,
-                assignments=self._assign(one) if one.members else [],
-            )
-            one.syncing = self.ask(one, "sync", request, 5)
-            self._learn(one)
+            one.syncing = one.sync(self._assignments(one) if one.members else ())
+            one.hear()
 
-    def _assign(self, leader: Consumer) -> list[SyncGroupRequestAssignment]:
+    def _assignments(self, leader: Consumer) -> dict[str, bytes]:
         """Round robin; with a cooperative assignor whatever somebody else holds is left out until it is given up."""
-        if leader.type != "consumer":
-            return [SyncGroupRequestAssignment(member_id=it.member_id, assignment=b"\xff") for it in leader.members]
-        ids = sorted(it.member_id for it in leader.members)
+        ids = [it.member_id for it in leader.members]
+        if leader.protocol_type != "consumer":
+            return dict.fromkeys(ids, b"\xff")
         said = {it.member_id: decode_subscription(bytes(it.metadata)) for it in leader.members}
         holder = {(it.topic, p): who for who, sub in said.items() for it in sub.owned_partitions for p in it.partitions}
-        given: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in ids}
+        given: dict[str, list[tuple[str, int]]] = {member_id: [] for member_id in sorted(ids)}
         for topic, number in self.partitions.items():
-            takers = [member_id for member_id in ids if topic in said[member_id].topics]
+            takers = [member_id for member_id in given if topic in said[member_id].topics]
             for partition in range(number if takers else 0):
                 to = takers[partition % len(takers)]
                 if holder.get((topic, partition), to) == to:
-                    given[to].setdefault(topic, []).append(partition)
-        return [
-            SyncGroupRequestAssignment(
-                member_id=member_id,
-                assignment=encode_assignment(
-                    Assignment(
-                        assigned_partitions=[
-                            ConsumerTopicPartitions(topic=topic, partitions=parts) for topic, parts in topics.items()
-                        ]
-                    ),
-                    0,
-                ),
-            )
-            for member_id, topics in given.items()
-        ]
+                    given[to].append((topic, partition))
+        return {member_id: assigned(by_topic(places)) for member_id, places in given.items()}
 
-    def start(self, *names: str) -> None:
+    def start(self, *names: str, after_ms: int = 1) -> None:
         """All of them join and sync."""
         self.join(*names)
-        self.wait(1)
+        self.wait(after_ms)
         self.sync(*names)
 
-    def leave(self, name: str, reason: str | None = None, *, by: str = "", version: int = 5) -> None:
-        one = self[name]
-        entry = MemberIdentity(member_id=one.member_id, reason=reason)
-        request = LeaveGroupRequest(group_id=GROUP, member_id=one.member_id, members=[entry])
-        self.ask(self[by] if by else one, "leave", request, version)
-        one.member_id, one.owned = "", []
+    def leave(self, *names: str, reason: str | None = None, by: str = "", version: int = 5) -> None:
+        """LeaveGroup, of all in one request."""
+        ids = [self[name].member_id for name in names]
+        fields = leave_fields(GROUP, *((member_id, None) for member_id in ids), reason=reason)
+        self.ask(self[by or names[0]], ApiKey.LEAVE_GROUP, version, request(ApiKey.LEAVE_GROUP, fields))
+        for name, member_id in zip(names, ids, strict=True):
+            self[name].left_id, self[name].member_id, self[name].owned = member_id, "", []
+
+    def forget(self, name: str) -> None:
+        """It starts anew: the member id is gone."""
+        self[name].member_id = ""
 
     def disconnect(self, name: str) -> None:
+        """Its connection is lost; it may have left before."""
         one = self[name]
-        host = one.host or f"/10.0.0.{ord(one.name[-1]) % 10}"
-        self.world.coordinator.disconnected(GROUP, one.member_id, one.name, host, self.world.now_ms, self.world.wall_ms)
+        member_id, (client_id, host) = one.member_id or one.left_id, self.called(one)
+        self.world.coordinator.disconnected(GROUP, member_id, client_id, host, self.world.now_ms, self.world.wall_ms)
         self.settle()
 
     def beat(self, *names: str) -> list[int]:
-        errors = []
-        for name in names:
-            one = self[name]
-            request = HeartbeatRequest(
-                group_id=GROUP,
-                generation_id=one.generation,
-                member_id=one.member_id,
-                group_instance_id=one.instance,
-            )
-            errors.append(self.world.coordinator.heartbeat(request, self.world.now_ms))
+        errors = [int(self[name].heartbeat()) for name in names]
         self.settle()
         return errors
 
@@ -299,7 +288,33 @@ class Story:
                 self.beat(*names)
         self.settle()
 
+    def live(self, *names: str, for_ms: int, busy: str = "") -> None:
+        """They heartbeat and commit once a second; who is busy heartbeats only."""
+        for _ in range(for_ms // 1000):
+            self.wait(1000)
+            for name in names:
+                if self.beat(name) == [ErrorCode.NONE] and name != busy:
+                    self[name].commit([("orders", 0, self.world.now_ms)], metadata=None)
+
+    def stable(self, *names: str) -> None:
+        """A group of these that has been Stable for a minute."""
+        self.start(*names)
+        self.wait(60_000, beating=names)
+
+    def again(self, *names: str, after_ms: int = 2_000) -> None:
+        """They learn from their next heartbeat that the group rebalances, rejoin and sync."""
+        self.wait(after_ms, beating=names)
+        self.join(*names)
+        self.wait(20)
+        everybody = [one.name for one in self.clients.values() if one.members and one.member_id]
+        self.sync(*dict.fromkeys([*everybody, *names]))
+        self.wait(10)
+
     # Asking
+
+    def outcome(self) -> list[str]:
+        """What is told after each step of a text, of those who tell."""
+        return []
 
     def episodes(self) -> list[Episode]:
         return self.history.episodes(GROUP)
@@ -312,3 +327,10 @@ class Story:
         """The client id of the culprit, empty for nobody."""
         episode = episode or self.last
         return episode.members[episode.culprit].client_id if episode.culprit >= 0 else ""
+
+
+def stable(*names: str, story: Story | None = None, **config: Any) -> Story:
+    """A group that has been Stable for a minute, of w1 and w2 unless others are named."""
+    story = story or Story(**config)
+    story.stable(*(names or ("w1", "w2")))
+    return story

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from ottla.broker.observe.why.choice import choose, in_a_line
-from tests.observe.why.scenarios import SCENARIOS, again, poll_loop_busy, stable
-from tests.observe.why.story import Story
+from ottla.observe.why.choice import choose, in_a_line
+from ottla.observe.why.model import Episode
+from tests.observe.why.stories import played
+from tests.observe.why.story import stable
 
 
-def played(name: str) -> Story:
-    return next(one for one in SCENARIOS if one.name == name).play()
-
-
-def chosen(story: Story) -> list[tuple[str, str]]:
-    choice = choose(story.episodes())
-    return [] if choice is None else [(one.kind, one.cause) for one in choice.all]
+def chosen(episodes: list[Episode]) -> list[tuple[str, str]]:
+    choice = choose(episodes)
+    return [] if choice is None else [(one.kind, one.cause) for one in (choice.main, *choice.later)]
 
 
 def test_how_a_member_went_comes_before_that_it_is_back() -> None:
-    story = poll_loop_busy()
-    story["w2"].member_id = ""
+    story = played("poll loop busy")
+    story.forget("w2")
     story.join("w2")
-    again(story, "w1", "w3")
+    story.again("w1", "w3")
     story.sync("w2")
     assert story.last.cause == "member-returned"
-    assert chosen(story) == [("rebalance", "member-joined"), ("rebalance", "member-returned")]
+    assert chosen(story.episodes()) == [("rebalance", "member-joined"), ("rebalance", "member-returned")]
     choice = choose(story.episodes())
     assert choice is not None
     assert story.culprit(choice.main) == "w2"
@@ -35,46 +32,42 @@ def test_how_a_member_went_comes_before_that_it_is_back() -> None:
 
 
 def test_a_member_that_left_and_came_back() -> None:
-    story = played("member_returned")
-    assert chosen(story) == [("rebalance", "left-closed"), ("rebalance", "member-returned")]
+    story = played("member returned")
+    assert chosen(story.episodes()) == [("rebalance", "left-closed"), ("rebalance", "member-returned")]
 
 
 def test_a_return_of_somebody_who_is_forgotten_is_told_itself() -> None:
-    story = played("member_returned")
-    choice = choose(story.episodes()[-1:])
-    assert choice is not None
-    assert [one.cause for one in choice.all] == ["member-returned"]
+    story = played("member returned")
+    assert chosen(story.episodes()[-1:]) == [("rebalance", "member-returned")]
 
 
 def test_a_return_that_runs_is_told_itself() -> None:
     story = stable("w1", "w2")
-    story.leave("w2", "the consumer is being closed")
-    again(story, "w1")
+    story.leave("w2", reason="the consumer is being closed")
+    story.again("w1")
     story.wait(5_000, beating=["w1"])
     story.join("w2")
     assert (story.last.cause, story.last.outcome) == ("member-returned", "running")
-    assert chosen(story) == [("rebalance", "member-returned")]
+    assert chosen(story.episodes()) == [("rebalance", "member-returned")]
 
 
 def test_a_pattern_is_told_itself() -> None:
-    assert chosen(played("rolling_restart")) == [("rebalance", "rolling-restart")]
-    assert chosen(played("flapping")) == [("rebalance", "flapping-member")]
+    assert chosen(played("rolling restart").episodes()) == [("rebalance", "rolling-restart")]
+    assert chosen(played("flapping").episodes()) == [("rebalance", "flapping-member")]
 
 
 def test_the_stop_of_the_broker_hides_nothing() -> None:
-    story = played("coordinator_moved")
+    story = played("coordinator moved")
     assert story.last.kind == "stopped"
     assert story.last.headline == "The broker stopped or gave the group up."
-    assert chosen(story) == [("rebalance", "group-started"), ("stopped", "coordinator-moved")]
+    assert chosen(story.episodes()) == [("rebalance", "group-started"), ("stopped", "coordinator-moved")]
     assert in_a_line(story.last, UTC) == "Then, at 22:14:20.001, the broker stopped or gave the group up."
 
 
 def test_a_load_hides_nothing_and_is_told_if_there_is_nothing_else() -> None:
-    story = played("coordinator_loaded")
-    assert chosen(story) == [("rebalance", "group-started"), ("loaded", "coordinator-loaded")]
-    choice = choose(story.episodes()[-1:])
-    assert choice is not None
-    assert [one.kind for one in choice.all] == ["loaded"]
+    story = played("coordinator loaded")
+    assert chosen(story.episodes()) == [("rebalance", "group-started"), ("loaded", "coordinator-loaded")]
+    assert chosen(story.episodes()[-1:]) == [("loaded", "coordinator-loaded")]
 
 
 def test_nothing_is_chosen_of_nothing() -> None:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from ottla.broker.observe.why.history import History
-from ottla.broker.observe.why.model import Episode
-from ottla.broker.observe.why.store import Cost, Kept, Row
-from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy
+from ottla.observe.why.history import History
+from ottla.observe.why.model import Episode
+from ottla.observe.why.store import Cost, Kept, Row
+from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP
 
 
@@ -31,13 +31,13 @@ def total(episodes: list[Episode]) -> Cost:
 
 
 def test_costs_are_the_sums_of_what_is_told() -> None:
-    for story in (flapping(), group_full(), poll_loop_busy()):
-        history: History = story.history
+    for title in ("flapping", "group full", "poll loop busy"):
+        history = played(title).history
         assert costs(history, 0) == [total(history.episodes(GROUP))]
 
 
 def test_somebody_who_is_turned_away_again_and_again_counts_each_time() -> None:
-    history = group_full().history
+    history = played("group full").history
     refusals = [one for one in history.episodes(GROUP) if one.kind == "refusal"]
     [cost] = costs(history, 0)
     assert cost.refused == sum(one.times for one in refusals) > 0
@@ -48,7 +48,7 @@ def test_somebody_who_is_turned_away_again_and_again_counts_each_time() -> None:
 
 def test_the_costliest_is_first_and_what_is_too_old_is_left_out() -> None:
     history = History()
-    store = history._store
+    store = history.store
     for number, (group_id, stood_ms) in enumerate([("a", 5), ("b", 70), ("a", 20), ("c", 0)], 1):
         store.keep(Episode(number, "rebalance", group_id, 1_000 * number, 10, stood_ms=stood_ms))
     assert [(one.group_id, one.stood_ms, one.rebalances) for one in costs(history, 0)] == [("b", 70, 1), ("a", 25, 2)]
@@ -59,7 +59,7 @@ def test_the_costliest_is_first_and_what_is_too_old_is_left_out() -> None:
 
 def test_what_nobody_felt_costs_nothing_and_is_not_counted() -> None:
     history = History()
-    store = history._store
+    store = history.store
     store.keep(Episode(1, "loaded", "quiet", 1_000, 0))
     store.keep(Episode(2, "rebalance", "quiet", 2_000, 10))
     store.keep(Episode(1, "rebalance", "busy", 1_000, 10, stood_ms=40))
@@ -84,9 +84,9 @@ def test_others_have_their_turns_while_costs_are_summed(groups: int, monkeypatch
         looked = 0
 
     monkeypatch.setattr(Cost, "add", look)
-    row = history._store._row(Episode(1, "rebalance", "a", 1_000, 10, stood_ms=1))
+    row = history.store._row(Episode(1, "rebalance", "a", 1_000, 10, stood_ms=1))
     for number in range(20_000):
-        history._store._groups.setdefault(f"group-{number % groups}", Kept()).episodes.append(row)
+        history.store._groups.setdefault(f"group-{number % groups}", Kept()).episodes.append(row)
     found = asyncio.run(history.costs(0, pause, most=10))
     assert sum(between) + looked == 20_000
     assert max(between) <= 1_000
@@ -96,11 +96,11 @@ def test_others_have_their_turns_while_costs_are_summed(groups: int, monkeypatch
 def test_costs_are_summed_while_episodes_come_and_go() -> None:
     history = History(100_000)
     for number in range(1, 300):
-        history._store.keep(Episode(number, "rebalance", f"group-{number % 3}", 1_000, 10, stood_ms=1))
+        history.store.keep(Episode(number, "rebalance", f"group-{number % 3}", 1_000, 10, stood_ms=1))
 
     async def pause() -> None:
         for number in range(300, 800):
-            history._store.keep(Episode(number, "rebalance", f"group-{number}", 1_000, 10, stood_ms=1))
+            history.store.keep(Episode(number, "rebalance", f"group-{number}", 1_000, 10, stood_ms=1))
 
     found = {one.group_id: one.stood_ms for one in asyncio.run(history.costs(0, pause, most=100))}
     assert found["group-1"] == 100

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.observe.events import (
+from ottla.broker.core.events import (
     AppendFinished,
     Event,
     GroupRemoved,
@@ -18,16 +17,18 @@ from ottla.broker.observe.events import (
     RequestRefused,
     TimerFired,
 )
-from ottla.broker.observe.why.history import MOST_STRANGERS, History
-from ottla.broker.observe.why.model import Episode, MemberPart, Trigger
-from ottla.broker.observe.why.store import Kept, Store
-from ottla.broker.observe.why.words import verdict
-from tests.observe.why.scenarios import flapping, group_full, poll_loop_busy, stable
-from tests.observe.why.story import GROUP, Story
+from ottla.observe.why.history import MOST_STRANGERS, History
+from ottla.observe.why.model import Episode, MemberPart, Trigger
+from ottla.observe.why.store import Kept, Store
+from ottla.observe.why.words import verdict
+from tests.observe.makers import event_of
+from tests.observe.why.stories import played
+from tests.observe.why.story import GROUP, Story, stable
+from tests.support.memory import allocations
 
 
 def read(store: Store, group_id: str) -> list[Episode]:
-    return [store.decoded(data) for _, data in store.rows(group_id)]
+    return [store.decoded(row) for row in store.of_group(group_id)]
 
 
 def episode(group_id: str, number: int, members: int = 3) -> Episode:
@@ -45,7 +46,7 @@ def episode(group_id: str, number: int, members: int = 3) -> Episode:
 
 
 def test_asking_for_some() -> None:
-    history = flapping().history
+    history = played("flapping").history
     assert [one.number for one in history.episodes(GROUP)] == [1, 2, 3, 4, 5, 6, 7]
     assert [one.number for one in history.episodes(GROUP, last=2)] == [6, 7]
     assert [one.number for one in history.episodes(GROUP, generation=3)] == [3]
@@ -86,7 +87,7 @@ def test_a_rebalance_that_runs_is_the_last() -> None:
 
 
 def test_episodes_are_told_once_and_explained_when_asked() -> None:
-    story = group_full()
+    story = played("group full")
     assert [(one.number, one.cause, one.headline) for one in story.ended] == [
         (1, "group-started", ""),
         (2, "turned-away-group-full", ""),
@@ -105,8 +106,8 @@ def test_refusals_that_differ_are_told_apart() -> None:
 
 
 def test_what_is_stored_is_what_was_told() -> None:
-    story = poll_loop_busy()
-    assert story.history.episodes(GROUP, explained=False) == story.ended
+    story = played("poll loop busy")
+    assert story.history.episodes(GROUP) == [story.history.explain(one) for one in story.ended]
 
 
 def test_no_budget_keeps_nothing() -> None:
@@ -146,14 +147,12 @@ def test_two_hundred_members_and_five_hundred_rebalances_fit() -> None:
     budget = 16 * 1024 * 1024
     store = Store(budget)
     gc.collect()
-    tracemalloc.start()
-    for number in range(1, 501):
-        store.keep(episode("large", number, 200))
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(store.rows("large", since_ms=0)) == 500
+    with allocations() as allocated:
+        for number in range(1, 501):
+            store.keep(episode("large", number, 200))
+    assert len(store.of_group("large")) == 500
     assert store.size_bytes < budget / 2
-    assert 0.9 < used / store.size_bytes < 1.1
+    assert 0.9 < allocated.held_bytes / store.size_bytes < 1.1
 
 
 def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +166,7 @@ def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.Mon
             looked += name == "size_bytes"
             return super().__getattribute__(name)
 
-    monkeypatch.setattr("ottla.broker.observe.why.store.Kept", Counted)
+    monkeypatch.setattr("ottla.observe.why.store.Kept", Counted)
     store = Store(2 << 20)
     kept = 0
     while store.size_bytes <= (2 << 20) - 2_000:
@@ -180,20 +179,22 @@ def test_room_is_made_for_many_groups_in_one_look_at_all(monkeypatch: pytest.Mon
     assert looked < 5 * kept
 
 
+def refused(group_id: str) -> RequestRefused:
+    return event_of(RequestRefused, group_id=group_id, api="Heartbeat", error="UNKNOWN_MEMBER_ID")
+
+
 def test_of_names_that_nobody_has_no_more_is_remembered_than_room_is_for() -> None:
     history = History()
-    refused: dict[str, Any] = {"cause": 1, "api": "Heartbeat", "member_id": "m", "error": "UNKNOWN_MEMBER_ID"}
     for number in range(3 * MOST_STRANGERS):
-        history(RequestRefused(group_id=f"nobody-{number}", **refused))
+        history(refused(f"nobody-{number}"))
     assert len(history.group_ids()) == MOST_STRANGERS
     assert not history.knows("nobody-1")
 
 
 def test_a_group_that_is_there_is_not_forgotten_for_names_that_nobody_has() -> None:
     story = stable()
-    refused: dict[str, Any] = {"cause": 1, "api": "Heartbeat", "member_id": "m", "error": "UNKNOWN_MEMBER_ID"}
     for number in range(2 * MOST_STRANGERS):
-        story.history(RequestRefused(group_id=f"nobody-{number}", **refused))
+        story.history(refused(f"nobody-{number}"))
     story.join("w3")
     assert verdict(story.last) == "cause member-joined, triggered by w3, no culprit"
     assert len(story.last.members) == 3
@@ -202,26 +203,9 @@ def test_a_group_that_is_there_is_not_forgotten_for_names_that_nobody_has() -> N
 def test_who_was_turned_away_by_a_group_that_never_was_is_kept_with_the_others() -> None:
     history = History()
     for number in range(MOST_STRANGERS + 1):
-        join = JoinReceived(
-            group_id=f"nobody-{number}",
-            cause=0,
-            number=number,
-            api="JoinGroup",
-            api_version=9,
-            client_id="c",
-            client_host="/h",
-            member_id="",
-            group_instance_id=None,
-            generation=-1,
-            reason=None,
-            session_timeout_ms=1,
-            rebalance_timeout_ms=1,
-            protocol_type="consumer",
-            protocols=[],
-        )
-        history(join)
-        error = "INVALID_SESSION_TIMEOUT"
-        history(RequestRefused(group_id=join.group_id, cause=number, api="JoinGroup", member_id="", error=error))
+        who: dict[str, Any] = {"group_id": f"nobody-{number}", "member_id": ""}
+        history(event_of(JoinReceived, number=number, generation=-1, **who))
+        history(RequestRefused(cause=number, api="JoinGroup", error="INVALID_SESSION_TIMEOUT", **who))
     assert [one.cause for one in history.episodes("nobody-0")] == ["invalid-session-timeout"]
 
 
@@ -231,15 +215,15 @@ def test_events_without_a_group_make_none() -> None:
         TimerFired(group_id="", cause=0, number=1, timer="retention", member_id=""),
         AppendFinished(group_id="", cause=0, number=2, what="records", error="NONE"),
     ]
-    for event in events:
-        history(event)
+    for one in events:
+        history(one)
     assert history.group_ids() == []
 
 
 def test_a_group_that_is_removed_keeps_its_history_and_its_numbers() -> None:
     story = Story()
     story.start("w1")
-    story.leave("w1", "the consumer is being closed")
+    story.leave("w1", reason="the consumer is being closed")
     before = [one.number for one in story.episodes()]
     story.history(GroupRemoved(group_id=GROUP, cause=0, generation=2, reason="deleted", at_ms=story.world.now_ms))
     assert [one.number for one in story.episodes()] == before == [1, 2]
@@ -253,13 +237,13 @@ def test_a_group_that_is_removed_keeps_its_history_and_its_numbers() -> None:
 def test_departures_are_forgotten_in_time_and_keep_nothing_large() -> None:
     story = stable()
     for _ in range(40):
-        story.leave("w2", "the consumer is being closed")
+        story.leave("w2", reason="the consumer is being closed")
         story.new("w2")
         story.join("w2", "w1")
         story.wait(10)
         story.sync("w1", "w2")
         story.wait(60_000, beating=["w1", "w2"])
-    recent = story.history._trackers[GROUP].departures.recent
+    recent = story.history._accounts[GROUP].departures.recent
     assert 10 < len(recent) <= 16 + 2 * 2
     assert all(one.known.is_bare for one in list(recent)[:-1])
     assert len(recent[-1].known.departures) <= 16

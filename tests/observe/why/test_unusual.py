@@ -2,52 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import pytest
 
-from ottla.broker.observe.why import run
-from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from tests.core.world import Ctx
-from tests.observe.why.scenarios import again, stable
-from tests.observe.why.story import GROUP, Consumer, Story
-
-
-def test_a_group_that_was_emptied_and_started_again_was_no_rolling_restart() -> None:
-    story = stable(group_initial_rebalance_delay_ms=1_000)
-    for name in ("w1", "w2"):
-        story.leave(name, "the consumer is being closed")
-        story.wait(100)
-    story.wait(10_000)
-    story.join("w1", "w2")
-    story.wait(3_000)
-    story.sync("w1", "w2")
-    assert (story.last.outcome, story.last.cause) == ("stable", "group-started")
-
-
-def test_members_of_a_group_that_was_emptied_come_back_one_by_one() -> None:
-    story = stable()
-    for name in ("w1", "w2"):
-        story.leave(name, "the consumer is being closed")
-        story.wait(100)
-    story.start("w1")
-    story.wait(3_000, beating=["w1"])
-    story.join("w2")
-    again(story, "w1")
-    assert (story.last.outcome, story.last.cause) == ("stable", "member-returned")
-
-
-def test_several_to_whom_the_same_happened_at_once() -> None:
-    story = stable("w1", "w2", "w3")
-    story.disconnect("w1")
-    story.disconnect("w2")
-    story.wait(45_000, beating=["w3"])
-    assert " crashed: their connections were lost and their sessions ran out; " in story.last.headline
-    story = stable("w1", "w2", "w3")
-    story.ask(story["tool"], "leave", removal(story, "w1", "w2"), 5)
-    again(story, "w3")
-    assert story.last.headline.startswith("w1 and w2 were removed by an administrator; ")
+from ottla.observe.why import run
+from tests.observe.why.story import GROUP, Consumer, Story, stable
 
 
 def test_who_has_no_name_at_all() -> None:
@@ -71,9 +29,9 @@ def test_one_of_several_with_the_same_name_comes_and_goes() -> None:
     story = stable("w1", "w2", "w3", story=Nameless("rdkafka"))
     for _ in range(4):
         story.leave("w3")
-        again(story, "w1", "w2")
+        story.again("w1", "w2")
         story.join("w3")
-        again(story, "w1", "w2")
+        story.again("w1", "w2")
         story.sync("w3")
     assert story.last.cause == "flapping-member"
     assert story.last.headline.startswith(
@@ -102,7 +60,7 @@ def test_a_rebalance_that_never_ends_is_told_within_bounds(monkeypatch: pytest.M
     assert len(running.triggers) == 100
     assert running.untold == 1 + 4 * 40 - 100
     assert len(running.members) < 60
-    assert len(story.history._trackers[GROUP].run.index) < 60  # type: ignore[union-attr]
+    assert len(story.history._accounts[GROUP].run.index) < 60  # type: ignore[union-attr]
     assert "After that members came, went and changed 61 times more, which is not listed." in running.sentences
     story.join("w3")
     story.wait(200_000, beating=["w1", "w3"])
@@ -120,17 +78,8 @@ class Nameless(Story):
         super().__init__()
         self.client_id = client_id
 
-    def ask(self, one: Consumer, api: str, request: Any, version: int) -> Ctx:
-        return super().ask(
-            dataclasses.replace(one, name=self.client_id or "nameless", host="/10.0.0.1"), api, request, version
-        )
-
-
-def removal(story: Story, *names: str) -> LeaveGroupRequest:
-    entries = [
-        MemberIdentity(member_id=story[name].member_id, reason="member was removed by an admin") for name in names
-    ]
-    return LeaveGroupRequest(group_id=GROUP, members=entries)
+    def called(self, one: Consumer) -> tuple[str, str]:
+        return self.client_id or "nameless", "/10.0.0.1"
 
 
 def workers() -> Story:
@@ -153,10 +102,10 @@ def test_workers_are_given_no_advice_for_consumers() -> None:
     story = workers()
     for _ in range(4):
         story.leave("w3")
-        again(story, "w1", "w2")
+        story.again("w1", "w2")
         story.wait(3_000, beating=["w1", "w2"])
         story.join("w3")
-        again(story, "w1", "w2")
+        story.again("w1", "w2")
         story.sync("w3")
     assert story.last.cause == "flapping-member"
     assert not told_to_consumers(story)
@@ -182,6 +131,6 @@ def test_kafka_streams_is_not_told_to_change_its_assignor() -> None:
         story.new(name, assignors=("stream",))
     stable(story=story)
     story.join("w3", "w1")
-    again(story, "w2")
+    story.again("w2")
     assert story.last.stood_ms > 1_000
     assert not told_to_consumers(story)

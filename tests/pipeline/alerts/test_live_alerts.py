@@ -1,7 +1,5 @@
 """A live broker, a group that churns and one that stops: the alerts come, and are resolved."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time
@@ -34,7 +32,7 @@ def test_a_storm_and_a_stopped_group_are_told_of_and_resolved(spark: SparkSessio
             StormLimits(gap_ms=15_000),
             StoppedLimits(intervals=2, after_ms=1000),
             starting="earliest",
-            interval_s=0.2,
+            interval_ms=200,
         )
         queries = start(spark, settings, JsonLines(out), events=True)
         try:

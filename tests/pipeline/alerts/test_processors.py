@@ -1,11 +1,10 @@
 """The processors with Spark's own tester: state, timers, order; no session, no clock but the test's."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa
 from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from ottla.pipeline.alerts.processors import StoppedProcessor, StormProcessor
@@ -39,10 +38,18 @@ def alerts(rows: list[Row]) -> list[dict[str, object]]:
     return [json.loads(row.alert) for row in rows]
 
 
-def storms(limits: StormLimits | None = None) -> TwsTester:
-    tester = TwsTester(StormProcessor(limits or StormLimits()), timeMode="ProcessingTime")
+def _tester(processor: StatefulProcessor) -> TwsTester:
+    tester = TwsTester(processor, timeMode="ProcessingTime")
     tester.setProcessingTime(T0)
     return tester
+
+
+def storms(**limits: int) -> TwsTester:
+    return _tester(StormProcessor(StormLimits(**limits)))
+
+
+def stopped(**limits: int) -> TwsTester:
+    return _tester(StoppedProcessor(StoppedLimits(**limits)))
 
 
 def test_rows_of_a_batch_are_taken_in_the_order_of_the_log_whatever_the_shuffle_did() -> None:
@@ -81,7 +88,7 @@ def test_a_batch_that_is_done_again_says_the_same() -> None:
 
 
 def test_a_group_without_generations_is_forgotten() -> None:
-    tester = storms(StormLimits(forget_ms=100_000))
+    tester = storms(forget_ms=100_000)
     tester.test("g", [record(1, 1)])
     assert tester.peekValueState("storm", "g") is not None
     assert tester.setProcessingTime(T0 + 100_000) == []
@@ -89,7 +96,7 @@ def test_a_group_without_generations_is_forgotten() -> None:
 
 
 def test_a_storm_is_forgotten_too_but_resolved_before() -> None:
-    tester = storms(StormLimits(gap_ms=60_000, forget_ms=100_000))
+    tester = storms(gap_ms=60_000, forget_ms=100_000)
     tester.test("g", [record(n, n) for n in range(1, 6)])
     assert [one["state"] for one in alerts(tester.setProcessingTime(T0 + 60_000))] == ["resolved"]
     assert tester.setProcessingTime(T0 + 160_000) == []
@@ -123,12 +130,6 @@ def sample(at_s: float, *ends: int) -> list[Row]:
     ]
 
 
-def stopped(limits: StoppedLimits | None = None) -> TwsTester:
-    tester = TwsTester(StoppedProcessor(limits or StoppedLimits()), timeMode="ProcessingTime")
-    tester.setProcessingTime(T0)
-    return tester
-
-
 def test_reduced_commits_keep_the_last_offset_and_every_moment() -> None:
     first, second = commits("g", (0.1, 0, 5), (0.1, 1, 7), (2.5, 0, 9), (6, 1, -1), (6.001, 0, 11))
     assert (first.instants_ms, second.instants_ms) == ([T0 + 100, T0 + 2500], [T0 + 6001])
@@ -160,7 +161,7 @@ def test_a_backlog_in_one_batch_is_judged_as_if_it_had_come_live() -> None:
 
 
 def test_deleted_groups_and_deleted_topics_leave_no_state() -> None:
-    tester = stopped(StoppedLimits(forget_ms=500_000))
+    tester = stopped(forget_ms=500_000)
     tester.test("orders", [*commits("g", (0, 0, 5)), *commits("h", (0, 0, 5)), *sample(1, 9)])
     assert set(tester.peekMapState("groups", "orders")) == {("g",), ("h",)}
     tester.test("orders", [*commits("g", (10, 0, -1)), *sample(11, 9)])
@@ -171,7 +172,7 @@ def test_deleted_groups_and_deleted_topics_leave_no_state() -> None:
 
 
 def test_a_topic_that_is_deleted_resolves_what_stands() -> None:
-    tester = stopped(StoppedLimits(forget_ms=500_000))
+    tester = stopped(forget_ms=500_000)
     rows = [row for at in range(0, 50, 5) for row in commits("g", (at, 0, at))]
     rows += [row for at in range(0, 200, 10) for row in sample(at + 1, at + 5)]
     assert [one["state"] for one in alerts(tester.test("orders", rows))] == ["raised"]

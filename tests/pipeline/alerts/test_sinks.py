@@ -1,7 +1,5 @@
 """Where alerts go: lines that come once, and records that say what to drop doubles by."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stopped groups, by the rule alone: samples are the clock."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Storms, by the rule alone: time is what the turns say."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -24,14 +22,22 @@ def run(*turns: Turn, limits: StormLimits = LIMITS) -> tuple[Storm, list[tuple[s
     return storm, said
 
 
-def test_five_generations_within_a_minute_of_each_other_are_a_storm() -> None:
-    assert run(*(turn(59 * n, n) for n in range(1, 5)))[1] == []
-    assert run(*(turn(59 * n, n) for n in range(1, 6)))[1] == [("raised", 5)]
-
-
-def test_exactly_a_minute_counts_and_a_millisecond_more_does_not() -> None:
-    assert run(*(turn(60 * n, n) for n in range(1, 6)))[1] == [("raised", 5)]
-    assert run(*(turn(60.001 * n, n) for n in range(1, 20)))[1] == []
+@pytest.mark.parametrize(
+    ("turns", "raised"),
+    [
+        pytest.param([turn(59 * n, n) for n in range(1, 5)], False, id="four"),
+        pytest.param([turn(59 * n, n) for n in range(1, 6)], True, id="five"),
+        pytest.param([turn(60 * n, n) for n in range(1, 6)], True, id="a minute apart"),
+        pytest.param([turn(60.001 * n, n) for n in range(1, 20)], False, id="a millisecond more"),
+        # A group that was deleted unseen is counted from its first generation.
+        pytest.param([turn(0, 800), *(turn(100 + n, n) for n in range(1, 6))], True, id="deleted unseen"),
+        # Apache Kafka writes generation 0 when the first member asks for its id.
+        pytest.param([turn(0, 0), *(turn(n, n) for n in range(1, 5))], False, id="a new group"),
+        pytest.param([turn(-20 * n, n) for n in range(1, 6)], True, id="a clock that goes back"),
+    ],
+)
+def test_five_generations_within_a_minute_of_each_other_are_a_storm(turns: list[Turn], raised: bool) -> None:
+    assert run(*turns)[1] == ([("raised", 5)] if raised else [])
 
 
 def test_a_storm_is_raised_once_however_long_it_lasts() -> None:
@@ -112,19 +118,6 @@ def test_a_deleted_group_resolves_its_storm_and_begins_anew() -> None:
     storm, said = run(*(turn(n, n) for n in range(1, 6)), Turn("g", START + 6000, deleted=True), turn(7, 1))
     assert said == [("raised", 5), ("resolved", 5)]
     assert (storm.count, storm.generation) == (1, 1)
-
-
-def test_a_group_that_was_deleted_unseen_is_counted_from_its_first_generation() -> None:
-    assert run(turn(0, 800), *(turn(100 + n, n) for n in range(1, 6)))[1] == [("raised", 5)]
-
-
-def test_the_record_of_a_new_group_is_no_generation() -> None:
-    """Apache Kafka writes generation 0 when the first member asks for its id."""
-    assert run(turn(0, 0), *(turn(n, n) for n in range(1, 5)))[1] == []
-
-
-def test_a_clock_that_goes_back_breaks_no_storm() -> None:
-    assert run(*(turn(-20 * n, n) for n in range(1, 6)))[1] == [("raised", 5)]
 
 
 def test_thresholds_are_options() -> None:

@@ -1,11 +1,10 @@
 """Logs for tests, and what the reference for single records makes of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from ottla.protocol.batch_filter import stored_body, stored_records, with_records, without_records
+from ottla.protocol.batch_filter import stored_records, with_records, without_records
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.offsets_topic import (
@@ -14,9 +13,8 @@ from ottla.protocol.offsets_topic import (
     GroupValue,
     OffsetKey,
     OffsetValue,
-    decode_group_value,
     decode_key,
-    decode_offset_value,
+    decode_value,
     encode_offset_value,
     offset_key,
 )
@@ -24,12 +22,13 @@ from ottla.protocol.records import (
     EndOfTransaction,
     Record,
     TimestampType,
-    build_batch,
     build_marker,
     decode_batch,
+    decompressed_records,
     iter_batches,
     parse_header,
 )
+from tests.support.batches import build_batch
 
 TIME = 1_700_000_000_000
 CODECS = tuple(Codec)
@@ -66,7 +65,7 @@ def generation(**more: Any) -> GroupValue:
 def compacted(batch: bytes, kept: Iterable[int]) -> bytes:
     """A batch of which the cleaner has kept the records at some positions."""
     header = parse_header(batch)
-    body = stored_body(header, batch)
+    body = decompressed_records(header, batch)
     found = list(stored_records(header, body))
     chosen = [found[index] for index in kept]
     return with_records(header, body, chosen, horizon_ms=None) if chosen else without_records(header)
@@ -149,7 +148,8 @@ def reference(one: Record) -> OffsetKey | GroupKey | tuple[Any, Any] | None:
         key = _whole(decode_key, one.key or b"")
         if key is None or one.value is None:
             return key and (key, None)
-        return key, _whole(decode_group_value if isinstance(key, GroupKey) else decode_offset_value, one.value)
+        message_class = GroupValue if isinstance(key, GroupKey) else OffsetValue
+        return key, _whole(partial(decode_value, message_class), one.value)
     except MalformedFrame:
         return None
 

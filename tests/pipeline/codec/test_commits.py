@@ -1,7 +1,5 @@
 """Committed offsets: all versions, and what is not one of them, against the reference for single records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import UUID
 
@@ -12,8 +10,9 @@ from hypothesis import strategies as st
 from ottla.pipeline import tables
 from ottla.pipeline.codec import decode, walk
 from ottla.protocol.offsets_topic import OffsetKey, OffsetValue, encode_offset_value, group_key, offset_key
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import TIME, commit, commit_row, log_of, reference, rows_in_ms
+from tests.support.batches import build_batch
 
 TOPIC = "__consumer_offsets"
 TOPIC_ID = UUID("01020304-0506-0708-090a-0b0c0d0e0f10")

@@ -1,7 +1,5 @@
 """Logs that are not as they should be: everything sound is read, and of the rest it is said what and where."""
 
-from __future__ import annotations
-
 import random
 import struct
 
@@ -9,9 +7,10 @@ import pytest
 
 from ottla.pipeline.codec import KINDS, decode, walk
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import TIME, chunk_rows, commit, log_of, plain, records
 from tests.pipeline.codec.test_walk import mixed_log, sealed
+from tests.support.batches import build_batch
 
 
 def log_with(broken: bytes) -> bytes:

@@ -1,7 +1,5 @@
 """Events of groups out of their JSON, and what is none."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -11,9 +9,10 @@ from hypothesis import strategies as st
 
 from ottla.pipeline import tables
 from ottla.pipeline.codec import decode, walk
-from ottla.pipeline.codec.events import EVENTS_TOPIC
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import TIME, rows_in_ms
+from tests.support.batches import build_batch
 
 FULL = {
     "v": 1,
@@ -45,7 +44,9 @@ LEAST = {"v": 1, "ts_ms": TIME, "event": "an event of tomorrow", "group": "g"}
 
 
 def chunk_of(*values: bytes | None) -> Any:
-    return walk(build_batch([Record(key=b"g", value=value, timestamp_ms=TIME) for value in values]), topic=EVENTS_TOPIC)
+    return walk(
+        build_batch([Record(key=b"g", value=value, timestamp_ms=TIME) for value in values]), topic=GROUP_EVENTS_TOPIC
+    )
 
 
 def test_all_columns() -> None:

@@ -1,7 +1,5 @@
 """Generations of groups: all versions, members with what they said and got, and what of it cannot be read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +17,9 @@ from ottla.protocol.consumer_protocol import (
     encode_subscription,
 )
 from ottla.protocol.offsets_topic import GroupMemberValue, GroupValue, encode_group_value, group_key
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import TIME, commit, generation, member, reference, rows_in_ms
+from tests.support.batches import build_batch
 
 TOPIC = "__consumer_offsets"
 GOLDEN_MEMBER = "0000000d000000000001000174ffffffff000000150000000000010001740000000100000000ffffffff"

@@ -1,15 +1,14 @@
 """Records as they are: the row of Spark's own connector, and that of the log."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.pipeline import tables
-from ottla.pipeline.codec import KINDS, UnknownKind, ddl, decode, schema, walk
-from ottla.protocol.records import Record, TimestampType, build_batch
+from ottla.pipeline.codec import KINDS, UnknownKind, decode, schema, table_of, walk
+from ottla.protocol.records import Record, TimestampType
 from tests.pipeline.codec.logs import TIME, rows_in_ms
 from tests.pipeline.codec.test_damage import record
 from tests.pipeline.codec.test_walk import sealed
+from tests.support.batches import build_batch
 
 SOME = [
     Record(
@@ -78,7 +77,7 @@ def test_every_kind_has_its_schema() -> None:
         if kind != "raw":
             table = tables.TABLES[of.get(kind, kind)]
             assert schema(kind) == table.arrow(whole=False)
-            assert ddl(kind) == table.ddl(whole=False)
+            assert table_of(kind) == table
 
 
 def test_a_kind_that_there_is_not() -> None:

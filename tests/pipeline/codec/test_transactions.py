@@ -1,12 +1,10 @@
 """Aborted transactions, as Fetch names them and as a log of files shows them."""
 
-from __future__ import annotations
-
 import random
 
 from ottla.pipeline.codec import Aborted, Transactions, walk
-from ottla.protocol.records import build_batch
 from tests.pipeline.codec.logs import marker, records, transactional
+from tests.support.batches import build_batch
 
 A, B = 1000, 2000
 LOG = [
@@ -44,23 +42,14 @@ def test_a_fetch_from_the_middle_of_a_transaction() -> None:
 def test_going_on_in_the_same_bytes() -> None:
     """A transaction that has ended is not given to the next walk, which would take the producer's next for it."""
     data, found, aborted = b"".join(LOG), [], ((A, 1), (B, 10))
-    offset = at = 0
-    for _ in LOG:
-        size = len(LOG[_count(data, at)])
-        chunk = walk(data[at : at + size], start_offset=offset, end_offset=12, aborted=aborted)
+    offset = 0
+    for one in LOG:
+        chunk = walk(one, start_offset=offset, end_offset=12, aborted=aborted)
         found += chunk.offsets.tolist()
-        at, offset, aborted = at + size, chunk.next_offset, chunk.aborted
+        offset, aborted = chunk.next_offset, chunk.aborted
     assert found == STABLE
     assert walk(data, aborted=[(A, 1), (B, 10)]).aborted == ()
     assert walk(b"".join(LOG[:5]), aborted=[(A, 1), (B, 10)]).aborted == (Aborted(A, 1), Aborted(B, 10))
-
-
-def _count(data: bytes, at: int) -> int:
-    """How many batches lie before a place."""
-    bounds = [0]
-    for one in LOG:
-        bounds.append(bounds[-1] + len(one))
-    return bounds.index(at)
 
 
 def test_a_scan_finds_what_fetch_would_say() -> None:

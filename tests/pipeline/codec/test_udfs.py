@@ -12,13 +12,14 @@ import pytest
 
 from ottla import pipeline
 from ottla.pipeline import udfs
-from ottla.pipeline.codec import ddl, decode, walk
+from ottla.pipeline.codec import decode, table_of, walk
 from ottla.pipeline.codec.arrays import chunk_of
 from ottla.pipeline.codec.spark_sql import OFFSET_COMMITS
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import commit, generation, member
 from tests.pipeline.codec.test_events import FULL
 from tests.pipeline.codec.test_groups import record
+from tests.support.batches import build_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,7 +140,8 @@ def test_spark_without_python_says_the_same_of_what_is_sound(spark: SparkSession
         rows, "partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY"
     ).createOrReplaceTempView("kafka_rows")
     found = spark.sql(OFFSET_COMMITS.format(records="kafka_rows")).orderBy("log_offset")
-    assert found.schema.simpleString() == spark.createDataFrame([], ddl("commits")).schema.simpleString()
+    declared = spark.createDataFrame([], table_of("commits").ddl(whole=False))
+    assert found.schema.simpleString() == declared.schema.simpleString()
     assert found.toArrow().to_pylist() == decode("commits", chunk).to_pylist()
 
 

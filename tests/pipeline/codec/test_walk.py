@@ -1,7 +1,5 @@
 """Records found in the bytes of a log: what is taken, what is left out, and where it goes on."""
 
-from __future__ import annotations
-
 import importlib
 import random
 
@@ -13,8 +11,9 @@ from ottla.pipeline.codec import records as hopping
 from ottla.pipeline.codec import walk
 from ottla.protocol import compression
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, TimestampType, build_batch, with_codec
+from ottla.protocol.records import Record, TimestampType, with_codec
 from tests.pipeline.codec.logs import CODECS, TIME, chunk_rows, compacted, log_of, plain, records
+from tests.support.batches import build_batch
 
 walking = importlib.import_module("ottla.pipeline.codec.walk")  # the package has the function under this name
 

@@ -1,7 +1,5 @@
 """One lake of three clusters, built once: all behaviours with events, the same without, and rules one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

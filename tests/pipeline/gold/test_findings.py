@@ -1,19 +1,18 @@
 """All that was planted is found, and nothing else: with the event topic and without it."""
 
-from __future__ import annotations
-
+from datetime import date
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.gold import EVENT_KINDS, KINDS, build, unknowable
 from ottla.pipeline.lake import Lake
-from ottla.pipeline.tables import GOLD, OFFSET_COMMITS
+from ottla.pipeline.tables import GOLD
 from tests.pipeline.generator import World, write_silver
 from tests.pipeline.generator_groups import make
 from tests.pipeline.gold.conftest import Built
+from tests.pipeline.parquet import put
 
 
 def found(built: Built, cluster: str) -> list[tuple[str, str]]:
@@ -56,11 +55,7 @@ def test_what_is_over_has_an_end(built: Built) -> None:
 
 @pytest.mark.slow
 def test_nothing_comes_of_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "silver/offset_commits/log_date=2026-03-02").mkdir(parents=True)
-    pq.write_table(
-        OFFSET_COMMITS.arrow().empty_table().drop(["log_date"]),
-        tmp_path / "silver/offset_commits/log_date=2026-03-02/none.parquet",
-    )
+    put(tmp_path / "silver/offset_commits", "offset_commits", [], date(2026, 3, 2))
     results = build(spark, Lake(str(tmp_path)))
     assert [one.rows for one in results] == [0] * len(GOLD)
 
@@ -68,16 +63,13 @@ def test_nothing_comes_of_nothing(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_hours_of_forty_groups_through_the_source(spark: SparkSession, tmp_path: Path) -> None:
     from ottla.pipeline import backfill
-    from ottla.pipeline.cluster import look
-    from ottla.pipeline.config import load
+    from tests.pipeline.modes.acknowledged import opened
 
     world: World = make()
     logs, path = tmp_path / "logs", tmp_path / "lake"
     world.write_log_dir(logs)
-    config = load(options={"lake": str(path), "log_dir": str(logs), "tasks": 4, "cluster_id": "c1"})
-    lake, cluster = Lake(str(path)), look(config)
-    lake.open(format="parquet", cluster_id="c1")
-    filled = backfill.run(spark, lake, config, cluster, "c1")
+    work = opened(spark, path, log_dir=str(logs), tasks=4, cluster_id="c1")
+    lake, filled = work.lake, backfill.run(work)
     direct = world.silver()
     assert filled["offset_commits"].rows == len(direct["offset_commits"]) > 800_000
     assert filled["group_generations"].rows == len(direct["group_generations"])

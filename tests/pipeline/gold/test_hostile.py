@@ -1,7 +1,5 @@
 """What no healthy client writes must not be the end of the build: Spark's ANSI mode makes an error of each overflow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

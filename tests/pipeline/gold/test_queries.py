@@ -3,22 +3,19 @@
 ``OTTLA_RECORD_ANSWERS=1`` records the answers anew; look at what changes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.queries import QUERIES, ask
 from ottla.pipeline.tables import TABLES
 from tests.pipeline.gold.conftest import Built
+from tests.pipeline.parquet import put
 
 ANSWERS = Path(__file__).with_name("answers.json")
 ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -82,12 +79,8 @@ def test_lag_now_is_of_the_last_minute_that_is_over(tmp_path: Path) -> None:
         | {"lag_records": lag, "partitions": 1}
         for cluster, before, lag in (("a", 0, 1), ("a", 1, 2), ("a", 2, 3), ("b", 0, 4), ("b", 2, 5), ("c", -1, None))
     ]
-    schema = TABLES["lag_by_topic"].arrow()
-    for row in rows:
-        folder = tmp_path / "gold" / "lag_by_topic" / f"date={row['minute']:%Y-%m-%d}"
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{row['cluster_id']}-{row['minute']:%H%M}.parquet"
-        pq.write_table(pa.Table.from_pylist([row], schema).drop(["date"]), file)
+    for number, row in enumerate(rows):
+        put(tmp_path / "gold/lag_by_topic", "lag_by_topic", [row], row["minute"].date(), str(number))
     answer = ask(lake, "lag").to_pylist()
     assert {(row["cluster_id"], row["lag_records"]) for row in answer} == {("a", 2), ("b", 4)}
 
@@ -97,7 +90,7 @@ def test_lag_now_is_of_the_last_minute_that_is_over(tmp_path: Path) -> None:
     [
         ("lags", {}, "no question 'lags'; there are findings, lag, "),
         ("storms", {"topic": "t"}, "no parameter 'topic' of storms; there are group, since, limit"),
-        ("lag", {"at": "noon"}, "at 'noon' is no time: write it as "),
+        ("lag", {"at": "noon"}, "at is 'noon', and must be a day or a time in UTC"),
         ("lag", {"limit": "0"}, "limit 0 must be 1 to 1000000"),
         ("owner", {"partition": "x"}, "partition 'x' is no number"),
     ],

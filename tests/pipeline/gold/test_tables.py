@@ -1,7 +1,5 @@
 """Gold tables row by row, and the mistakes that were made once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise

@@ -1,15 +1,13 @@
 """Apache Kafka with stock Java consumers that come and go, and what they and Kafka's AdminClient say of it."""
 
-from __future__ import annotations
-
 import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.differential.real_kafka import RealKafka, jars
 from tests.interop.jvm import compile_java
+from tests.support.processes import run
 
 JAVA = Path(__file__).parent / "java"
 RUN = [
@@ -63,9 +61,7 @@ def churn(kafka: RealKafka, classes: Path, churns: int) -> Truth:
     """
     compile_java(JAVA.rglob("*.java"), jars(), classes)
     command = [*RUN, "-cp", f"{classes}:{jars()}/*", "ottla.pipeline.Groups", f"127.0.0.1:{kafka.port}", str(churns)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-4000:]
-    return _truth([json.loads(line) for line in done.stdout.splitlines()])
+    return _truth([json.loads(line) for line in run(*command, timeout_s=300).splitlines()])
 
 
 def _truth(lines: list[dict[str, Any]]) -> Truth:

@@ -3,8 +3,6 @@
 Run by the Python of another environment, whose Spark is of the version of the connector's jars.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -3,8 +3,6 @@
 Needs Java, and Kafka's jars (or Maven, to fetch them).
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +16,7 @@ from pyspark.sql import SparkSession
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.queries import ask
 from ottla.pipeline.tables import GOLD, SILVER, TABLES
-from tests.differential.real_kafka import NoJava, RealKafka, jars
+from tests.differential.real_kafka import RealKafka, skip_without_kafka
 from tests.interop.suite import NotAvailable
 from tests.pipeline.kafka.program import SETTINGS, Truth, churn
 
@@ -54,10 +52,7 @@ def ottla(*words: str) -> str:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     place = tmp_path_factory.mktemp("kafka")
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka(SETTINGS) as kafka:
         try:
             truth = churn(kafka, place / "classes", CHURNS)

@@ -3,12 +3,9 @@
 Needs Maven (or what it fetched before) for the connector's jars, and pyspark of their version.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,8 @@ from tests.interop.run import place_of
 from tests.interop.spark import suite
 from tests.interop.suite import NotAvailable, Place
 from tests.pipeline.kafka import stock
+from tests.pipeline.source.reading import transact
+from tests.support.processes import run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -49,34 +48,22 @@ async def _fill(bootstrap: str) -> None:
                     timestamp_ms=1_760_000_000_123 + n,
                     headers=[] if n % 2 else [("a", b"\xff"), ("b", None), ("a", b"")],
                 )
-    # Both read what is not committed too, unless they are told otherwise, and neither shows markers.
-    async with Producer(bootstrap_servers=bootstrap, transactional_id="t") as producer:
-        await producer.begin_transaction()
-        await producer.send_and_wait("orders", b"aborted", partition=0)
-        await producer.abort_transaction()
-        await producer.begin_transaction()
-        await producer.send_and_wait("orders", b"committed", partition=1)
-        await producer.commit_transaction()
 
 
 def stock_rows(place: Place, bootstrap: str) -> dict[str, Any]:
     python = str(place.cache / "venv" / "bin" / "python")
     jars = ",".join(str(jar) for jar in sorted((place.cache / "jars").glob("*.jar")))
-    done = subprocess.run(
-        [python, str(Path(stock.__file__)), bootstrap, "orders", jars],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"},
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    env = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+    said = run(python, stock.__file__, bootstrap, "orders", jars, timeout_s=300, env=env)
+    return dict(json.loads(said.splitlines()[-1]))
 
 
 def test_rows_are_interchangeable(spark: SparkSession, place: Place, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", topics={"orders": 3}) as broker:
         asyncio.run(_fill(broker.bootstrap_servers))
+        # Both read what is not committed too, unless they are told otherwise, and neither shows markers.
+        for end in ("abort", "commit"):
+            transact(broker.bootstrap_servers, "t", "orders", end=end, records=1)
         theirs = stock_rows(place, broker.bootstrap_servers)
         reading = spark.read.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap_servers)
         ours = stock.plain(reading.option("subscribe", "orders").option("includeHeaders", "true").load())

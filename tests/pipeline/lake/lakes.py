@@ -1,7 +1,5 @@
 """Folders of topics for tests, made without Spark and without a broker."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime

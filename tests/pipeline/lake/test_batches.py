@@ -1,7 +1,5 @@
 """Columns, typed columns and batches, with Spark."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta

@@ -1,7 +1,5 @@
 """`ottla lake` and its commands, as far as they go without Spark."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -44,7 +42,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
         assert "There is no topic 'order' at" in done.output
         assert "did you mean 'orders'?" in done.output
         TopicFolder(tmp_path / "payments").claim(topic="payments")
-    (tmp_path / "logs" / "orders-0").mkdir(parents=True)
+    (tmp_path / "orders-0").mkdir()
     done = run("--topic", "payments", "--to", str(tmp_path / "x"), "--log-dir", str(tmp_path))
     assert (done.exit_code, "no topic 'payments' in" in done.output) == (1, True)
     done = run("--topic", "orders", "--to", str(tmp_path / "payments"), "--log-dir", str(tmp_path))

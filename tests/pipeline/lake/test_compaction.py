@@ -1,7 +1,5 @@
 """Compaction: fewer files, the same rows, at every moment and whenever it is killed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading
@@ -34,7 +32,9 @@ def test_a_finished_day_becomes_one_file_sorted_by_partition_and_offset(tmp_path
     there = filled(tmp_path)
     commit(TopicFolder(tmp_path), 6, {"2026-11-22": [(0, 900)]})
     commit(TopicFolder(tmp_path), 7, {"2026-11-22": [(0, 901)]})
-    done = compact(tmp_path, before=TODAY)
+    kills = KillAt(None)
+    done = compact(tmp_path, before=TODAY, step=kills)
+    assert kills.steps == STEPS[False]
     assert [(one.day, one.files_before, one.files_after, one.rows) for one in done] == [(f"date={DAY}", 6, 1, 120)]
     (file,) = TopicFolder(tmp_path).files(day=f"date={DAY}")
     kept = pq.read_table(file, partitioning=None)
@@ -57,26 +57,33 @@ def test_a_second_run_does_nothing_and_late_rows_are_taken_in(tmp_path: Path) ->
     assert rows(tmp_path) == there + Counter([(0, 777)])
 
 
-def test_a_kill_at_any_step_changes_no_row_and_the_next_run_finishes(tmp_path: Path) -> None:
-    kills = KillAt(None)
-    filled(tmp_path / "plain")
-    compact(tmp_path / "plain", before=TODAY, step=kills)
-    assert kills.steps == ["begun", "written", "linked", "swapped", "removed"]
-    for at, name in enumerate(kills.steps):
-        path = tmp_path / name
-        there = filled(path)
-        with pytest.raises(Killed):
-            compact(path, before=TODAY, step=KillAt(at))
-        assert rows(path) == there, f"after a kill at {name!r}"
-        commit(TopicFolder(path), 6, {DAY: [(5, 5)]})
-        compact(path, before=TODAY)
-        assert rows(path) == there + Counter([(5, 5)]), f"after the run that follows a kill at {name!r}"
-        assert len(TopicFolder(path).files()) == 1
-        assert not list(TopicFolder(path).staging.glob("compact-*"))
-
-
 def cannot(one: Path, other: Path) -> None:
     raise CannotSwap(errno.EINVAL, "this file system cannot exchange two folders in one step", str(other))
+
+
+STEPS = {
+    False: ["begun", "written", "linked", "swapped", "removed"],
+    True: ["begun", "written", "linked", "halfway", "swapped", "removed"],
+}
+"""Of a compaction with readers, and with readers stopped where folders cannot change places."""
+
+
+@pytest.mark.parametrize(("stopped", "at"), [(one, at) for one in STEPS for at in range(len(STEPS[one]))])
+def test_a_kill_at_any_step_changes_no_row_and_the_next_run_finishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: bool, at: int
+) -> None:
+    if stopped:
+        monkeypatch.setattr(compaction, "swap", cannot)
+    there, kills = filled(tmp_path), KillAt(at)
+    with pytest.raises(Killed):
+        compact(tmp_path, before=TODAY, readers_stopped=stopped, step=kills)
+    assert kills.steps == STEPS[stopped][: at + 1]
+    assert stopped or rows(tmp_path) == there, "readers see no difference"
+    commit(TopicFolder(tmp_path), 6, {DAY: [(5, 5)]})
+    compact(tmp_path, before=TODAY, readers_stopped=stopped)
+    assert rows(tmp_path) == there + Counter([(5, 5)])
+    assert len(TopicFolder(tmp_path).files()) == 1
+    assert not list(TopicFolder(tmp_path).staging.glob("compact-*"))
 
 
 def test_where_folders_cannot_change_places_nothing_is_done_unless_readers_are_stopped(
@@ -89,20 +96,6 @@ def test_where_folders_cannot_change_places_nothing_is_done_unless_readers_are_s
     assert (rows(tmp_path), len(TopicFolder(tmp_path).files())) == (there, 6)
     compact(tmp_path, before=TODAY, readers_stopped=True)
     assert (rows(tmp_path), len(TopicFolder(tmp_path).files())) == (there, 1)
-
-
-@pytest.mark.parametrize("at", range(6))
-def test_with_readers_stopped_a_kill_loses_nothing_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    monkeypatch.setattr(compaction, "swap", cannot)
-    there, kills = filled(tmp_path), KillAt(at)
-    with pytest.raises(Killed):
-        compact(tmp_path, before=TODAY, readers_stopped=True, step=kills)
-    assert kills.steps == ["begun", "written", "linked", "halfway", "swapped", "removed"][: at + 1]
-    commit(TopicFolder(tmp_path), 6, {DAY: [(5, 5)]})
-    compact(tmp_path, before=TODAY, readers_stopped=True)
-    assert rows(tmp_path) == there + Counter([(5, 5)])
 
 
 def test_a_batch_that_comes_in_meanwhile_is_kept(tmp_path: Path) -> None:
@@ -222,12 +215,10 @@ def test_a_damaged_file_stops_it_before_anything_changed(tmp_path: Path) -> None
 
 def test_rows_that_do_not_come_out_as_they_went_in_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = filled(tmp_path)
-    fitted = compaction._fitted
     count = iter(range(100))
     monkeypatch.setattr(compaction._Count, "add", _forgetful(compaction._Count.add, count))
     with pytest.raises(LakeError, match="nothing was changed"):
         compact(tmp_path, before=TODAY)
-    assert fitted is compaction._fitted
     assert rows(tmp_path) == there
 
 

@@ -1,7 +1,5 @@
 """A topic of a live broker into a folder, again and again, exactly once."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path
@@ -16,6 +14,7 @@ from ottla.pipeline.topic_lake import LakeError, LakeSettings, Written, start
 from ottla.pipeline.topic_lake.folder import BAD, TopicFolder
 from ottla.testing import Broker
 from tests.pipeline.lake.lakes import rows
+from tests.pipeline.source.reading import transact
 
 pytestmark = pytest.mark.e2e
 DDL = "id BIGINT, name STRING"
@@ -27,10 +26,7 @@ async def _fill(bootstrap: str, first: int, count: int) -> None:
             value = None if n % 10 == 9 else b"no json" if n % 10 == 8 else b'{"id": %d, "name": "n%d"}' % (n, n)
             await producer.send("orders", value, key=b"k%d" % n, partition=n % 3, headers=[("n", b"%d" % n)])
     # What is aborted is not there.
-    async with Producer(bootstrap_servers=bootstrap, transactional_id="t") as producer:
-        await producer.begin_transaction()
-        await producer.send_and_wait("orders", b"aborted", partition=0)
-        await producer.abort_transaction()
+    transact(bootstrap, "t", "orders", end="abort", records=1)
 
 
 async def _progress(bootstrap: str) -> int:

@@ -1,27 +1,27 @@
 """A broker whose groups commit and rebalance without an end, and a pipeline that is killed meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+import psutil
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ottla.clients import Consumer, OffsetAndMetadata, TopicPartition
 from ottla.pipeline import silver
-from ottla.pipeline.cluster import Cluster, look
-from ottla.pipeline.codec import Chunk, decode
-from ottla.pipeline.config import Config, load
+from ottla.pipeline.cluster import look
+from ottla.pipeline.codec import decode
+from ottla.pipeline.config import load
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.parquet_files import dataset
 from ottla.pipeline.running import watch
@@ -34,93 +34,75 @@ from ottla.pipeline.tables import TABLES
 SHORT_LIVED = ("--spark-conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
 PARTITIONS = 3
 TOPIC = "orders"
+COMMITS = ("log_partition", "log_offset", "group_id", "partition", "committed_offset")
+GENERATIONS = ("log_partition", "log_offset", "group_id", "generation")
 
 
-class Commits:
-    """Members of a group that commit one offset after the other, and now and then leave and join again.
+@contextmanager
+def committing(bootstrap: str, groups: tuple[str, ...]) -> Iterator[list[tuple[str, str, int, int]]]:
+    """Members that commit one offset after the other, and now and then leave and join again, while the block lasts.
 
-    Attributes:
-        acknowledged: what the broker said yes to: (group, topic, partition, offset), each of them once.
+    Gives what the broker said yes to: (group, topic, partition, offset), each of them once.
     """
+    acknowledged: list[tuple[str, str, int, int]] = []
+    ending = threading.Event()
+    options = {"bootstrap_servers": bootstrap, "enable_auto_commit": False, "auto_offset_reset": "latest"}
 
-    def __init__(self, bootstrap: str, groups: tuple[str, ...]) -> None:
-        self._bootstrap = bootstrap
-        self._groups = groups
-        self._ending = threading.Event()
-        self._failed: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.acknowledged: list[tuple[str, str, int, int]] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ending.set()
-        self._thread.join(60)
-        if self._failed is not None:
-            raise self._failed
-
-    def _run(self) -> None:
-        async def main() -> None:
-            await asyncio.gather(*(self._member(group) for group in self._groups))
-
-        try:
-            asyncio.run(main())
-        except BaseException as error:
-            self._failed = error
-
-    async def _member(self, group: str) -> None:
+    async def member(group: str) -> None:
         offset = 0
-        while not self._ending.is_set():
-            async with Consumer(
-                TOPIC,
-                bootstrap_servers=self._bootstrap,
-                group_id=group,
-                enable_auto_commit=False,
-                auto_offset_reset="latest",
-            ) as consumer:
+        while not ending.is_set():
+            async with Consumer(TOPIC, group_id=group, **options) as consumer:
                 while not consumer.assignment():
                     await consumer.getmany(timeout_ms=10)
                 for _ in range(60):
                     place = TopicPartition(TOPIC, offset % PARTITIONS)
                     await consumer.commit({place: OffsetAndMetadata(offset, "")})
-                    self.acknowledged.append((group, TOPIC, place.partition, offset))
+                    acknowledged.append((group, TOPIC, place.partition, offset))
                     offset += 1
                     await asyncio.sleep(0.01)  # a hundred a second
 
+    async def main() -> None:
+        await asyncio.gather(*map(member, groups))
 
-class Pipeline:
-    """`ottla pipeline stream`, or another mode, in a process of its own."""
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(lambda: asyncio.run(main()))
+        try:
+            yield acknowledged
+        finally:
+            ending.set()
+            running.result(60)
 
-    def __init__(self, mode: str, lake: Path, *arguments: str) -> None:
-        self.lake = lake
-        self._log = lake.parent / f"{mode}-{time.monotonic_ns()}.txt"
-        command = [sys.executable, "-m", "ottla.cli", "pipeline", mode, "--lake", str(lake), *arguments]
+
+class Process:
+    """A command of ``ottla`` in a process of its own; what it says goes to a file in a folder."""
+
+    def __init__(self, name: str, folder: Path, *arguments: str) -> None:
+        self._log = folder / f"{name}-{time.monotonic_ns()}.txt"
         with self._log.open("wb") as log:
+            command = [sys.executable, "-m", "ottla.cli", *name.split(), *arguments]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def kill(self) -> None:
         """Driver and JVM at once, with SIGKILL."""
-        jvms = children(self.process.pid)
-        for pid in (self.process.pid, *jvms):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        driver = psutil.Process(self.process.pid)
+        for process in (driver, *driver.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait(30)
+
+    def kill_after(self, batches: Callable[[], int], wanted: int, more_s: float) -> None:
+        """Let it work until there are so many batches, and for some seconds more, and kill it."""
+        deadline = time.monotonic() + 400
+        while batches() < wanted:
+            assert time.monotonic() < deadline, "no batch came to its end"
+            self.breathe(0.02)
+        self.breathe(more_s)
+        self.kill()
 
     def breathe(self, seconds: float) -> None:
         """Let it work for a moment; it is an error if it ends."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             raise AssertionError(f"it ended with {self.process.wait(seconds)}: {self._log.read_text()}")
-
-    def stop(self, timeout_s: float = 120) -> str:
-        """As Ctrl-C does; gives what it printed."""
-        self.process.send_signal(signal.SIGINT)
-        return self.wait(timeout_s)
 
     def wait(self, timeout_s: float = 240) -> str:
         """Until its end; fails on another exit code than 0."""
@@ -129,23 +111,17 @@ class Pipeline:
         assert code == 0, said
         return said
 
-    @property
+
+class Pipeline(Process):
+    """`ottla pipeline stream`, or another mode."""
+
+    def __init__(self, mode: str, lake: Path, *arguments: str) -> None:
+        self.lake = lake
+        super().__init__(f"pipeline {mode}", lake.parent, "--lake", str(lake), *arguments)
+
     def batches(self) -> int:
         """How many the tables of the lake have had together."""
         return sum(1 for _ in self.lake.glob("checkpoints/*/commits/[0-9]*"))
-
-
-def children(pid: int) -> list[int]:
-    """All processes below one."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            direct = [int(one) for one in task.read_text().split()]
-        except OSError:
-            continue
-        for one in direct:
-            found += [one, *children(one)]
-    return found
 
 
 def broker_own(data_dir: Path) -> tuple[Counter[Any], Counter[Any]]:
@@ -163,39 +139,42 @@ def broker_own(data_dir: Path) -> tuple[Counter[Any], Counter[Any]]:
             places = [TopicPartition(topic.name, one) for one in topic.partitions]
             spans = [Span(tp, one.start, one.end) for tp, one in logs.bounds(places).items()]
             for chunk in logs.chunks(spans, broken, broken):
-                commits.update(_commits(chunk))
-                generations.update(_generations(chunk))
+                commits.update(_rows(decode("commits", chunk), COMMITS))
+                generations.update(_rows(decode("groups", chunk), GENERATIONS))
     finally:
         logs.close()
     return commits, generations
 
 
-def _commits(chunk: Chunk) -> list[Any]:
-    rows = decode("commits", chunk).to_pylist()
-    return [(r["log_partition"], r["log_offset"], r["group_id"], r["partition"], r["committed_offset"]) for r in rows]
-
-
-def _generations(chunk: Chunk) -> list[Any]:
-    rows = decode("groups", chunk).to_pylist()
-    return [(r["log_partition"], r["log_offset"], r["group_id"], r["generation"]) for r in rows]
+def _rows(data: pa.Table | pa.RecordBatch, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in columns) for row in data.to_pylist()]
 
 
 def in_lake(lake: Path, table: str, *columns: str) -> Counter[Any]:
     """The rows of a table, as Arrow reads them, and how often each is there."""
-    rows = dataset(Lake(str(lake)).where(table), TABLES[table]).to_table(columns=list(columns)).to_pylist()
-    return Counter(tuple(row[name] for name in columns) for row in rows)
+    return Counter(_rows(dataset(Lake(str(lake)).where(table), TABLES[table]).to_table(columns=list(columns)), columns))
 
 
-def opened(lake: Path, **options: Any) -> tuple[Lake, Config, Cluster, str]:
+def check_rows(lake: Path, data: Path) -> Counter[Any]:
+    """Commits and generations are those of the broker's log, these and the samples once; gives the commits."""
+    commits, generations = in_lake(lake, "offset_commits", *COMMITS), in_lake(lake, "group_generations", *GENERATIONS)
+    assert (commits, generations) == broker_own(data)
+    samples = in_lake(lake, "log_end_samples", "topic", "partition", "sample_ts")
+    assert {*commits.values()} == {*generations.values()} == {*samples.values()} == {1}
+    return commits
+
+
+def opened(spark: SparkSession, lake: Path, **options: Any) -> silver.Work:
     """What `backfill.run` and `silver.start` take."""
     config = load(options={"lake": str(lake), "tasks": 2, **options})
     cluster = look(config)
     found = Lake(config.lake)
-    return found, config, cluster, found.open(format=config.format, cluster_id=cluster.cluster_id)["cluster_id"]
+    cluster_id = found.open(format=config.format, cluster_id=cluster.cluster_id)["cluster_id"]
+    return silver.Work(spark, found, config, cluster, cluster_id)
 
 
 def follow(spark: SparkSession, lake: Path, **options: Any) -> None:
     """Read what is there now as streams, with the session of the tests."""
     with Lake(str(lake)).writing("available-now"):
-        queries = silver.start(spark, *opened(lake, **options), available_now=True)
+        queries = silver.start(opened(spark, lake, **options), available_now=True)
         watch(queries, threading.Event().wait, lambda progress: None)

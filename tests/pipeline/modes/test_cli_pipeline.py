@@ -1,7 +1,5 @@
 """What the commands say when they cannot, and how they end."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -11,11 +9,11 @@ from typing import Any
 
 import click
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 from ottla.cli import pipeline as cli
+from ottla.cli import pipeline_runs
 from ottla.cli.main import command
 from ottla.cli.pipeline_alerts import _last_words
 from ottla.cli.pipeline_show import Bars, print_rows
@@ -25,7 +23,8 @@ from ottla.pipeline.lake import Lake
 from ottla.pipeline.queries import QUERIES
 from ottla.pipeline.running import Progress, first_line, position
 from ottla.pipeline.session import NoJava
-from ottla.pipeline.tables import TABLES, VERSION
+from ottla.pipeline.tables import VERSION
+from tests.pipeline.parquet import put
 
 
 def ottla(*arguments: str) -> Result:
@@ -38,54 +37,43 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
+def refused(said: str, *arguments: str, code: int = 1) -> None:
+    """A command ends with this exit code, and these words are in what it says."""
+    result = ottla(*arguments)
+    assert (result.exit_code, said in result.output) == (code, True), result.output
+
+
 def test_without_java(lake: Path, monkeypatch: Any) -> None:
     def no_java() -> None:
         raise NoJava("Spark needs Java 17 or later, and there is none.")
 
     monkeypatch.setattr(sys.modules["ottla.pipeline.session"], "java_home", no_java)
-    result = ottla("gold", "--full", "--lake", str(lake))
-    assert (result.exit_code, "Spark needs Java 17" in result.output) == (1, True), result.output
+    refused("Spark needs Java 17", "gold", "--full", "--lake", str(lake))
 
 
 def test_without_the_extra(lake: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "pyspark" else object())
-    result = ottla("gold", "--lake", str(lake))
-    assert (result.exit_code, "The pipeline needs pyspark." in result.output) == (1, True)
-    assert "pip install 'ottla[spark]'" in result.output
+    monkeypatch.setattr(pipeline_runs, "find_spec", lambda name: None if name == "pyspark" else object())
+    refused("The pipeline needs pyspark.\n  pip install 'ottla[spark]'", "gold", "--lake", str(lake))
 
 
 @pytest.mark.parametrize("mode", ["gold", "report", "vacuum"])
-def test_without_a_lake(mode: str, tmp_path: Path) -> None:
-    result = ottla(mode, "--lake", str(tmp_path / "none"))
-    assert (result.exit_code, "There is no lake in" in result.output) == (1, True), result.output
-
-
-@pytest.mark.parametrize("mode", ["gold", "report", "vacuum"])
-def test_with_a_later_lake(mode: str, lake: Path) -> None:
+def test_without_a_lake_or_with_a_later_one(mode: str, lake: Path) -> None:
+    refused("There is no lake in", mode, "--lake", str(lake / "none"))
     about = Lake(str(lake)).about() or {}
     Lake(str(lake)).write("lake.json", about | {"version": VERSION + 1})
-    result = ottla(mode, "--lake", str(lake))
-    assert (result.exit_code, "use the ottla that wrote it, or a later one" in result.output) == (1, True), (
-        result.output
-    )
+    refused("use the ottla that wrote it, or a later one", mode, "--lake", str(lake))
 
 
 def test_with_nothing_new(lake: Path) -> None:
-    result = ottla("gold", "--lake", str(lake))
-    assert (result.exit_code, "Nothing has changed" in result.output) == (0, True), result.output
+    refused("Nothing has changed", "gold", "--lake", str(lake), code=0)
 
 
 def test_where_no_broker_is(lake: Path) -> None:
     began = time.monotonic()
-    result = ottla("stream", "-b", "127.0.0.1:9", "--lake", str(lake))
-    assert (result.exit_code, "127.0.0.1:9" in result.output) == (1, True), result.output
+    refused("127.0.0.1:9", "stream", "-b", "127.0.0.1:9", "--lake", str(lake))
     assert time.monotonic() - began < 30
-
-
-def test_an_address_that_is_none(lake: Path) -> None:
-    """Is named as the option that was given, not as the source's."""
-    result = ottla("stream", "-b", "localhost", "--lake", str(lake))
-    assert (result.exit_code, "--bootstrap-server is 'localhost'; allowed: host:port" in result.output) == (1, True)
+    # An address that is none is named as the option that was given, not as the source's.
+    refused("--bootstrap-server is 'localhost'; allowed: host:port", "stream", "-b", "localhost", "--lake", str(lake))
 
 
 def test_bars_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,17 +192,22 @@ def test_tasks_are_tried_again_on_one_machine_too(master: str, tried: str) -> No
     assert running.patient(master) == tried
 
 
-def test_questions(lake: Path) -> None:
-    """Which there are needs no Spark; nor does a name or a parameter that there is not."""
-    listed = ottla("query", "--lake", str(lake))
-    assert (listed.exit_code, "storms" in listed.output) == (0, True), listed.output
-    for arguments, said in (
+def test_questions_need_no_spark(lake: Path) -> None:
+    refused("storms", "query", "--lake", str(lake), code=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
         (["storm"], "There is no question 'storm'; did you mean 'storms'"),
         (["storms", "-p", "gruop=x"], "storms has no parameter 'gruop'; did you mean 'group'"),
         (["storms", "-p", "group"], "write NAME=VALUE"),
-    ):
-        result = ottla("query", *arguments, "--lake", str(lake))
-        assert (result.exit_code, said in result.output) == (2, True), result.output
+        (["storms", "--topic", "t"], "storms has no parameter 'topic'; there are group, since."),
+        (["storms", "-p", "limit=3"], "an option of its own: --limit N."),
+    ],
+)
+def test_questions_and_parameters_that_there_are_not(lake: Path, arguments: list[str], said: str) -> None:
+    refused(said, "query", *arguments, "--lake", str(lake), code=2)
 
 
 @pytest.fixture
@@ -222,10 +215,7 @@ def golden(lake: Path) -> Path:
     """With a run of rebalances of one group, which gold has just written."""
     at = datetime(2026, 11, 22, 10, tzinfo=UTC)
     row = {"cluster_id": "c", "group_id": "g", "started_at": at, "ended_at": at, "rebalances": 3, "commit_gap_ms": 9000}
-    folder = lake / "gold" / "rebalance_runs" / "date=2026-11-22"
-    folder.mkdir(parents=True)
-    schema = TABLES["rebalance_runs"].arrow()
-    pq.write_table(pa.Table.from_pylist([row], schema).drop(["date"]), folder / "one.parquet")
+    put(lake / "gold/rebalance_runs", "rebalance_runs", [row], at.date())
     there = Lake(str(lake))
     touched.note(there, touched.look(there, [20.0, {"a": 3.0}]), None)
     return lake
@@ -244,9 +234,7 @@ def test_answers_need_no_java_and_say_of_when_they_are(golden: Path, monkeypatch
     assert "There are no rows." in ottla("query", "rebalances", "--group", "x", "--lake", str(golden)).stderr
     with Lake(str(golden)).building():
         assert "rows may be missing: ask again" in ottla("query", "rebalances", "--lake", str(golden)).stderr
-    later = golden / "silver" / "quarantine" / "log_date=2026-11-22" / "new.parquet"
-    later.parent.mkdir(parents=True)
-    pq.write_table(TABLES["quarantine"].arrow().empty_table().drop(["log_date"]), later)
+    put(golden / "silver/quarantine", "quarantine", [], date(2026, 11, 22))
     assert "More was read since: --refresh" in ottla("query", "rebalances", "--lake", str(golden)).stderr
 
 
@@ -278,13 +266,10 @@ def test_tables_that_this_ottla_did_not_build_as_a_whole(golden: Path) -> None:
     assert whole in ottla("query", "rebalances", "--lake", str(golden)).stderr
     (golden / "gold.json").unlink()
     there, day = Lake(str(golden)), date(2026, 11, 22)
-    later = golden / "silver" / "quarantine" / "log_date=2026-11-23" / "new.parquet"
-    later.parent.mkdir(parents=True)
-    pq.write_table(TABLES["quarantine"].arrow().empty_table().drop(["log_date"]), later)
+    put(golden / "silver/quarantine", "quarantine", [], date(2026, 11, 23))
     touched.note(there, touched.look(there, [20.0, {"a": 3.0}]), day)  # as `gold --since` in a new lake
     assert whole in ottla("query", "rebalances", "--lake", str(golden)).stderr
-    missing = ottla("query", "lag", "--lake", str(golden))
-    assert (missing.exit_code, "has no table lag_by_topic yet: ottla pipeline gold" in missing.stderr) == (1, True)
+    refused("has no table lag_by_topic yet: ottla pipeline gold", "query", "lag", "--lake", str(golden))
 
 
 def test_rows_are_printed_in_utc() -> None:
@@ -312,15 +297,6 @@ def test_help_says_which_questions_take_what() -> None:
     for name, one in QUERIES.items():
         assert f"{name} " in said and one.parameters
     assert "[group, topic, since]" in said and "limit]" not in said
-
-
-def test_parameters_that_are_options(lake: Path) -> None:
-    for arguments, said in (
-        (["storms", "--topic", "t"], "storms has no parameter 'topic'; there are group, since."),
-        (["storms", "-p", "limit=3"], "an option of its own: --limit N."),
-    ):
-        result = ottla("query", *arguments, "--lake", str(lake))
-        assert (result.exit_code, said in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize("mode", ["stream", "available-now", "backfill", "gold", "report", "query", "vacuum"])

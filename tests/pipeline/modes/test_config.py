@@ -1,7 +1,6 @@
 """The configuration: a file and options, each value checked and named when it is refused."""
 
-from __future__ import annotations
-
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from click.testing import CliRunner
 
 from ottla.cli.main import command
 from ottla.pipeline.config import SETTINGS, Config, ConfigError, key, load, span_ms
+from ottla.testing import Broker
 
 WHOLE = """
 bootstrap-server = "broker:9092"
@@ -145,12 +145,24 @@ def test_every_key_is_an_option() -> None:
         (["gold", "--since", "2026-01-01", "--full"], "--since and --full"),
         (["backfill", "--config", "/nowhere.toml"], "/nowhere.toml cannot be read"),
         (["stream", "--format", "csv"], "'csv' is not one of"),
+        (["alerts"], "--bootstrap-server HOST:PORT"),
+        (["alerts", "-b", "BROKER", "--storm-gap", "0"], "--storm-gap"),
+        (["alerts", "-b", "BROKER", "--storm-gap", "soon"], "'soon' is no duration"),
+        (["alerts", "-b", "BROKER", "--storm-generations", "1"], "x>=2"),
+        (["alerts", "-b", "BROKER", "--stopped-intervals", "0"], "x>=1"),
+        (["alerts", "-b", "BROKER", "--only", "lag"], "'lag' is not one of 'storm', 'stopped'"),
+        (["alerts", "-b", "BROKER", "--to", "/no/such/folder/alerts"], "there is no folder /no/such/folder"),
+        (["alerts", "-b", "BROKER", "--to", "topic:"], "the name of a topic"),
+        (["alerts", "--log-dir", "LOGS", "--to", "topic:alerts"], "a topic needs a broker"),
     ],
 )
 def test_bad_usage_ends_with_2(arguments: list[str], said: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.delenv("OTTLA_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(command, ["pipeline", *arguments])
+    (tmp_path / "__consumer_offsets-0").mkdir()
+    with Broker() if "BROKER" in arguments else nullcontext() as broker:
+        there = {"BROKER": broker.bootstrap_servers if broker else "", "LOGS": str(tmp_path)}
+        result = CliRunner().invoke(command, ["pipeline", *(there.get(word, word) for word in arguments)])
     assert (result.exit_code, said in result.output) == (2, True), result.output
 
 

@@ -1,7 +1,5 @@
 """The lake's notes: what it is, who writes, which columns it has since when, and what changed since gold was built."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import multiprocessing
@@ -10,16 +8,20 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline import tables, touched
 from ottla.pipeline.lake import Lake, LakeError
 from ottla.pipeline.vacuum import vacuum
+from tests.pipeline.parquet import put
 
 DAY = date(2026, 11, 22)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
 
 
 def sample(offset: int, day: date = DAY, **more: Any) -> dict[str, Any]:
@@ -34,15 +36,8 @@ def sample(offset: int, day: date = DAY, **more: Any) -> dict[str, Any]:
     return row | more
 
 
-def put(
-    folder: str, rows: list[dict[str, Any]], day: date = DAY, name: str = "one", without: tuple[str, ...] = ()
-) -> Path:
-    place = Path(folder) / f"log_date={day}"
-    place.mkdir(parents=True, exist_ok=True)
-    fields = [one for one in tables.LOG_END_SAMPLES.arrow() if one.name not in ("log_date", *without)]
-    file = place / f"{name}.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), file)
-    return file
+def put_samples(folder: str, rows: list[dict[str, Any]], day: date = DAY, *name: str, **more: Any) -> Path:
+    return put(folder, "log_end_samples", rows, day, *name, **more)
 
 
 def test_a_lake_is_of_one_cluster_and_format(tmp_path: Path) -> None:
@@ -58,8 +53,7 @@ def test_a_lake_is_of_one_cluster_and_format(tmp_path: Path) -> None:
         lake.open(format="delta", cluster_id="c1")
 
 
-def test_a_later_lake_is_refused(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_a_later_lake_is_refused(lake: Lake) -> None:
     lake.open(format="parquet", cluster_id="c")
     lake.write("lake.json", lake.about() | {"version": tables.VERSION + 1})  # type: ignore[operator]
     with pytest.raises(
@@ -75,15 +69,14 @@ def test_a_note_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
         Lake(str(tmp_path)).about()
 
 
-def test_an_older_lake_gets_new_columns_as_null(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_older_lake_gets_new_columns_as_null(spark: SparkSession, lake: Lake) -> None:
     """The change is noted with its date; files are left as they are."""
-    lake = Lake(str(tmp_path))
     about = lake.open(format="parquet", cluster_id="c")
     noted = about["tables"]["log_end_samples"]
     del noted["columns"]["log_start_offset"]
     lake.write("lake.json", about | {"version": 0})
-    put(lake.where("log_end_samples"), [sample(1)], without=("log_start_offset",))
-    put(lake.where("log_end_samples"), [sample(2)], name="two")
+    put_samples(lake.where("log_end_samples"), [sample(1)], without=("log_start_offset",))
+    put_samples(lake.where("log_end_samples"), [sample(2)], DAY, "two")
     history = lake.open(format="parquet", cluster_id="c")["tables"]["log_end_samples"]["history"]
     assert [one.get("added") for one in history] == [None, ["log_start_offset"]]
     assert datetime.fromisoformat(history[1]["at"]).date() == datetime.now(UTC).date()
@@ -93,11 +86,10 @@ def test_an_older_lake_gets_new_columns_as_null(spark: SparkSession, tmp_path: P
     assert sorted((row.log_end_offset, row.log_start_offset) for row in read.collect()) == [(1, None), (2, 0)]
 
 
-def test_a_table_is_what_streams_and_backfills_wrote(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_a_table_is_what_streams_and_backfills_wrote(spark: SparkSession, lake: Lake) -> None:
     assert lake.read(spark, "log_end_samples").count() == 0
-    put(lake.where("log_end_samples"), [sample(1)])
-    put(lake.backfilled("log_end_samples"), [sample(2, date(2026, 11, 21))], date(2026, 11, 21))
+    put_samples(lake.where("log_end_samples"), [sample(1)])
+    put_samples(lake.backfilled("log_end_samples"), [sample(2, date(2026, 11, 21))], date(2026, 11, 21))
     read = lake.read(spark, "log_end_samples")
     assert sorted((row.log_end_offset, row.log_date.day) for row in read.collect()) == [(1, 22), (2, 21)]
     assert len(lake.files("log_end_samples")) == 2
@@ -126,16 +118,15 @@ def test_only_one_writes(tmp_path: Path) -> None:
         note(1)
 
 
-def test_what_changed_since_gold_was_built(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_what_changed_since_gold_was_built(lake: Lake) -> None:
     assert not touched.look(lake, "120 s").anything
-    put(lake.where("log_end_samples"), [sample(1)])
+    put_samples(lake.where("log_end_samples"), [sample(1)])
     first = touched.look(lake, "120 s")
     assert (first.anything, first.since) == (True, None)
     touched.note(lake, first, None)
     assert not touched.look(lake, "120 s").anything
-    put(lake.where("log_end_samples"), [sample(2)], date(2026, 11, 23), "late")
-    put(lake.where("log_end_samples"), [sample(3)], date(2026, 11, 20), "later still")
+    put_samples(lake.where("log_end_samples"), [sample(2)], date(2026, 11, 23), "late")
+    put_samples(lake.where("log_end_samples"), [sample(3)], date(2026, 11, 20), "later still")
     found = touched.look(lake, "120 s")
     assert (found.anything, found.since) == (True, date(2026, 11, 20))
     touched.note(lake, found, found.since)
@@ -143,14 +134,13 @@ def test_what_changed_since_gold_was_built(tmp_path: Path) -> None:
     assert (other.anything, other.since) == (True, None), "other objectives, other breaches"
 
 
-def test_gold_of_a_few_days_leaves_the_others_to_be_built(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
-    put(lake.where("log_end_samples"), [sample(1)])
+def test_gold_of_a_few_days_leaves_the_others_to_be_built(lake: Lake) -> None:
+    put_samples(lake.where("log_end_samples"), [sample(1)])
     touched.note(lake, touched.look(lake, "120 s"), DAY)
     assert touched.look(lake, "120 s").anything, "never built as a whole"
     touched.note(lake, touched.look(lake, "120 s"), None)
-    put(lake.where("log_end_samples"), [sample(2)], date(2026, 11, 20), "late")
-    put(lake.where("log_end_samples"), [sample(3)], DAY, "new")
+    put_samples(lake.where("log_end_samples"), [sample(2)], date(2026, 11, 20), "late")
+    put_samples(lake.where("log_end_samples"), [sample(3)], DAY, "new")
     touched.note(lake, touched.look(lake, "120 s"), DAY)
     found = touched.look(lake, "120 s")
     assert (found.anything, found.since) == (True, date(2026, 11, 20)), "the day before it is still to be built"
@@ -160,8 +150,7 @@ def test_gold_of_a_few_days_leaves_the_others_to_be_built(tmp_path: Path) -> Non
     assert not touched.look(lake, "60 s").anything
 
 
-def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(lake: Lake) -> None:
     with (
         lake.writing("stream"),
         lake.building(),
@@ -172,12 +161,11 @@ def test_gold_is_built_by_one_at_a_time_and_beside_a_stream(tmp_path: Path) -> N
 
 
 def test_who_asks_whether_gold_is_built_keeps_nobody_from_building(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds the lock while it looks, and lets it go in a moment."""
     from ottla.pipeline import lake as module
 
-    lake = Lake(str(tmp_path))
     with lake.building():
         assert lake.is_building()
     with (tmp_path / ".builder").open() as looks:
@@ -207,10 +195,9 @@ def test_another_process_with_the_number_of_a_java_that_is_gone(
         pass
 
 
-def test_what_killed_tasks_left_is_removed(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path))
+def test_what_killed_tasks_left_is_removed(lake: Lake) -> None:
     folder = lake.where("log_end_samples")
-    kept, orphan = put(folder, [sample(1)]), put(folder, [sample(1)], name="orphan")
+    kept, orphan = put_samples(folder, [sample(1)]), put_samples(folder, [sample(1)], DAY, "orphan")
     entry = {"path": f"file://{kept}", "size": 1, "isDir": False, "modificationTime": 1, "action": "add"}
     (Path(folder) / "_spark_metadata").mkdir()
     (Path(folder) / "_spark_metadata" / "0").write_text("v1\n" + json.dumps(entry))

@@ -1,7 +1,5 @@
 """Delta and Iceberg: a batch that comes twice counts once, and Spark reads back what was written."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime

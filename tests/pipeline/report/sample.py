@@ -1,7 +1,5 @@
 """Gold tables of made-up clusters, with planted trouble: small ones that a person can read, and one of 500 groups."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable
@@ -9,14 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from zlib import crc32
 
 from ottla.pipeline.tables import TABLES
+from tests.pipeline import parquet
 
 START = datetime(2026, 11, 21, 22, 30, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 CLUSTER = "orders-eu-1"
 HOSTILE = '<script>alert("x")</script>&amp;\'🙃\u202etxt.exe'
 LONG = "g" * 249
@@ -28,15 +24,11 @@ Row = dict[str, Any]
 def put(lake: Path, table: str, rows: Iterable[Row]) -> None:
     """Write rows as Spark's dynamic overwrite leaves them: a folder for each day."""
     declared = TABLES[table]
-    schema = declared.arrow()
     days: dict[date, list[Row]] = {}
     for row in rows:
         days.setdefault(row[declared.partition_column], []).append({"cluster_id": CLUSTER, **row})
     for day, held in days.items():
-        folder = lake / declared.layer / table / f"{declared.partition_column}={day}"
-        folder.mkdir(parents=True, exist_ok=True)
-        whole = pa.Table.from_pylist(held, schema=schema).drop_columns([declared.partition_column])
-        pq.write_table(whole, folder / "part-00000.zstd.parquet", compression="zstd")
+        parquet.put(lake / declared.layer / table, table, held, day, "part-00000.zstd", compression="zstd")
 
 
 @dataclass
@@ -44,7 +36,6 @@ class Sample:
     """The rows of a lake, table by table, while they are being made."""
 
     minutes: int = 120
-    seed: int = 6
     events: bool = True
     rows: dict[str, list[Row]] = field(default_factory=dict)
     ends: datetime = START
@@ -52,7 +43,7 @@ class Sample:
     page: Path = Path()
 
     def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
+        self.random = random.Random(6)
         self.ends = START + timedelta(minutes=self.minutes)
 
     def add(self, table: str, when: datetime, **row: Any) -> None:
@@ -215,14 +206,7 @@ class Sample:
 
 def _member_id(group: str, member: str) -> str:
     client, _, session = member.partition("/")
-    return f"{group}-{client}-{abs(hash_of(member)):08x}-{session or 0}"
-
-
-def hash_of(text: str) -> int:
-    value = 0
-    for char in text:
-        value = (value * 31 + ord(char)) & 0x7FFFFFFF
-    return value
+    return f"{group}-{client}-{crc32(member.encode()):08x}-{session or 0}"
 
 
 def troubled(sample: Sample) -> Sample:
@@ -270,19 +254,12 @@ def crowd(sample: Sample, many: int = 500) -> Sample:
     """Many groups, some in trouble, a few with names that somebody means ill with."""
     troubled(sample)
     for index in range(many - 5 - 8):
-        sample.well(f"team-{index % 23:02d}.service-{index:03d}", rand_topic(index), worst=1.0 + index % 9)
+        topic = ("orders", "clicks", "events", "mail")[index % 4]
+        sample.well(f"team-{index % 23:02d}.service-{index:03d}", topic, worst=1.0 + index % 9)
     for index, name in enumerate((HOSTILE, LONG, RIGHT_TO_LEFT)):
         sample.lag(name, "t" * (60 * index + 5), [30.0 * (index + 1) + at for at in range(sample.minutes)])
-        sample.finding(
-            name,
-            "stalled",
-            10 + index,
-            None,
-            f"commits {name[:60]} again",
-            topic="<b>x</b>",
-            partitions=1,
-            suspect=name,
-        )
+        about = {"topic": "<b>x</b>", "partitions": 1, "suspect": name}
+        sample.finding(name, "stalled", 10 + index, None, f"commits {name[:60]} again", **about)
     for index in range(5):
         name = f"etl-{index}"
         sample.lag(name, "events", [max(0.0, 400 - at * 3.0) + index for at in range(sample.minutes)], rate=900)
@@ -290,7 +267,3 @@ def crowd(sample: Sample, many: int = 500) -> Sample:
         sample.forecast(name, "events", 40_000 - index, -30.5)
         sample.storm(f"etl-{index}", 8.0 + 20 * index, 8 + index)
     return sample
-
-
-def rand_topic(index: int) -> str:
-    return ("orders", "clicks", "events", "mail")[index % 4]

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FITS = "document.documentElement.scrollWidth <= innerWidth"
-
-
-@pytest.mark.parametrize(
+windows = pytest.mark.parametrize(
     ("which", "scheme", "width"), [("five", "light", 1280), ("five", "dark", 400), ("many", "dark", 1280)]
 )
+
+
+@windows
 def test_it_fits_the_window(
     which: str, scheme: str, width: int, browse: Browse, request: pytest.FixtureRequest
 ) -> None:
@@ -92,9 +93,7 @@ def test_tables_are_sorted_by_their_heads(five: Sample, browse: Browse) -> None:
     browse(five.page, look)
 
 
-@pytest.mark.parametrize(
-    ("which", "scheme", "width"), [("five", "light", 1280), ("five", "dark", 400), ("many", "dark", 1280)]
-)
+@windows
 def test_nothing_is_against_wcag(
     which: str, scheme: str, width: int, browse: Browse, request: pytest.FixtureRequest
 ) -> None:

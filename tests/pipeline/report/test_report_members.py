@@ -1,7 +1,5 @@
 """Swim lanes: whose bar is in which lane, from when to when."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page: well-formed, of itself, safe, and its figures are the tables'."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -251,7 +249,7 @@ def test_colours_are_the_consoles() -> None:
         text = (ROOT / path).read_text()
         return re.findall(r"(--[a-z][a-z-]+): ([^;]+);", text[: text.index("\n*, *::before")])
 
-    own, console = colours("pipeline/report/report.css"), colours("broker/observe/console/base.css")
+    own, console = colours("pipeline/report/report.css"), colours("observe/console/base.css")
     assert len(own) > 60
     common = {name for name, _ in own} & {name for name, _ in console}
     assert len(common) > 30

@@ -1,7 +1,5 @@
 """Who is counted as in trouble, whether it lasts, and what one look at the ends of logs cannot tell."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Figures, times and spans as people read them; and the words for what is found."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

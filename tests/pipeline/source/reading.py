@@ -1,7 +1,5 @@
 """What the source gives, read as Spark's tasks read it, without Spark; and clients that give it something to read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +10,7 @@ from confluent_kafka.admin import NewTopic as ConfluentTopic
 from pyspark.sql.datasource import Filter
 
 from ottla.pipeline.source.batch import OttlaReader
+from ottla.pipeline.source.ends_stream import EndsStreamReader
 from ottla.pipeline.source.options import parse_options
 from ottla.pipeline.source.stream import OttlaStreamReader
 
@@ -39,6 +38,10 @@ def batch_reader(place: Any, **options: str) -> OttlaReader:
 
 def stream_reader(place: Any, **options: str) -> OttlaStreamReader:
     return OttlaStreamReader(parse_options({**where(place), "tasks": "3", **options}, streaming=True))
+
+
+def ends_reader(place: Any, **options: str) -> EndsStreamReader:
+    return EndsStreamReader(parse_options({**where(place), "decode": "ends", **options}, streaming=True))
 
 
 def read_between(reader: OttlaStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:
@@ -78,13 +81,10 @@ def produce(servers: str, topic: str, count: int, *, size: int = 20, **options: 
 
 def commit(servers: str, group: str, topic: str, offsets: dict[int, int]) -> None:
     """Committed for a group without members."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET})
-    try:
-        places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    places = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+    with Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET}) as consumer:
         for one in consumer.commit(offsets=places, asynchronous=False):
             assert one.error is None, one.error
-    finally:
-        consumer.close()
 
 
 def transact(servers: str, name: str, topic: str, *, end: str, group: str = "", records: int = 5) -> Producer:
@@ -96,12 +96,9 @@ def transact(servers: str, name: str, topic: str, *, end: str, group: str = "", 
         one.produce(topic, f"{name}-{end}-{number}", name, 0)
     assert one.flush(30) == 0
     if group:
-        consumer = Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET})
-        try:
-            places = [TopicPartition(topic, 0, records)]
+        places = [TopicPartition(topic, 0, records)]
+        with Consumer({"bootstrap.servers": servers, "group.id": group, **QUIET}) as consumer:
             one.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), 30)
-        finally:
-            consumer.close()
     if end == "commit":
         one.commit_transaction(30)
     elif end == "abort":
@@ -112,12 +109,9 @@ def transact(servers: str, name: str, topic: str, *, end: str, group: str = "", 
 def join(servers: str, group: str, topic: str) -> None:
     """A member that gets its partitions, commits what it reads, and leaves."""
     options = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", **QUIET}
-    consumer = Consumer({**options, "enable.auto.commit": False})
-    try:
+    with Consumer({**options, "enable.auto.commit": False}) as consumer:
         consumer.subscribe([topic])
         while not (got := consumer.consume(10, 0.1)):
             pass
         assert got[0].error() is None
         consumer.commit(asynchronous=False)
-    finally:
-        consumer.close()

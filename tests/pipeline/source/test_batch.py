@@ -1,9 +1,8 @@
 """The batch reader over TCP: which partitions and offsets are read, and what happens when brokers do not answer."""
 
-from __future__ import annotations
-
 import logging
 import socket
+import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,8 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from ottla.clients.errors import OptionError
-from ottla.pipeline.source.cluster import Cluster
+from ottla.pipeline.source.cluster import Cluster, Fetching
 from ottla.pipeline.source.connection import Connection
-from ottla.pipeline.source.fetching import Fetching
 from ottla.pipeline.source.logs import DataLoss, SourceError, Span, Topic
 from ottla.pipeline.source.options import Options, parse_options
 from ottla.pipeline.source.rows import Losses
@@ -23,9 +21,10 @@ from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.list_offsets import ListOffsetsResponse
 from ottla.protocol.offsets_topic import OffsetValue, encode_offset_value, offset_key
-from ottla.protocol.records import Record, TopicPartition, build_batch
+from ottla.protocol.records import Record, TopicPartition
 from ottla.testing import Broker
 from tests.pipeline.source.reading import batch_reader, commit, create, produce, producer, read
+from tests.support.batches import build_batch
 
 GROUPS = tuple(f"group-{number}" for number in range(12))
 
@@ -132,7 +131,7 @@ def test_small_fetches_give_the_same_rows(broker: Broker) -> None:
 
 
 def test_what_is_well_compressed_is_not_opened_all_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.pipeline.source.fetching._MOST_HELD", 1000)
+    monkeypatch.setattr("ottla.pipeline.source.cluster._MOST_HELD", 1000)
     given = options(broker.port)
     cluster, losses, taken = Cluster(given), Losses(given), []
     take = Fetching._take
@@ -175,7 +174,7 @@ def test_nobody_answers_at_an_address() -> None:
         port = closed.getsockname()[1]
     pauses: list[float] = []
     cluster = Cluster(options(port, **{"fetchOffset.numRetries": "3"}), pauses.append)
-    with pytest.raises(SourceError, match=rf"could not list topics in 4 tries: 127.0.0.1:{port} cannot be reached"):
+    with pytest.raises(SourceError, match=rf"could not list topics in 4 tries: cannot connect to 127.0.0.1:{port}: "):
         cluster.topics(["orders"])
     assert len(pauses) == 3
     assert pauses[0] < pauses[1] < pauses[2]
@@ -186,8 +185,40 @@ def test_somebody_takes_the_call_and_says_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         cluster = Cluster(options(port, **more), lambda _: None)
-        with pytest.raises(SourceError, match=rf"127.0.0.1:{port} has not answered within 20 ms"):
+        with pytest.raises(SourceError, match=rf"no connection to 127.0.0.1:{port} in 20 ms"):
             cluster.topics(["orders"])
+
+
+def test_a_connection_to_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to a port of the ephemeral range that nobody listens at may be given that port as its own."""
+    connect = socket.socket.connect
+
+    def from_there(self: socket.socket, address: tuple[str, int]) -> None:
+        self.bind(address)
+        connect(self, address)
+
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setattr(socket.socket, "connect", from_there)
+    cluster = Cluster(options(port, **{"fetchOffset.numRetries": "0"}))
+    with pytest.raises(SourceError, match=f"127.0.0.1:{port}: nobody listens there"):
+        cluster.topics(["orders"])
+
+
+def test_an_answer_that_lies_there_while_others_are_decoded_is_not_late(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path, topics={"orders": 1}) as broker:
+        for _ in range(3):
+            produce(broker.bootstrap_servers, "orders", 1, size=900_000)
+        more = {"kafka.request.timeout.ms": "500", "kafka.max.partition.fetch.bytes": "1000000"}
+        given = options(broker.port, **more)
+        pauses: list[float] = []
+        cluster, losses = Cluster(given, pauses.append), Losses(given)
+        count = 0
+        for chunk in cluster.chunks([Span(TopicPartition("orders", 0), 0, 3)], losses.lost, losses.broken):
+            count += len(chunk)
+            time.sleep(0.6)
+        cluster.close()
+    assert (count, pauses) == (3, [])
 
 
 def test_the_next_address_is_tried(broker: Broker) -> None:
@@ -252,8 +283,8 @@ def test_offsets_that_a_broker_does_not_know_yet_are_asked_for_again(
     """As of Apache Kafka's when they learn late of a topic, or of a partition that was moved to them."""
     receive, codes = Connection.receive, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
-    def late(self: Connection, box: list[object]) -> Any:
-        answer = receive(self, box)
+    def late(self: Connection, asked: Any) -> Any:
+        answer = receive(self, asked)
         if isinstance(answer, ListOffsetsResponse) and codes:
             answer.topics[0].partitions[0].error_code = codes.pop()
         return answer
@@ -270,7 +301,8 @@ def test_a_partition_without_a_leader_does_not_keep_others_from_being_sampled(
 
     def leaderless(self: Cluster, names: Collection[str] | None) -> dict[str, Topic]:
         found = topics(self, names)
-        self._leaders[TopicPartition("orders", 1)] = -1
+        partitions = self._metadata.topics["orders"].partitions
+        partitions[1] = partitions[1]._replace(leader_id=-1)
         return found
 
     monkeypatch.setattr(Cluster, "_topics", leaderless)
@@ -283,8 +315,8 @@ def test_a_partition_without_a_leader_does_not_keep_others_from_being_sampled(
 def test_damage_that_a_broker_tells_is_a_row_of_quarantine(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     receive = Connection.receive
 
-    def damaged(self: Connection, box: list[object]) -> Any:
-        answer = receive(self, box)
+    def damaged(self: Connection, asked: Any) -> Any:
+        answer = receive(self, asked)
         if isinstance(answer, FetchResponse):
             for row in answer.responses[0].partitions:
                 row.error_code = ErrorCode.CORRUPT_MESSAGE

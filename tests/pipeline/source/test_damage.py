@@ -1,7 +1,5 @@
 """Log files that are damaged, cut off or in the way, and what becomes of the rest."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path
@@ -9,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from ottla.pipeline.source.ends_stream import EndsStreamReader, samples_of
+from ottla.pipeline.source.ends_stream import samples_of
 from ottla.pipeline.source.logs import DataLoss, SourceError
-from ottla.pipeline.source.options import parse_options
 from ottla.protocol.compression import Codec
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import marker, transactional
-from tests.pipeline.source.reading import batch_reader, read, read_between, rows_of, stream_reader
+from tests.pipeline.source.reading import batch_reader, ends_reader, read, read_between, rows_of, stream_reader
+from tests.support.batches import build_batch
 
 BATCHES, RECORDS = 5, 4
 
@@ -230,8 +228,7 @@ def test_ends_are_told_of_topics_that_are_not_internal(tmp_path: Path) -> None:
 
 
 def test_ends_of_files_as_a_stream_are_told_once(directory: Path) -> None:
-    given = {"path": str(directory), "decode": "ends", "sampleIntervalMs": "0"}
-    reader = EndsStreamReader(parse_options(given, streaming=True))
+    reader = ends_reader(directory, sampleIntervalMs="0")
     start = reader.initialOffset()
     first = reader.latestOffset(start, ReadAllAvailable())
     assert [one.end for one in samples_of(first)] == [4, 8, 12, 16, 20]
@@ -249,8 +246,7 @@ def test_a_long_history_is_told_in_several_offsets(
 ) -> None:
     monkeypatch.setattr("ottla.pipeline.source.ends_stream.MOST_SAMPLES", 3)
     write(directory, 0, b"".join(batch(number) for number in range(5)), "u")
-    given = {"path": str(directory), "decode": "ends", "sampleIntervalMs": "1" if available_now else "0"}
-    reader = EndsStreamReader(parse_options(given, streaming=True))
+    reader = ends_reader(directory, sampleIntervalMs="1" if available_now else "0")
     if available_now:
         reader.prepareForTriggerAvailableNow()
     at, told = reader.initialOffset(), []

@@ -1,7 +1,5 @@
 """A cluster over TCP and its log directory give the same rows, bit by bit."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Iterator
@@ -13,8 +11,8 @@ import pytest
 from ottla.pipeline.source.journal import Journal
 from ottla.pipeline.source.logs import SourceError
 from ottla.testing import Broker, BrokerProcess
-from tests.e2e.waiting import wait_for
 from tests.pipeline.source.reading import commit, create, join, produce, read, transact
+from tests.support.waiting import wait_for
 
 SMALL = {
     "group.initial.rebalance.delay.ms": 0,
@@ -92,11 +90,12 @@ def test_the_directory_of_a_broker_has_the_rows_that_the_broker_told(both: tuple
     assert len(told[7]) < sum(row["topic"] == "orders" for row in told[5])
     end()
     journal = Journal(path)
-    assert journal.clean is (end == broker.stop)
-    assert bool(journal.places) is (end == broker.kill), "what the killed broker wrote last is in its journal alone"
+    assert journal.is_clean is (end == broker.stop)
+    in_journal_alone = bool(journal.followed.places)
+    assert in_journal_alone is (end == broker.kill), "what the killed broker wrote last is in its journal alone"
     for options, rows, stored in zip(READS, told, everything(path), strict=True):
         assert stored == rows, options
-    if journal.clean:
+    if journal.is_clean:
         # One of Apache Kafka's has the partitions' directories right below.
         kafka = shutil.copytree(path / "logs", path.parent / "kafka-logs")
         assert everything(kafka) == told
@@ -110,7 +109,7 @@ def test_a_journal_that_is_damaged_before_its_end_is_told(tmp_path: Path, caplog
         broker.kill()
     assert len(read(path, subscribe="orders")) == 40
     (file,) = (path / "journal").glob("*.wal")
-    places = Journal(path).places["orders-0"]
+    places = Journal(path).followed.places["orders-0"]
     with file.open("r+b") as opened:
         opened.seek(places[3].position + 70)
         opened.write(b"\xff\xfe")

@@ -1,7 +1,5 @@
 """Apache Kafka over TCP and its log directory give the same rows. Needs Java, and Kafka's jars or Maven."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -9,10 +7,10 @@ import pytest
 from pyspark.sql.datasource import EqualTo
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tests.differential.real_kafka import CLUSTER_ID, NoJava, RealKafka, jars
-from tests.e2e.waiting import wait_for
+from tests.differential.real_kafka import CLUSTER_ID, RealKafka, skip_without_kafka
 from tests.pipeline.source.reading import commit, create, join, produce, read, read_between, stream_reader, transact
 from tests.pipeline.source.test_equality import CODECS, READS, everything
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -26,10 +24,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[RealKafka]:
-    try:
-        jars()
-    except NoJava as missing:
-        pytest.skip(f"Apache Kafka cannot be started: {missing}")
+    skip_without_kafka()
     with RealKafka(SETTINGS) as running:
         yield running
 

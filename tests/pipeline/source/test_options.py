@@ -1,12 +1,12 @@
 """Options are checked before anything is read; what is refused says what is allowed."""
 
-from __future__ import annotations
-
 import pytest
 
 from ottla.clients.errors import OptionError
-from ottla.pipeline.source.options import EARLIEST, LATEST, TASKS_VARIABLE, Isolation, Options, Place, parse_options
+from ottla.clients.structs import EARLIEST, LATEST
+from ottla.pipeline.source.options import TASKS_VARIABLE, Isolation, Options, Place, parse_options
 from ottla.protocol.records import TopicPartition
+from tests.pipeline.source.test_tls import CERTIFICATE, KEY
 
 SERVERS = {"kafka.bootstrap.servers": "h:1"}
 
@@ -82,6 +82,18 @@ def test_what_only_concerns_the_java_client_is_accepted() -> None:
         ({"kafka__auto__offset__reset": "latest"}, ["use 'startingOffsets'"]),
         ({"startingOffsetsByTimestamp": "{}"}, ["use 'startingTimestamp'"]),
         ({"minOffsetsPerTrigger": "5"}, ["maxOffsetsPerTrigger"]),
+        ({"kafka.security.protocol": "TLS"}, ["'kafka.security.protocol'", "'TLS'", "PLAINTEXT, SSL"]),
+        ({"kafka.security.protocol": "SASL_SSL"}, ["'SASL_SSL'", "no SASL"]),
+        ({"kafka.ssl.ca.location": "x"}, ["'kafka.ssl.ca.location'", "kafka.security.protocol=SSL"]),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": "/nowhere"}, ["'/nowhere'", "No such file"]),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": str(KEY)}, ["broker.key.pem", "PEM"]),
+        ({"kafka.security.protocol": "SSL", "ssl.certificate.location": str(CERTIFICATE)}, ["broker.pem", "PEM"]),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, ["truststore.type", "keytool"]),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "a"}, ["'kafka.ssl.keystore.location'"]),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "maybe"},
+            ["'maybe'", "https, none"],
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, str], words: list[str]) -> None:

@@ -1,7 +1,5 @@
 """What is read next, and by which task."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from ottla.pipeline.source.logs import Span

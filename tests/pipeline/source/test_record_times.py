@@ -1,12 +1,10 @@
 """How old unread records are, asked of a broker, and noted in the lake once."""
 
-from __future__ import annotations
-
-import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -16,10 +14,15 @@ from ottla.pipeline.config import load
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.parquet_files import dataset
 from ottla.pipeline.record_times import KNOWN_DAYS, Place, look_up
+from ottla.pipeline.source.connection import Connection
+from ottla.pipeline.source.logs import SourceError
 from ottla.pipeline.tables import RECORD_TIMES
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.list_groups import ListGroupsResponse
 from ottla.protocol.records import TopicPartition
 from ottla.testing import Broker
 from tests.pipeline.source.reading import commit, create, producer, transact
+from tests.support.memory import allocations
 
 FIRST_MS = 1_700_000_000_000
 TO_COME_MS = 4_000_000_000_000
@@ -94,6 +97,23 @@ def test_topics_late_in_the_alphabet_have_their_turn(
     assert runs[-1] == 0, "only those are left that have no age"
 
 
+def test_groups_that_may_not_be_listed_are_an_error(
+    servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = Connection.receive
+
+    def refused(self: Connection, asked: Any) -> Any:
+        answer = receive(self, asked)
+        if isinstance(answer, ListGroupsResponse):
+            answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return answer
+
+    commit(servers, "unseen", "orders", {0: 3})
+    monkeypatch.setattr(Connection, "receive", refused)
+    with pytest.raises(SourceError, match=f"could not read committed offsets: list the groups of {servers}"):
+        look_up(options_of(load(options={"bootstrap_server": servers})), Lake(str(tmp_path)), "c")
+
+
 def test_what_is_known_stays_in_arrow(tmp_path: Path) -> None:
     """Weeks of a large cluster are millions of places; each as an object of Python's would take all memory."""
     lake, now = Lake(str(tmp_path)), datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -103,13 +123,9 @@ def test_what_is_known_stays_in_arrow(tmp_path: Path) -> None:
     record_times._write(lake, "c", now, [(Place(tp, offset), FIRST_MS) for offset in range(100_000)])
     other = {Place(tp, 100_000), Place(TopicPartition("orders", 4), 5), Place(TopicPartition("refunds", 3), 5)}
     asked = {Place(tp, -1), Place(tp, 0), Place(tp, 99_999)} | other
-    tracemalloc.start()
-    try:
+    with allocations() as allocated:
         found = record_times.unknown(lake, now, asked)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
     assert found == sorted(other | {Place(tp, -1)}), "what is older than gold looks is asked again"
-    assert peak < 2_000_000
+    assert allocated.bytes < 2_000_000
     assert record_times.unknown(Lake(str(tmp_path / "none")), now, asked) == sorted(asked)
     assert record_times.unknown(lake, now, set()) == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.pipeline.source.options import parse_options
-from ottla.pipeline.source.rows import schema_of
+from ottla.pipeline.source.rows import table_read
 from ottla.testing import Broker
 from tests.pipeline.source.reading import commit, create, join, produce, read, where
 
@@ -37,7 +37,7 @@ def test_rows_have_exactly_the_declared_columns(spark: SparkSession, broker: Bro
     for decode in DECODES:
         frame = load(spark, broker, decode=decode)
         options = parse_options({**where(broker), "decode": decode}, streaming=False)
-        assert frame.schema == spark.createDataFrame([], schema_of(options)).schema
+        assert frame.schema == spark.createDataFrame([], table_read(options).ddl(whole=False)).schema
         frame.createOrReplaceTempView(decode)
     (counts,) = spark.sql("SELECT (SELECT count(*) FROM commits), (SELECT count(*) FROM groups)").collect()
     whole = load(spark, broker, decode="commits").rdd.getNumPartitions()

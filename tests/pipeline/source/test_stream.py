@@ -1,12 +1,11 @@
 """The stream reader without Spark: what is in its offsets, and what it says when the log is not what it was."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -14,14 +13,14 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from ottla.pipeline.source.ends_stream import EndsStreamReader
 from ottla.pipeline.source.logs import DataLoss, SourceError
-from ottla.pipeline.source.options import parse_options
+from ottla.pipeline.source.stream import OttlaStreamReader
 from ottla.testing import Broker
-from tests.e2e.waiting import wait_for
-from tests.pipeline.source.reading import QUIET, commit, create, produce, read_between, stream_reader
+from tests.pipeline.source.reading import QUIET, commit, create, ends_reader, produce, read_between, stream_reader
+from tests.support.waiting import wait_for
 
 ALL = ReadAllAvailable()
+Stream = Callable[..., OttlaStreamReader]
 START = {"startingOffsets": "earliest"}
 
 
@@ -34,6 +33,19 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def admin(broker: Broker) -> AdminClient:
     return AdminClient({"bootstrap.servers": broker.bootstrap_servers, **QUIET})
+
+
+@pytest.fixture
+def stream(broker: Broker) -> Iterator[Stream]:
+    """Readers with these options, which are stopped in the end."""
+    with ExitStack() as stops:
+
+        def reader(**options: str) -> OttlaStreamReader:
+            made = stream_reader(broker, **options)
+            stops.callback(made.stop)
+            return made
+
+        yield reader
 
 
 @pytest.fixture
@@ -56,8 +68,8 @@ def again(offset: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_limit_is_kept_and_nothing_is_lost(broker: Broker, topic: str) -> None:
-    reader = stream_reader(broker, subscribe=topic, maxOffsetsPerTrigger="12", **START)
+def test_a_limit_is_kept_and_nothing_is_lost(stream: Stream, topic: str) -> None:
+    reader = stream(subscribe=topic, maxOffsetsPerTrigger="12", **START)
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMaxRows(12)
     at, rows, sizes = reader.initialOffset(), [], []
@@ -70,11 +82,10 @@ def test_a_limit_is_kept_and_nothing_is_lost(broker: Broker, topic: str) -> None
     assert sizes == [12, 12, 6]
     assert len({(row["partition"], row["offset"]) for row in rows}) == 30
     assert reader.reportLatestOffset() == at
-    reader.stop()
 
 
-def test_available_now_has_a_target_that_stays(broker: Broker, topic: str) -> None:
-    reader = stream_reader(broker, subscribe=topic, **START)
+def test_available_now_has_a_target_that_stays(stream: Stream, broker: Broker, topic: str) -> None:
+    reader = stream(subscribe=topic, **START)
     reader.prepareForTriggerAvailableNow()
     produce(broker.bootstrap_servers, topic, 30)
     start = reader.initialOffset()
@@ -83,48 +94,34 @@ def test_available_now_has_a_target_that_stays(broker: Broker, topic: str) -> No
     assert positions(end, topic) == {"0": 10, "1": 10, "2": 10}
     assert reader.latestOffset(end, ALL) == end
     assert reader.partitions(end, end) == []
-    reader.stop()
 
 
 def test_what_comes_between_the_target_and_the_latest_offsets_is_not_taken_for_a_new_topic(
-    broker: Broker, topic: str
+    stream: Stream, broker: Broker, topic: str
 ) -> None:
-    reader = stream_reader(broker, subscribe=topic, startingOffsets="latest")
+    reader = stream(subscribe=topic, startingOffsets="latest")
     reader.prepareForTriggerAvailableNow()
     produce(broker.bootstrap_servers, topic, 6)
     start = again(reader.initialOffset())
     end = again(reader.latestOffset(start, ALL))
     assert positions(end, topic) == positions(start, topic) == {"0": 12, "1": 12, "2": 12}
     assert read_between(reader, start, end) == []
-    reader.stop()
 
 
-def test_a_target_below_the_checkpoint_of_a_topic_that_was_made_anew(
-    broker: Broker, admin: AdminClient, topic: str
+def test_new_partitions_are_read_from_their_beginning(
+    stream: Stream, broker: Broker, admin: AdminClient, topic: str
 ) -> None:
-    reader = stream_reader(broker, subscribe=topic)
-    start = again(reader.initialOffset())
-    recreate(broker, admin, topic, 3)
-    reader.prepareForTriggerAvailableNow()
-    end = reader.latestOffset(start, ALL)
-    with pytest.raises(DataLoss, match="created anew"):
-        reader.partitions(start, end)
-    reader.stop()
-
-
-def test_new_partitions_are_read_from_their_beginning(broker: Broker, admin: AdminClient, topic: str) -> None:
-    reader = stream_reader(broker, subscribe=topic, startingOffsets="latest")
+    reader = stream(subscribe=topic, startingOffsets="latest")
     start = again(reader.initialOffset())
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(30)
     produce(broker.bootstrap_servers, topic, 10)
     end = reader.latestOffset(start, ALL)
     assert positions(end, topic) == {"0": 12, "1": 12, "2": 12, "3": 2, "4": 2}
     assert len(read_between(reader, start, end)) == 10
-    reader.stop()
 
 
-def test_a_topic_may_come_later(broker: Broker) -> None:
-    reader = stream_reader(broker, subscribe="later", startingOffsets="latest")
+def test_a_topic_may_come_later(stream: Stream, broker: Broker) -> None:
+    reader = stream(subscribe="later", startingOffsets="latest")
     start = again(reader.initialOffset())
     assert start == {"v": 1, "topics": {}}
     assert reader.latestOffset(start, ALL) == start
@@ -132,7 +129,6 @@ def test_a_topic_may_come_later(broker: Broker) -> None:
     produce(broker.bootstrap_servers, "later", 4)
     end = reader.latestOffset(start, ALL)
     assert len(read_between(reader, start, end)) == 4
-    reader.stop()
 
 
 def recreate(broker: Broker, admin: AdminClient, topic: str, count: int) -> None:
@@ -142,20 +138,24 @@ def recreate(broker: Broker, admin: AdminClient, topic: str, count: int) -> None
     produce(broker.bootstrap_servers, topic, count)
 
 
-def test_a_topic_that_was_made_anew_is_an_error(broker: Broker, admin: AdminClient, topic: str) -> None:
-    reader = stream_reader(broker, subscribe=topic)
+@pytest.mark.parametrize("count", [60, 3], ids=["longer", "a target below the checkpoint"])
+def test_a_topic_that_was_made_anew_is_an_error(
+    stream: Stream, broker: Broker, admin: AdminClient, topic: str, count: int
+) -> None:
+    reader = stream(subscribe=topic)
     start = again(reader.initialOffset())
-    recreate(broker, admin, topic, 60)
+    recreate(broker, admin, topic, count)
+    if count == 3:
+        reader.prepareForTriggerAvailableNow()
     end = reader.latestOffset(start, ALL)
     with pytest.raises(DataLoss, match=r"created anew.*failOnDataLoss=false"):
         reader.partitions(start, end)
-    reader.stop()
 
 
 def test_or_is_read_from_its_beginning(
-    broker: Broker, admin: AdminClient, topic: str, caplog: pytest.LogCaptureFixture
+    stream: Stream, broker: Broker, admin: AdminClient, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = stream_reader(broker, subscribe=topic, failOnDataLoss="false")
+    reader = stream(subscribe=topic, failOnDataLoss="false")
     start = again(reader.initialOffset())
     recreate(broker, admin, topic, 15)
     end = again(reader.latestOffset(start, ALL))
@@ -164,12 +164,11 @@ def test_or_is_read_from_its_beginning(
     assert "created anew" in caplog.text
     produce(broker.bootstrap_servers, topic, 3)
     assert len(read_between(reader, end, reader.latestOffset(end, ALL))) == 3
-    reader.stop()
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])
-def test_a_log_that_begins_behind_the_checkpoint(broker: Broker, admin: AdminClient, topic: str, strict: str) -> None:
-    reader = stream_reader(broker, subscribe=topic, failOnDataLoss=strict, **START)
+def test_a_log_that_begins_behind_the_checkpoint(stream: Stream, admin: AdminClient, topic: str, strict: str) -> None:
+    reader = stream(subscribe=topic, failOnDataLoss=strict, **START)
     start = again(reader.initialOffset())
     for future in admin.delete_records([TopicPartition(topic, 1, 7)]).values():
         future.result(30)
@@ -181,22 +180,20 @@ def test_a_log_that_begins_behind_the_checkpoint(broker: Broker, admin: AdminCli
         rows = read_between(reader, start, end)
         assert [row["offset"] for row in rows if row["partition"] == 1] == [7, 8, 9]
         assert len(rows) == 23
-    reader.stop()
 
 
-def test_a_log_that_is_cut_while_it_is_read(broker: Broker, admin: AdminClient, topic: str) -> None:
-    reader = stream_reader(broker, subscribe=topic, failOnDataLoss="false", **START)
+def test_a_log_that_is_cut_while_it_is_read(stream: Stream, admin: AdminClient, topic: str) -> None:
+    reader = stream(subscribe=topic, failOnDataLoss="false", **START)
     start = reader.initialOffset()
     parts = reader.partitions(start, reader.latestOffset(start, ALL))
     for future in admin.delete_records([TopicPartition(topic, 0, 4)]).values():
         future.result(30)
     assert sum(batch.num_rows for part in parts for batch in reader.read(part)) == 26
-    reader.stop()
 
 
-def test_a_log_that_ends_too_early_is_looked_at_again(broker: Broker, topic: str) -> None:
+def test_a_log_that_ends_too_early_is_looked_at_again(stream: Stream, topic: str) -> None:
     pauses: list[float] = []
-    reader = stream_reader(broker, subscribe=topic)
+    reader = stream(subscribe=topic)
     reader._pause = pauses.append
     start = again(reader.initialOffset())
     positions(start, topic)["2"] = 14
@@ -204,13 +201,12 @@ def test_a_log_that_ends_too_early_is_looked_at_again(broker: Broker, topic: str
     assert pauses == [0.2] * 5
     with pytest.raises(DataLoss, match=rf"{topic}-2: it was read up to 14, and ends at 10"):
         reader.partitions(start, end)
-    reader.stop()
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])
-def test_a_batch_that_is_made_again_and_whose_records_are_gone(broker: Broker, topic: str, strict: str) -> None:
+def test_a_batch_that_is_made_again_and_whose_records_are_gone(stream: Stream, topic: str, strict: str) -> None:
     """As after an election of a leader that did not have them, while the batch was being written."""
-    reader = stream_reader(broker, subscribe=topic, failOnDataLoss=strict, **START)
+    reader = stream(subscribe=topic, failOnDataLoss=strict, **START)
     reader._pause = lambda _: None
     start = again(reader.initialOffset())
     end = again(reader.latestOffset(start, ALL))
@@ -220,72 +216,64 @@ def test_a_batch_that_is_made_again_and_whose_records_are_gone(broker: Broker, t
             reader.partitions(start, end)
     else:
         assert len(read_between(reader, start, end)) == 30
-    reader.stop()
 
 
 @pytest.mark.parametrize(
     "document",
     [{"0": 5}, {"v": 2, "topics": {}}, {"v": 1, "topics": {}, "more": 1}, {"v": 1, "topics": {"t": {"next": {}}}}, []],
 )
-def test_offsets_of_an_unknown_layout_are_refused(broker: Broker, topic: str, document: Any) -> None:
-    reader = stream_reader(broker, subscribe=topic)
+def test_offsets_of_an_unknown_layout_are_refused(stream: Stream, topic: str, document: Any) -> None:
+    reader = stream(subscribe=topic)
     with pytest.raises(SourceError, match="layout that this version does not read"):
         reader.latestOffset(document, ALL)
-    reader.stop()
 
 
-def test_progress_is_mirrored_to_a_group(broker: Broker, topic: str) -> None:
-    reader = stream_reader(broker, subscribe=topic, group="spark", **START)
+def test_progress_is_mirrored_to_a_group(stream: Stream, broker: Broker, topic: str) -> None:
+    reader = stream(subscribe=topic, group="spark", **START)
     end = reader.latestOffset(reader.initialOffset(), ALL)
     reader.commit(again(end))
-    reader.stop()
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "spark", **QUIET})
-    try:
+    with Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "spark", **QUIET}) as consumer:
         found = consumer.committed([TopicPartition(topic, partition) for partition in range(3)], 30)
         assert [one.offset for one in found] == [10, 10, 10]
-    finally:
-        consumer.close()
 
 
 def test_progress_is_mirrored_though_a_connection_was_closed_meanwhile(
-    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+    stream: Stream, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = stream_reader(broker, subscribe=topic, group="idle", **START)
+    reader = stream(subscribe=topic, group="idle", **START)
     end = reader.latestOffset(reader.initialOffset(), ALL)
     reader.commit(end)
     assert reader._mirror is not None
     assert reader._mirror._coordinator is not None
-    reader._mirror._coordinator._socket.shutdown(socket.SHUT_RDWR)
+    transport = reader._mirror._coordinator._connection._transport
+    assert transport is not None
+    transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
     with caplog.at_level(logging.WARNING, "ottla.pipeline.source"):
         reader.commit(end)
     assert caplog.text == ""
-    reader.stop()
 
 
 def test_a_group_that_cannot_be_mirrored_to_is_a_warning(
-    broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
+    stream: Stream, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = stream_reader(broker, subscribe=topic, group="gone", **START)
+    reader = stream(subscribe=topic, group="gone", **START)
     end = reader.latestOffset(reader.initialOffset(), ALL)
     end["topics"]["no-such-topic"] = {"id": "0" * 32, "next": {"0": 1}}
     with caplog.at_level(logging.WARNING, "ottla.pipeline.source"):
         reader.commit(end)
     assert "could not mirror progress to group 'gone'" in caplog.text
-    reader.stop()
 
 
-def test_commits_of_one_group_in_a_stream(broker: Broker, topic: str) -> None:
-    reader = stream_reader(broker, decode="commits", startingOffsets="latest")
+def test_commits_of_one_group_in_a_stream(stream: Stream, broker: Broker, topic: str) -> None:
+    reader = stream(decode="commits", startingOffsets="latest")
     start = reader.initialOffset()
     commit(broker.bootstrap_servers, "g", topic, {0: 3, 2: 4})
     rows = read_between(reader, start, reader.latestOffset(start, ALL))
     assert [(row["group_id"], row["partition"], row["committed_offset"]) for row in rows] == [("g", 0, 3), ("g", 2, 4)]
-    reader.stop()
 
 
 def test_samples_of_ends_are_in_the_offsets(broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "decode": "ends", "subscribe": topic}
-    reader = EndsStreamReader(parse_options(given, streaming=True))
+    reader = ends_reader(broker, subscribe=topic)
     now = 1_000_000.0
     monkeypatch.setattr(time, "time", lambda: now)
     start = reader.initialOffset()
@@ -304,14 +292,11 @@ def test_samples_of_ends_are_in_the_offsets(broker: Broker, topic: str, monkeypa
     assert ends(first, second) == [11, 11, 11]
     assert ends(start, first) == [10, 10, 10], "a replay gives what was sampled then"
     assert ends(second, second) == []
-    reader.stop()
 
 
 def test_samples_end_with_available_now(broker: Broker, topic: str) -> None:
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "decode": "ends", "subscribe": topic}
-    reader = EndsStreamReader(parse_options(given, streaming=True))
+    reader = ends_reader(broker, subscribe=topic)
     reader.prepareForTriggerAvailableNow()
     one = reader.latestOffset(reader.initialOffset(), ALL)
     assert len(one["samples"][topic]) == 3
     assert reader.latestOffset(one, ALL) == one
-    reader.stop()

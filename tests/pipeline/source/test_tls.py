@@ -1,7 +1,5 @@
 """TLS between the source and a cluster: a proxy ends it before a broker that has none."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl
@@ -99,26 +97,3 @@ def test_a_certificate_of_nobody_that_is_trusted_is_refused(proxy: Proxy) -> Non
     reader = OttlaReader(parse_options(options, streaming=False))
     with pytest.raises(OptionError, match=rf"localhost:{proxy.port} .*not trusted.*'kafka.ssl.ca.location'"):
         reader.partitions()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"kafka.security.protocol": "TLS"}, ["'kafka.security.protocol'", "'TLS'", "PLAINTEXT, SSL"]),
-        ({"kafka.security.protocol": "SASL_SSL"}, ["'SASL_SSL'", "no SASL"]),
-        ({"kafka.ssl.ca.location": "x"}, ["'kafka.ssl.ca.location'", "kafka.security.protocol=SSL"]),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": "/nowhere"}, ["'/nowhere'", "No such file"]),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": str(KEY)}, ["broker.key.pem", "PEM"]),
-        ({"kafka.security.protocol": "SSL", "ssl.certificate.location": str(CERTIFICATE)}, ["broker.pem", "PEM"]),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, ["truststore.type", "keytool"]),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "a"}, ["'kafka.ssl.keystore.location'"]),
-        (
-            {"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "maybe"},
-            ["'maybe'", "https, none"],
-        ),
-    ],
-)
-def test_what_cannot_be_is_refused(options: dict[str, str], words: list[str]) -> None:
-    with pytest.raises(OptionError) as caught:
-        parse_options({"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", **options}, streaming=False)
-    assert all(word in str(caught.value) for word in words), caught.value

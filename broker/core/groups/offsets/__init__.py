@@ -1,0 +1,1 @@
+"""Committed offsets: OffsetCommit, TxnOffsetCommit and OffsetFetch, apart from any kind of group."""

@@ -1,0 +1,76 @@
+"""Which committed offsets nobody needs any more (KIP-211).
+
+Offsets live as long as somebody uses them and for a while after. What "uses" means depends on the group:
+
+| group                                        | an offset's age counts from                    | kept regardless      |
+|----------------------------------------------|------------------------------------------------|----------------------|
+| had members, is Empty                        | the time it became Empty (if known)            |                      |
+| consumers, Stable, subscriptions readable    | its commit                                     | topics subscribed to |
+| only stores offsets                          | its commit                                     |                      |
+| anything else (rebalancing, unreadable, …)   |                                                | everything           |
+
+An Empty group is removed as soon as it has no offsets, however short it has been Empty, and issued ids do not hold
+it back.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.state import EMPTY, STABLE
+from ottla.broker.core.groups.machine import Machine
+from ottla.broker.core.groups.removal import Tombstones
+from ottla.broker.core.groups.shard import GroupShard
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+
+
+def expiry_rule(group: Group) -> tuple[int | None, frozenset[str]] | None:
+    """How the offsets of a group age; None if they do not.
+
+    Returns:
+        The Unix time in ms from which on their age counts, None if that is the time of each one's commit; and the
+        topics whose offsets do not age.
+    """
+    if group.protocol_type is None:
+        return None, frozenset()
+    if group.state is EMPTY:
+        return group.state_timestamp_ms, frozenset()
+    if group.state is STABLE and group.protocol_type == PROTOCOL_TYPE and group.topics is not None:
+        return None, group.topics
+    return None
+
+
+def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tuple[str, int]]:
+    """The partitions whose offset has outlived its retention.
+
+    Those with a write on its way, or with an offset pending in a transaction, are left alone.
+    """
+    rule = expiry_rule(group)
+    if rule is None:
+        return []
+    since_ms, in_use = rule
+    expired = []
+    pending = group.offsets.pending_partitions()
+    for topic, partition, committed in group.offsets.items():
+        if topic in in_use or (topic, partition) in group.offsets.in_flight or (topic, partition) in pending:
+            continue
+        if committed.expire_timestamp_ms >= 0:
+            is_over = wall_ms >= committed.expire_timestamp_ms
+        else:
+            is_over = wall_ms - (committed.commit_timestamp_ms if since_ms is None else since_ms) >= retention_ms
+        if is_over:
+            expired.append((topic, partition))
+    return expired
+
+
+def sweep(m: Machine, shard: GroupShard) -> None:
+    """Write the tombstones that are due in a shard."""
+    tombstones = Tombstones(m, shard, "expired")
+    for group in shard.groups.values():
+        expired = expired_partitions(group, m.wall_ms, m.config.offsets_retention_ms)
+        offsets = group.offsets
+        keeps_offsets = len(expired) < len(offsets) or bool(offsets.in_flight) or bool(offsets.pending)
+        for topic, partition in expired:
+            tombstones.add_offset(group, topic, partition)
+        if group.state is EMPTY and not keeps_offsets and not group.group_writes:
+            tombstones.add_group(group)
+    tombstones.flush()

@@ -1,0 +1,221 @@
+"""The topic of a coordinator: its partitions are loaded from there, and its records written there.
+
+Several writes share a batch: a thousand clients that commit in the same turn of the event loop are a few dozen batches
+and not a thousand. A batch is atomic and the writes in it fail or succeed together, in the order in which they were
+asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ottla.broker.clock import Clock
+from ottla.broker.core.coordination.machine import CoordinatorMachine
+from ottla.broker.core.effects import Append
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.engine import Corrupt, DamagedLog, EngineError
+from ottla.broker.logger import Logger
+from ottla.broker.runtime.reading import read_when_here
+from ottla.protocol.compression import Buffer
+from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.records import (
+    BatchBuilder,
+    BatchError,
+    BatchHeader,
+    CorruptBatch,
+    TopicPartition,
+    decode_batch,
+    iter_batches,
+    parse_marker,
+)
+
+FULL_BYTES = 64 << 10
+"""Keys and values of this size together make a batch that is not kept waiting for more."""
+
+LOAD_BYTES = 5 << 20
+"""How much of a partition is read at a time while it is loaded (``offsets.load.buffer.size``,
+``transaction.state.log.load.buffer.size``)."""
+
+
+Defer = Callable[[Callable[[], None]], object]
+"""Calls back before the event loop looks at its sockets again."""
+
+
+class CoordinatorLog:
+    """See the module.
+
+    Args:
+        partition: gives a partition that is served, None where there is none.
+        max_batch_bytes: a single write that makes a larger batch is refused, as the log would refuse it.
+        defer: None appends everything at once.
+        outcome: takes what is to be done once the outcome of writes is known, outside of the machine's own entries.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        machine: CoordinatorMachine[Any],
+        clock: Clock,
+        *,
+        partition: Callable[[TopicPartition], Partition | None],
+        max_batch_bytes: int,
+        defer: Defer | None,
+        outcome: Callable[[Callable[[], None]], None],
+        report: Logger,
+    ) -> None:
+        self.topic = topic
+        self.machine = machine
+        self._clock = clock
+        self._partition = partition
+        self._max_batch_bytes = max_batch_bytes
+        self._defer = defer
+        self._outcome = outcome
+        self._report = report
+        self._queued: dict[int, list[Append]] = {}
+        self._bytes: dict[int, int] = {}
+        self._is_due = False
+
+    def _served(self, partition: int) -> Partition:
+        """A partition of the topic, which is there whenever its shard is."""
+        served = self._partition(TopicPartition(self.topic, partition))
+        assert served is not None
+        return served
+
+    # Loading
+
+    async def load(self, partition: int) -> None:
+        """Replay a partition and take its shard over. Others get a turn after every `LOAD_BYTES`.
+
+        Raises:
+            ottla.broker.engine.DamagedLog: what was acknowledged cannot be read.
+            ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
+        """
+        served = self._served(partition)
+        log = served.log
+        if not self.machine.load_started(partition, self._clock.monotonic_ms(), log.leader_epoch):
+            return
+        offset = log.log_start_offset
+        try:
+            # Nothing is read where compaction has emptied the end of the log.
+            while offset < log.high_watermark and (batches := await read_when_here(log, offset, max_bytes=LOAD_BYTES)):
+                if offset > log.log_start_offset:
+                    await asyncio.sleep(0)
+                for header, batch in iter_batches(batches):
+                    if not offset <= header.last_offset < log.high_watermark:
+                        # The CRC does not cover offsets.
+                        raise CorruptBatch(f"offset {header.last_offset} where {offset} or more was due")
+                    offset = served.replay(batch, self._clock.wall_ms())
+                    self._replay(partition, header, batch)
+        except (Corrupt, BatchError) as error:
+            self.machine.load_failed(partition, self._clock.monotonic_ms())
+            raise DamagedLog(TopicPartition(self.topic, partition), str(error)) from error
+        self.machine.loaded(partition, *self._now())
+
+    def _replay(self, partition: int, header: BatchHeader, batch: Buffer) -> None:
+        if header.is_control:
+            if (end := parse_marker(batch)) is not None:
+                self.machine.transaction_ended(partition, header.producer_id, end.commit, *self._now())
+            return
+        producer_id = header.producer_id if header.is_transactional else -1
+        for record in decode_batch(batch) if header.record_count else ():
+            if record.key is None:
+                raise MalformedFrame(f"{self.topic}-{partition}: the record at {record.offset} has no key")
+            stored = CoordinatorRecord(record.key, record.value)
+            try:
+                self.machine.replay(partition, stored, record.offset, producer_id)
+            except MalformedFrame as error:
+                text = f"{self.topic}-{partition}: the record at {record.offset} cannot be read: {error}"
+                raise MalformedFrame(text) from error
+
+    def _now(self) -> tuple[int, int]:
+        return self._clock.monotonic_ms(), self._clock.wall_ms()
+
+    # Writing
+
+    def append(self, effect: Append) -> None:
+        """Append these records, with others of the same turn."""
+        partition = effect.partition
+        if effect.producer_id >= 0:
+            self.flush(partition)
+            self._append_transactional(effect)
+            return
+        self._queued.setdefault(partition, []).append(effect)
+        size = self._bytes.get(partition, 0)
+        for record in effect.records:
+            size += len(record.key) + len(record.value or b"")
+        self._bytes[partition] = size
+        if self._defer is None or size >= FULL_BYTES:
+            self.flush(partition)
+        elif not self._is_due:
+            self._is_due = True
+            self._defer(self.flush_all)
+
+    def flush_all(self) -> None:
+        """Append everything that waits."""
+        self._is_due = False
+        for partition in list(self._queued):
+            self.flush(partition)
+
+    def flush(self, partition: int) -> None:
+        """Append what waits for one partition: what is appended to it otherwise must not overtake."""
+        effects = self._queued.pop(partition, None)
+        self._bytes.pop(partition, None)
+        if effects and not self._append(partition, effects):
+            for effect in effects:
+                if len(effects) == 1 or not self._append(partition, [effect]):
+                    self._over([effect.token], ErrorCode.MESSAGE_TOO_LARGE)
+
+    def _append(self, partition: int, effects: list[Append]) -> bool:
+        """Append writes as one batch; False if it would be too large."""
+        wall_ms = self._clock.wall_ms()
+        builder = BatchBuilder()
+        for effect in effects:
+            for record in effect.records:
+                builder.append(record.key, record.value, wall_ms)
+        batch = builder.build()
+        if len(batch) > self._max_batch_bytes:
+            return False
+        tokens = [effect.token for effect in effects]
+        try:
+            self._served(partition).log.append(
+                batch, count=builder.count, max_timestamp_ms=wall_ms, done=partial(self._done, tokens)
+            )
+        except EngineError as error:
+            self._refused(tokens, error)
+        return True
+
+    def _append_transactional(self, effect: Append) -> None:
+        wall_ms = self._clock.wall_ms()
+        builder = BatchBuilder(is_transactional=True)
+        for record in effect.records:
+            builder.append(record.key, record.value, wall_ms)
+        batch = builder.build(producer_id=effect.producer_id, producer_epoch=effect.producer_epoch)
+        tokens = [effect.token]
+        if len(batch) > self._max_batch_bytes:
+            self._over(tokens, ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        try:
+            self._served(effect.partition).append_offsets(batch, wall_ms, partial(self._done, tokens), effect.verified)
+        except BatchError as error:
+            self._over(tokens, error.error_code)
+        except EngineError as error:
+            self._refused(tokens, error)
+
+    def _refused(self, tokens: list[object], error: EngineError) -> None:
+        self._report.error("coordinator records were refused", topic=self.topic, reason=str(error))
+        self._over(tokens, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _done(self, tokens: list[object], base_offset: int, error: Exception | ErrorCode | None) -> None:
+        self._over(tokens, ErrorCode.COORDINATOR_NOT_AVAILABLE if error else ErrorCode.NONE)
+
+    def _over(self, tokens: list[object], error: ErrorCode) -> None:
+        self._outcome(partial(self._tell, tokens, error))
+
+    def _tell(self, tokens: list[object], error: ErrorCode) -> None:
+        now_ms, wall_ms = self._now()
+        for token in tokens:
+            self.machine.appended(token, error, now_ms, wall_ms)

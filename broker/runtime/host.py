@@ -1,0 +1,287 @@
+"""Enters the pure core, carries out its effects, and owns the one alarm clock.
+
+Every entry ends in `Host.settle`: effects are taken until there are none, then one timer is armed for the earliest
+deadline of all machines. A heartbeat asks for no effect and can only move a deadline later, so it goes to its
+coordinator without the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from ottla.broker.clock import Clock, TimerHandle
+from ottla.broker.core.coordination.machine import CoordinatorMachine
+from ottla.broker.core.effects import Append, Reply, WriteMarker
+from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
+from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.producers import Settled, TransactionMarker
+from ottla.broker.engine import EngineError
+from ottla.broker.logger import Logger
+from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records import TopicPartition
+
+Q = TypeVar("Q")
+C = TypeVar("C")
+A = TypeVar("A")
+P = ParamSpec("P")
+
+
+class Machine(Protocol):
+    """A part of the core that has deadlines and leaves effects."""
+
+    effects: list[Any]
+
+    def take_effects(self) -> list[Any]: ...
+    def next_deadline_ms(self) -> int | None: ...
+    def advance(self, now_ms: int, wall_ms: int) -> None: ...
+
+
+class _Hosted(NamedTuple):
+    """A machine, and who carries out its effects, by their type."""
+
+    machine: Machine
+    carry_out: Mapping[type, Callable[[Any], None]]
+
+
+class Host:
+    """The way into the core for handlers, timers and the storage.
+
+    Args:
+        partition: gives a partition that is served, None where there is none.
+        max_batch_bytes: larger batches of coordinator records are refused as the log would refuse them.
+        defer: calls back before the event loop looks at its sockets again: until then writes are collected.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        fetches: FetchPurgatory,
+        *,
+        partition: Callable[[TopicPartition], Partition | None],
+        max_batch_bytes: int,
+        report: Logger,
+        defer: Defer | None = None,
+    ) -> None:
+        self._clock = clock
+        self._partition = partition
+        self._max_batch_bytes = max_batch_bytes
+        self._report = report
+        self._defer = defer
+        self._fetches = fetches
+        self._hosted = [_Hosted(fetches, {Wake: self._wake})]
+        self._logs: dict[str, CoordinatorLog] = {}
+        self._settling = False
+        self._outcomes: list[Callable[[], None]] = []  # of appends and markers, in their order
+        self._timer: TimerHandle | None = None
+        self._timer_ms: int | None = None
+        self._stopped = False
+
+    def add(self, topic: str, coordinator: CoordinatorMachine[Any]) -> None:
+        """Have a coordinator, whose records go to a topic."""
+        log = self._logs[topic] = CoordinatorLog(
+            topic,
+            coordinator,
+            self._clock,
+            partition=self._partition,
+            max_batch_bytes=self._max_batch_bytes,
+            defer=self._defer,
+            outcome=self._later,
+            report=self._report,
+        )
+        carry_out: dict[type, Callable[[Any], None]] = {
+            Reply: self._reply,
+            Append: log.append,
+            WriteMarker: partial(self._write_marker, coordinator),
+        }
+        self._hosted.append(_Hosted(coordinator, carry_out))
+
+    def now(self) -> tuple[int, int]:
+        """The monotonic and the wall clock, in milliseconds."""
+        return self._clock.monotonic_ms(), self._clock.wall_ms()
+
+    def enter(
+        self,
+        entry: Callable[Concatenate[Q, C, int, int, P], A],
+        request: Q,
+        ctx: C,
+        /,
+        *more: P.args,
+        **named: P.kwargs,
+    ) -> A:
+        """Call an entry of a coordinator, with the times, and carry out what it asks for."""
+        answer = entry(request, ctx, self._clock.monotonic_ms(), self._clock.wall_ms(), *more, **named)
+        self.settle()
+        return answer
+
+    # Ownership
+
+    async def load(self, topic: str) -> None:
+        """Take over all partitions of a coordinator's topic. Raises as `CoordinatorLog.load`."""
+        log = self._logs[topic]
+        for partition in range(log.machine.partition_count):
+            await log.load(partition)
+            self.settle()
+
+    def stop(self) -> None:
+        """Give all shards up: parked requests are answered NOT_COORDINATOR, and no timer fires any more."""
+        for log in reversed(self._logs.values()):
+            log.flush_all()
+            for partition in range(log.machine.partition_count):
+                log.machine.unload(partition, *self.now())
+        for parked in self._fetches.take_all():
+            parked.expired = True
+            self._look_again(parked)
+        self.settle()
+        self.silence()
+
+    def silence(self) -> None:
+        """Let no timer fire any more."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Markers of transactions
+
+    def write_marker(self, tp: TopicPartition, marker: TransactionMarker, settled: Settled) -> None:
+        """End the transaction of a producer in a partition.
+
+        ``settled`` is called once, maybe at once: with the marker's offset when it is durable and pending offsets were
+        committed or dropped; UNKNOWN_TOPIC_OR_PARTITION if there is no such partition; INVALID_PRODUCER_EPOCH or
+        TRANSACTION_COORDINATOR_FENCED for a marker that comes too late; KAFKA_STORAGE_ERROR if nothing was written.
+        """
+        partition = self._partition(tp)
+        if partition is None:
+            settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif partition.offline:
+            settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            if tp.topic in self._logs:
+                self._logs[tp.topic].flush(tp.partition)
+            try:
+                partition.append_marker(marker, self._clock.wall_ms(), partial(self._marked, tp, marker, settled))
+            except EngineError as error:
+                self._report.error("a transaction marker was refused", reason=str(error))
+                settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _marked(
+        self, tp: TopicPartition, marker: TransactionMarker, settled: Settled, offset: int, error: ErrorCode
+    ) -> None:
+        self._later(partial(self._transaction_ended, tp, marker, settled, offset, error))
+
+    def _transaction_ended(
+        self, tp: TopicPartition, marker: TransactionMarker, settled: Settled, offset: int, error: ErrorCode
+    ) -> None:
+        if not error:
+            if tp.topic in self._logs:
+                machine = self._logs[tp.topic].machine
+                machine.transaction_ended(tp.partition, marker.producer_id, marker.commit, *self.now())
+            self._fetches.touched(tp)  # the last stable offset has moved, by more than the marker's own bytes
+        settled(offset, error)
+
+    def _write_marker(self, coordinator: CoordinatorMachine[Any], effect: WriteMarker) -> None:
+        def settled(offset: int, error: ErrorCode) -> None:
+            self._later(lambda: coordinator.marker_written(effect.token, error, *self.now()))
+
+        self.write_marker(effect.tp, effect.marker, settled)
+
+    # Parked fetches
+
+    def park(self, parked: Parked) -> None:
+        """Keep a fetch until records come or its time is up."""
+        self._fetches.park(parked)
+        if not self._settling:
+            self._arm()
+
+    def drop(self, parked: Parked) -> None:
+        """Forget a fetch whose connection is gone."""
+        self._fetches.drop(parked)
+
+    def appended(self, tp: TopicPartition, size_bytes: int) -> None:
+        """A high watermark has moved: fetches that wait for the partition may have enough now."""
+        if not self._fetches.watches(tp):
+            return
+        partition = self._partition(tp)
+        if partition is not None:
+            self._fetches.appended(tp, size_bytes, partition.last_stable_offset)
+        if self._fetches.effects:
+            self.settle()
+
+    def touched(self, tp: TopicPartition) -> None:
+        """A log was trimmed or deleted: who waits for it must look again."""
+        self._fetches.touched(tp)
+        if self._fetches.effects:
+            self.settle()
+
+    def _wake(self, wake: Wake) -> None:
+        self._look_again(wake.parked)
+
+    def _look_again(self, parked: Parked) -> None:
+        try:
+            parked.request.look_again(parked)
+        except Exception:  # what it holds and how far it was answered is not known here
+            self._report.error("a woken fetch failed", exc_info=True)
+            parked.ctx.close("a fetch failed while it waited")
+
+    # Effects and time
+
+    def settle(self) -> None:
+        """Carry out effects until there are none, then set the alarm clock."""
+        if self._settling:
+            return  # called from within an effect: the loop below goes on with what it left
+        self._settling = True
+        try:
+            is_busy = True
+            while is_busy:
+                is_busy = False
+                for machine, carry_out in self._hosted:
+                    if machine.effects:
+                        is_busy = True
+                        for effect in machine.take_effects():
+                            carry_out[type(effect)](effect)
+                if self._outcomes:
+                    is_busy = True
+                    outcomes, self._outcomes = self._outcomes, []
+                    for outcome in outcomes:
+                        outcome()
+        finally:
+            self._settling = False
+            self._arm()
+
+    def _later(self, outcome: Callable[[], None]) -> None:
+        """Tell the core of an outcome, after those before it, and not within one of its own entries."""
+        self._outcomes.append(outcome)
+        self.settle()
+
+    def _reply(self, reply: Reply) -> None:
+        try:
+            reply.ctx.reply(reply.response)  # type: ignore[attr-defined]
+        except Exception:  # a bug in one answer must not keep the others from theirs
+            self._report.error("an answer could not be sent", exc_info=True)
+
+    def _arm(self) -> None:
+        if self._stopped:
+            return
+        when_ms: int | None = None
+        for machine, _ in self._hosted:
+            due_ms = machine.next_deadline_ms()
+            if due_ms is not None and (when_ms is None or due_ms < when_ms):
+                when_ms = due_ms
+        if when_ms == self._timer_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = when_ms
+        self._timer = None if when_ms is None else self._clock.call_at(when_ms, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = self._timer_ms = None
+        now_ms, wall_ms = self.now()
+        for machine, _ in self._hosted:
+            try:
+                machine.advance(now_ms, wall_ms)
+            except Exception:  # a bug in one deadline: the others are still due, and are handled by the next ring
+                self._report.error("a deadline failed", of=type(machine).__name__, exc_info=True)
+        self.settle()

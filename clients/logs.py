@@ -1,0 +1,7 @@
+"""The clients' logger."""
+
+from __future__ import annotations
+
+import logging
+
+log = logging.getLogger("ottla.clients")

@@ -1,0 +1,85 @@
+"""Counters of what happens to groups, made from events and episodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ottla.broker.core import events
+from ottla.observe.metrics.histogram import Durations
+from ottla.observe.why.model import Episode
+
+CHANGES = ("joined", "left", "expired", "missed_join", "missed_sync", "replaced", "refused")
+"""Fates of members: the values of the label ``change``."""
+
+
+class Counters(events.ByType):
+    """An observer that counts.
+
+    Args:
+        max_groups: of so many groups there are counts of their own.
+
+    Attributes:
+        rebalances: that have ended, by class of cause; durations: how long they took.
+        commits: OffsetCommits that became durable; committed: the offsets in them.
+        group_rebalances, group_stood_ms, group_committed: the same group by group, and partition-milliseconds in which
+            nobody consumed.
+    """
+
+    def __init__(self, max_groups: int) -> None:
+        self._max_groups = max_groups
+        self.members: Counter[str] = Counter()
+        self.rebalances: Counter[str] = Counter()
+        self.durations = Durations()
+        self.stood_ms = 0
+        self.commits = 0
+        self.committed = 0
+        self.group_rebalances: dict[str, int] = {}
+        self.group_stood_ms: dict[str, int] = {}
+        self.group_committed: dict[str, int] = {}
+        self.by_type = {
+            events.OffsetsCommitted: self._committed,
+            events.MemberAdded: lambda event: self.members.update(joined=1),
+            events.MemberLeft: lambda event: self.members.update(left=int(not event.was_pending)),
+            events.SessionExpired: lambda event: self.members.update(expired=1),
+            events.MemberReplaced: lambda event: self.members.update(replaced=1),
+            events.MemberRejected: lambda event: self.members.update(refused=1),
+            events.BarrierClosed: self._closed,
+            events.GroupRemoved: self._removed,
+        }
+
+    def on_episode(self, episode: Episode) -> None:
+        """Something that happened to a group is over."""
+        self.stood_ms += episode.stood_ms
+        if episode.stood_ms:
+            self._count(self.group_stood_ms, episode.group_id, episode.stood_ms)
+        if episode.kind == "rebalance":
+            self.rebalances[episode.cause] += 1
+            self.durations.add(max(0, episode.duration_ms) * 1_000_000)
+            self._count(self.group_rebalances, episode.group_id, 1)
+
+    def of_group(self, table: dict[str, int], group_id: str) -> int | None:
+        """A group's own count; None if it was not counted, as there were too many groups."""
+        return table.get(group_id, 0 if len(table) < self._max_groups else None)
+
+    def _committed(self, event: events.OffsetsCommitted) -> None:
+        if event.producer_id >= 0:
+            return  # a transaction has ended; what it committed was counted as it became durable
+        self.count_commit(event.group_id, event.partitions, event.wall_ms)
+
+    def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        """Take a commit that became durable."""
+        self.commits += 1
+        self.committed += partitions
+        self._count(self.group_committed, group_id, partitions)
+
+    def _closed(self, event: events.BarrierClosed) -> None:
+        if event.barrier in ("join", "sync"):
+            self.members[f"missed_{event.barrier}"] += len(event.absent)
+
+    def _count(self, table: dict[str, int], group_id: str, more: int) -> None:
+        if group_id in table or len(table) < self._max_groups:
+            table[group_id] = table.get(group_id, 0) + more
+
+    def _removed(self, event: events.GroupRemoved) -> None:
+        for table in (self.group_rebalances, self.group_stood_ms, self.group_committed):
+            table.pop(event.group_id, None)

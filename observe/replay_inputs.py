@@ -1,0 +1,385 @@
+"""The inputs of a recording as the calls that they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.coordination.shard import ShardState
+from ottla.broker.core.effects import Append
+from ottla.broker.core.events import (
+    AppendFinished,
+    BarrierClosed,
+    Commit,
+    CommitReceived,
+    Disconnected,
+    Event,
+    FetchParked,
+    GroupLoaded,
+    Input,
+    JoinReceived,
+    LeaveReceived,
+    OffsetDeleteReceived,
+    OwnershipChanged,
+    RequestReceived,
+    SessionExpired,
+    SessionExtended,
+    SyncReceived,
+    TimerFired,
+    TopicDeleted,
+    TransactionEnded,
+    TxnCommitReceived,
+)
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.machine import Timer
+from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
+from ottla.broker.core.groups.replay import restore
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.protocol.offsets_topic import GroupMemberValue, GroupValue
+from ottla.protocol.primitives import ZERO_UUID
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asker:
+    """The client that asked, as the coordinator sees it."""
+
+    client_id: str
+    client_host: str
+    api_version: int
+    encoded: bytes = b""
+
+
+class Inputs:
+    """Calls a coordinator as it was called.
+
+    Args:
+        strict: a timer must be set, and due, before it fires.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator, *, strict: bool) -> None:
+        self._coordinator = coordinator
+        self._machine = coordinator
+        self._strict = strict
+        self._calls: dict[type[Input], Callable[[Any], None]] = {
+            JoinReceived: self._join,
+            SyncReceived: self._sync,
+            LeaveReceived: self._leave,
+            CommitReceived: self._commit,
+            TxnCommitReceived: self._commit_in_transaction,
+            FetchParked: self._fetch,
+            OffsetDeleteReceived: self._delete_offsets,
+            SessionExtended: self._extend,
+            Disconnected: self._disconnect,
+            TopicDeleted: self._delete_topic,
+            TransactionEnded: self._end_transaction,
+        }
+
+    def enter(self, first: Input, recorded: list[Event]) -> None:
+        """Make the call that ``first`` tells of; ``recorded`` is all that belongs to it."""
+        self._hear(recorded)
+        if isinstance(first, OwnershipChanged):
+            self._own(first, recorded)
+        elif isinstance(first, TimerFired):
+            self._fire(first)
+        elif type(first) is RequestReceived:
+            self._ask(first, recorded)
+        else:
+            self._calls[type(first)](first)
+
+    def finish(self, event: AppendFinished, write: Append | None) -> None:
+        """Tell the outcome of a write; nothing happens if there was none."""
+        if write is not None:
+            self._coordinator.appended(write.token, ErrorCode[event.error], event.at_ms, event.wall_ms)
+
+    def _hear(self, recorded: list[Event]) -> None:
+        """Take over when members were last heard of, from what depends on it: good heartbeats leave no event."""
+        for event in recorded:
+            if isinstance(event, SessionExpired):
+                self._heard(event.group_id, event.member_id, event.last_heard_ms)
+            elif isinstance(event, BarrierClosed):
+                for member_id, heard_ms in zip(event.absent, event.absent_heard_ms, strict=True):
+                    self._heard(event.group_id, member_id, heard_ms)
+
+    def _heard(self, group_id: str, member_id: str, heard_ms: int) -> None:
+        group = self._machine.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if member is not None:
+            member.session_deadline_ms = heard_ms + member.session_timeout_ms
+
+    # Requests
+
+    def _join(self, event: JoinReceived) -> None:
+        request = JoinGroupRequest(
+            group_id=event.group_id,
+            session_timeout_ms=event.session_timeout_ms,
+            rebalance_timeout_ms=event.rebalance_timeout_ms,
+            member_id=event.member_id,
+            group_instance_id=event.group_instance_id,
+            protocol_type=event.protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=one.name, metadata=one.data) for one in event.protocols],
+            reason=event.reason,
+        )
+        self._coordinator.join(request, _asker(event), event.at_ms, event.wall_ms)
+
+    def _sync(self, event: SyncReceived) -> None:
+        request = SyncGroupRequest(
+            group_id=event.group_id,
+            generation_id=event.generation,
+            member_id=event.member_id,
+            group_instance_id=event.group_instance_id,
+            protocol_type=event.protocol_type,
+            protocol_name=event.protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=one.name, assignment=one.data) for one in event.assignments
+            ],
+        )
+        self._coordinator.sync(request, _asker(event), event.at_ms, event.wall_ms)
+
+    def _leave(self, event: LeaveReceived) -> None:
+        members = [
+            MemberIdentity(member_id=one.member_id, group_instance_id=one.group_instance_id, reason=one.reason)
+            for one in event.leaving
+        ]
+        request = LeaveGroupRequest(group_id=event.group_id, member_id=event.member_id, members=members)
+        self._coordinator.leave(request, _asker(event), event.at_ms, event.wall_ms)
+
+    def _commit(self, event: CommitReceived) -> None:
+        topics = [
+            OffsetCommitRequestTopic(
+                name=name,
+                topic_id=_uuid(topic_id),
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=one.partition,
+                        committed_offset=one.offset,
+                        committed_leader_epoch=one.leader_epoch,
+                        committed_metadata=one.metadata,
+                        commit_timestamp=one.timestamp_ms,
+                    )
+                    for one in commits
+                ],
+            )
+            for (name, topic_id), commits in groupby(event.commits, lambda one: (one.topic, one.topic_id))
+        ]
+        request = OffsetCommitRequest(
+            group_id=event.group_id,
+            generation_id_or_member_epoch=event.generation,
+            member_id=event.member_id,
+            group_instance_id=event.group_instance_id,
+            retention_time_ms=event.retention_ms,
+            topics=topics,
+        )
+        refused = _refused(event.commits)
+        self._coordinator.commit_offsets(request, _asker(event), event.at_ms, event.wall_ms, refused)
+
+    def _commit_in_transaction(self, event: TxnCommitReceived) -> None:
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=one.partition,
+                        committed_offset=one.offset,
+                        committed_leader_epoch=one.leader_epoch,
+                        committed_metadata=one.metadata,
+                    )
+                    for one in commits
+                ],
+            )
+            for name, commits in groupby(event.commits, lambda one: one.topic)
+        ]
+        request = TxnOffsetCommitRequest(
+            transactional_id="",
+            group_id=event.group_id,
+            producer_id=event.producer_id,
+            producer_epoch=event.producer_epoch,
+            generation_id=event.generation,
+            member_id=event.member_id,
+            group_instance_id=event.group_instance_id,
+            topics=topics,
+        )
+        refused = _refused(event.commits)
+        self._coordinator.commit_transactional_offsets(request, _asker(event), event.at_ms, event.wall_ms, refused)
+
+    def _fetch(self, event: FetchParked) -> None:
+        request = OffsetFetchRequest(
+            group_id=event.wanted[0],
+            topics=None,
+            groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in event.wanted],
+            require_stable=True,
+        )
+        self._coordinator.fetch_offsets(request, _asker(event), event.at_ms, event.wall_ms)
+
+    def _delete_offsets(self, event: OffsetDeleteReceived) -> None:
+        topics = [
+            OffsetDeleteRequestTopic(
+                name=name, partitions=[OffsetDeleteRequestPartition(partition_index=one.partition) for one in rows]
+            )
+            for name, rows in groupby(event.deletions, lambda one: one.topic)
+        ]
+        request = OffsetDeleteRequest(group_id=event.group_id, topics=topics)
+        refused = _refused(event.deletions)
+        self._coordinator.delete_offsets(request, _asker(event), event.at_ms, event.wall_ms, refused)
+
+    def _ask(self, first: RequestReceived, recorded: list[Event]) -> None:
+        if first.api == "DeleteGroups":
+            names = [one.group_id for one in recorded if type(one) is RequestReceived]
+            request = DeleteGroupsRequest(groups_names=names)
+            self._coordinator.delete_groups(request, _asker(first), first.at_ms, first.wall_ms)
+        else:
+            heartbeat = HeartbeatRequest(
+                group_id=first.group_id,
+                generation_id=first.generation,
+                member_id=first.member_id,
+                group_instance_id=first.group_instance_id,
+            )
+            self._coordinator.heartbeat(heartbeat, first.at_ms)
+
+    # Time
+
+    def _extend(self, event: SessionExtended) -> None:
+        group = self._machine.groups.get(event.group_id)
+        member = None if group is None else group.members.get(event.member_id)
+        if member is not None:
+            member.session_deadline_ms = event.deadline_ms
+        self._due(TimerKey(Timer.SESSION, event.group_id, event.member_id), event)
+
+    def _fire(self, event: TimerFired) -> None:
+        timer = Timer(event.timer)
+        subject = event.shard if timer is Timer.RETENTION else event.group_id
+        self._due(TimerKey(timer, subject, event.member_id), event)
+
+    def _due(self, key: TimerKey, event: Input) -> None:
+        deadlines = self._machine.deadlines
+        at_ms = deadlines.get(key)
+        is_due = at_ms is not None and at_ms <= event.at_ms
+        # Where it is not, nothing happens, and the missing events tell. Of a recording without its beginning nobody
+        # knows when partitions are swept.
+        if not is_due and (self._strict or key.timer is not Timer.RETENTION):
+            return
+        deadlines.cancel(key)
+        self._coordinator.due(key, event.at_ms, event.wall_ms)
+
+    # What else happens
+
+    def _disconnect(self, event: Disconnected) -> None:
+        self._coordinator.disconnected(
+            event.group_id, event.member_id, event.client_id, event.client_host, event.at_ms, event.wall_ms
+        )
+
+    def _delete_topic(self, event: TopicDeleted) -> None:
+        self._coordinator.topic_deleted(event.topic, event.at_ms, event.wall_ms, _uuid(event.topic_id))
+
+    def _end_transaction(self, event: TransactionEnded) -> None:
+        self._coordinator.transaction_ended(
+            event.partition, event.producer_id, event.commit, event.at_ms, event.wall_ms
+        )
+
+    def _own(self, event: OwnershipChanged, recorded: list[Event]) -> None:
+        coordinator, partition = self._coordinator, event.partition
+        match ShardState(event.state):
+            case ShardState.LOADING:
+                coordinator.load_started(partition, event.at_ms)
+            case ShardState.FAILED:
+                coordinator.load_failed(partition, event.at_ms)
+            case ShardState.ABSENT:
+                coordinator.unload(partition, event.at_ms, event.wall_ms)
+            case ShardState.ACTIVE:
+                self._begin_load(event)
+                for loaded in recorded:
+                    if isinstance(loaded, GroupLoaded):
+                        self._restore(partition, loaded)
+                coordinator.loaded(partition, event.at_ms, event.wall_ms)
+
+    def _begin_load(self, event: OwnershipChanged) -> None:
+        """Begin the load of a partition if the recording begins in the middle of it."""
+        machine, partition = self._machine, event.partition
+        if not self._strict and machine.shards[partition].state is not ShardState.LOADING:
+            self._coordinator.unload(partition, event.at_ms, event.wall_ms)
+            self._coordinator.load_started(partition, event.at_ms)
+            machine.cause = event.number - 1
+
+    def _restore(self, partition: int, event: GroupLoaded) -> None:
+        """The group that the log had."""
+        shard = self._machine.shards[partition]
+        offsets = CommittedOffsets()
+        for one in event.commits:
+            offsets.store(one.topic, one.partition, _committed(one))
+        if event.is_recorded:
+            group = restore(shard, event.group_id, _group_value(event), offsets)
+        else:
+            group = Group(event.group_id, shard, offsets, event.state_since_ms)
+        shard.groups[event.group_id] = group
+        for pending in event.pending:
+            one = pending.commit
+            shard.hold(group, pending.producer_id, one.topic, one.partition, _committed(one))
+            if pending.is_overtaken:
+                table = offsets.pending[pending.producer_id]
+                table[one.topic, one.partition] = table[one.topic, one.partition]._replace(committed=None)
+
+
+def _group_value(event: GroupLoaded) -> GroupValue:
+    return GroupValue(
+        protocol_type=event.protocol_type,
+        generation=event.generation,
+        protocol=event.protocol_name,
+        leader=event.leader_id,
+        current_state_timestamp=-1 if event.state_since_ms is None else event.state_since_ms,
+        members=[
+            GroupMemberValue(
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                rebalance_timeout=one.rebalance_timeout_ms,
+                session_timeout=one.session_timeout_ms,
+                subscription=one.subscription,
+                assignment=one.assignment,
+            )
+            for one in event.loaded
+        ],
+    )
+
+
+def _committed(one: Commit) -> CommittedOffset:
+    return CommittedOffset(
+        one.offset, one.leader_epoch, one.metadata or "", one.timestamp_ms, one.expires_ms, _uuid(one.topic_id)
+    )
+
+
+def _asker(event: RequestReceived) -> _Asker:
+    return _Asker(event.client_id, event.client_host, event.api_version)
+
+
+def _uuid(data: bytes) -> UUID:
+    return UUID(bytes=data) if data else ZERO_UUID
+
+
+def _refused(rows: Iterable[Any]) -> dict[tuple[str, int], ErrorCode]:
+    return {(one.topic, one.partition): ErrorCode(one.error) for one in rows if one.error}

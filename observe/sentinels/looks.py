@@ -1,0 +1,137 @@
+"""Findings about a group as it is at the moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from ottla.broker.settings import Settings
+from ottla.observe.sentinels.model import Finding, named, short
+from ottla.observe.snapshot import GroupState, MemberState
+
+PartitionCount = Callable[[str], int]
+"""Gives the number of partitions of a topic; 0 if there is no such topic."""
+
+
+def look(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
+    """Everything but offsets."""
+    if group.barrier:
+        yield from _waiting(group, settings)
+    elif group.state == "Stable" and group.protocol_type == "consumer":
+        yield from _overlaps(group)
+        yield from _subscriptions(group, settings)
+        yield from _unowned(group, partition_count, settings)
+
+
+def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
+    if group.barrier_age_ms >= settings.ottla_sentinel_barrier_ms:
+        seconds = group.barrier_age_ms // 1000
+        names, ids = _names(group), named(group.awaited)
+        awaited = named([names.get(member_id, short(member_id)) for member_id in group.awaited])
+        yield Finding(
+            "old_barrier",
+            "",
+            f"Group {group.group_id} has waited {seconds} s at the {group.barrier} barrier"
+            + (f" for {awaited}" if awaited else ""),
+            {"barrier": group.barrier, "awaited": ids, "age_ms": str(group.barrier_age_ms)},
+        )
+    gone = [member for member in group.members if member.waits_for == "join" and member.is_gone]
+    if gone:
+        names, ids = _names(group), named([member.member_id for member in gone])
+        who = named([names[member.member_id] for member in gone])
+        yield Finding(
+            "zombie",
+            "",
+            f"Group {group.group_id} waits with members whose connection is gone: {who}",
+            {"members": ids},
+            settings.ottla_sentinel_zombie_ms,
+        )
+
+
+def _overlaps(group: GroupState) -> Iterator[Finding]:
+    owners: dict[tuple[str, int], MemberState] = {}
+    shared: dict[str, list[str]] = {}
+    believers: dict[str, dict[str, None]] = {}
+    for member in group.members:
+        for topic, partitions in member.assignment.items():
+            for partition in partitions:
+                other = owners.setdefault((topic, partition), member)
+                if other is not member:
+                    shared.setdefault(topic, []).append(f"{topic}-{partition}")
+                    believers.setdefault(topic, {}).update({other.member_id: None, member.member_id: None})
+    names = _names(group) if shared else {}
+    for topic, partitions_of in shared.items():
+        who = named([names[member_id] for member_id in believers[topic]])
+        what = named(list(dict.fromkeys(partitions_of)))
+        yield Finding(
+            "two_believers",
+            topic,
+            f"Group {group.group_id}: the leader assigned {what} to more than one member: {who}",
+            {"partitions": what, "members": named(list(believers[topic])), "generation": str(group.generation)},
+        )
+
+
+def _subscriptions(group: GroupState, settings: Settings) -> Iterator[Finding]:
+    wanted: dict[frozenset[str], list[str]] = {}
+    for member in group.members:
+        if member.topics is not None:
+            wanted.setdefault(frozenset(member.topics), []).append(member.member_id)
+    if len(wanted) < 2:
+        return
+    kinds = sorted(wanted.items(), key=lambda item: (-len(item[1]), sorted(item[0])))
+    most, others = kinds[0], kinds[1:]
+    names = _names(group)
+    differing = named(
+        [
+            f"{', '.join(names[member_id] for member_id in who)} to {named(sorted(topics)) or 'nothing'}"
+            for topics, who in others
+        ]
+    )
+    yield Finding(
+        "mixed_subscriptions",
+        "",
+        f"Members of group {group.group_id} subscribe to different topics: {len(most[1])} of {len(group.members)} to "
+        f"{named(sorted(most[0])) or 'nothing'}; {differing}",
+        {"subscriptions": str(len(kinds)), "differing": differing},
+        settings.ottla_sentinel_settle_ms,
+    )
+
+
+def _unowned(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
+    topics: dict[str, None] = {}
+    assigned: dict[str, set[int]] = {}
+    for member in group.members:
+        topics.update(dict.fromkeys(member.topics or ()))
+        for topic, partitions in member.assignment.items():
+            assigned.setdefault(topic, set()).update(partitions)
+    for topic in topics:
+        count = partition_count(topic)
+        missing = [index for index in range(count) if index not in assigned.get(topic, ())]
+        if count and not missing:
+            continue
+        what = named([str(index) for index in missing])
+        yield Finding(
+            "topic_without_owner",
+            topic,
+            f"Group {group.group_id} subscribes to {topic}, and nobody owns its partitions {what}"
+            if count
+            else f"Group {group.group_id} subscribes to {topic}, and there is no such topic",
+            {"topic": topic, "partitions": what, "unowned": str(len(missing))},
+            settings.ottla_sentinel_settle_ms,
+        )
+
+
+def _names(group: GroupState) -> dict[str, str]:
+    """Names of members in a sentence, as in `ottla why`, with the address that says whose it is.
+
+    That is its instance id or its client id, with a piece of its member id where several share it.
+    """
+    plain = {one.member_id: one.group_instance_id or one.client_id for one in group.members}
+    count = Counter(plain.values())
+    return {
+        one.member_id: (
+            f"{name if (name := plain[one.member_id]) and count[name] == 1 else short(one.member_id)}"
+            f" ({one.client_host.removeprefix('/')})"
+        )
+        for one in group.members
+    }

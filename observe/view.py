@@ -1,0 +1,338 @@
+"""The broker as it is now, for metrics, sentinels, HTTP and the console: what `ottla.observe.snapshot` describes.
+
+Reading it changes nothing, and costs nothing that anybody waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from ottla.broker.clock import Clock
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.member import Member
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, PREPARING_REBALANCE
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.machine import Timer
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
+from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.net.listener import Listener
+from ottla.broker.runtime.topics import TopicManager
+from ottla.observe.record_times import RecordTimes
+from ottla.observe.snapshot import (
+    ClusterState,
+    GroupBrief,
+    GroupState,
+    MemberState,
+    OffsetProgress,
+    OffsetState,
+    PartitionState,
+    TopicState,
+)
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, subscribed_topics
+from ottla.protocol.errors import MalformedFrame
+
+
+class Identity(NamedTuple):
+    """The facts of a broker that do not change."""
+
+    node_id: int
+    cluster_id: str
+    version: str
+    listen: str
+    started_ms: int
+
+
+class _Decoded(NamedTuple):
+    """A member's decoded bytes, with the bytes to see if they are still those."""
+
+    metadata: bytes
+    assignment: bytes
+    topics: list[str] | None
+    assigned: dict[str, list[int]]
+
+
+class View:
+    """See the module. Unknown names give None. What a member's bytes say is decoded once and kept with it.
+
+    Args:
+        software_of: gives a member's client library and version, by group and member id.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        coordinator: GroupCoordinator,
+        topics: TopicManager,
+        clock: Clock,
+        *,
+        listener: Listener,
+        software_of: Callable[[str, str], str],
+    ) -> None:
+        self.record_times = RecordTimes()
+        self._identity = identity
+        self._listener = listener
+        self._machine = coordinator
+        self._groups = self._machine.groups
+        self._software_of = software_of
+        self._topics = topics
+        self._clock = clock
+        self._decoded: dict[str, dict[str, _Decoded]] = {}
+
+    def cluster(self) -> ClusterState:
+        states: dict[str, int] = {}
+        for group in self._groups.values():
+            states[group.state.value] = states.get(group.state.value, 0) + 1
+        return ClusterState(
+            **self._identity._asdict(),
+            now_ms=self._clock.wall_ms(),
+            connections=len(self._listener.connections),
+            topics=len(self._topics.topics),
+            groups=len(self._groups),
+            group_states=states,
+        )
+
+    # -- topics
+
+    def topics(self) -> Iterator[TopicState]:
+        for topic in list(self._topics.topics.values()):
+            yield _topic_state(topic)
+
+    def topic(self, name: str) -> TopicState | None:
+        topic = self._topics.topics.get(name)
+        return None if topic is None else _topic_state(topic)
+
+    # -- groups
+
+    def group_ids(self) -> list[str]:
+        return list(self._groups)
+
+    def has_group(self, group_id: str) -> bool:
+        """True if there is such a group."""
+        return group_id in self._groups
+
+    def brief(self, group_id: str) -> GroupBrief | None:
+        group = self._groups.get(group_id)
+        if group is None:
+            return None
+        lags = [self._lag(topic, index, one) for topic, index, one in group.offsets.items()]
+        known = [lag for lag in lags if lag is not None]
+        return GroupBrief(
+            group_id=group_id,
+            state=group.state.value,
+            generation=group.generation,
+            members=len(group.members),
+            protocol_name=group.protocol_name,
+            lag=sum(known) if known else None,
+            topics=sorted({*group.offsets.by_topic, *(group.topics or ())}),
+            state_since_ms=group.state_timestamp_ms,
+        )
+
+    def group(self, group_id: str) -> GroupState | None:
+        group = self._groups.get(group_id)
+        if group is None:
+            return None
+        now_ms = self._clock.monotonic_ms()
+        decoded = self._decoded_of(group)
+        barrier, awaited = self._barrier(group)
+        age_ms = self._clock.wall_ms() - group.state_timestamp_ms if barrier and group.state_timestamp_ms else 0
+        return GroupState(
+            group_id=group_id,
+            partition=group.shard.partition,
+            state=group.state.value,
+            generation=group.generation,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            state_since_ms=group.state_timestamp_ms,
+            members=[self._member(group, one, decoded[one.member_id], now_ms) for one in group.members.values()],
+            pending_members=list(group.pending_members),
+            barrier=barrier,
+            barrier_age_ms=max(0, age_ms),
+            awaited=awaited,
+        )
+
+    def offsets(self, group_id: str) -> list[OffsetState]:
+        group = self._groups.get(group_id)
+        if group is None:
+            return []
+        owners = {
+            (topic, index): member_id
+            for member_id, decoded in self._decoded_of(group).items()
+            for topic, indexes in decoded.assigned.items()
+            for index in indexes
+        }
+        now_ms = self._clock.wall_ms()
+        return [
+            self._offset(topic, index, committed, owners.get((topic, index)), now_ms)
+            for topic, index, committed in group.offsets.items()
+        ]
+
+    def progress(self, group_id: str) -> Iterator[OffsetProgress]:
+        """The committed offsets of a group, as far as it costs next to nothing."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            for topic, index, committed in group.offsets.items():
+                partition = self._partition(topic, index, committed)
+                end = None if partition is None else partition.log.high_watermark
+                yield OffsetProgress(topic, index, committed.offset, end)
+
+    def assignment(self, group_id: str, member_id: str) -> Mapping[str, list[int]]:
+        """The assignment of a member; nothing if there is no such member."""
+        group = self._groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is None or member is None:
+            return {}
+        known = self._decoded.get(group_id, {}).get(member_id)
+        if known is None or known.assignment is not member.assignment:
+            known = self._decoded_of(group)[member_id]
+        return known.assigned
+
+    def owners(self, group_id: str, wanted: Mapping[str, Collection[int]]) -> dict[tuple[str, int], str]:
+        """The owner of each of these partitions, the first if there are several; those without are left out."""
+        group = self._groups.get(group_id)
+        found: dict[tuple[str, int], str] = {}
+        for member_id in () if group is None else group.members:
+            assigned = self.assignment(group_id, member_id)
+            for topic, partitions in wanted.items():
+                for partition in assigned.get(topic, ()):
+                    if partition in partitions:
+                        found.setdefault((topic, partition), member_id)
+        return found
+
+    def partition_count(self, topic: str) -> int:
+        """Number of partitions of a topic; 0 if there is no such topic."""
+        return self._topics.partition_count(topic)
+
+    # -- parts
+
+    def _barrier(self, group: Group) -> tuple[str, list[str]]:
+        if group.state is COMPLETING_REBALANCE:
+            return Timer.SYNC.value, list(group.pending_sync)
+        if group.state is not PREPARING_REBALANCE:
+            return "", []
+        late = [member.member_id for member in group.members.values() if member.parked_join is None]
+        starts = TimerKey(Timer.INITIAL_DELAY, group.group_id) in self._machine.deadlines
+        return (Timer.INITIAL_DELAY if starts else Timer.JOIN).value, late + list(group.pending_members)
+
+    def _member(self, group: Group, member: Member, decoded: _Decoded, now_ms: int) -> MemberState:
+        parked = member.parked_join or member.parked_sync
+        return MemberState(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            is_leader=group.leader_id == member.member_id,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            heard_ms=max(0, now_ms - self._machine.last_heard_ms(member)),
+            slack_ms=max(0, member.session_deadline_ms - now_ms),
+            waits_for="" if parked is None else "sync" if member.parked_join is None else "join",
+            is_gone=bool(getattr(parked, "is_gone", False)),
+            protocols=member.protocol_names(),
+            topics=decoded.topics,
+            assignment=decoded.assigned,
+            client_software=self._software_of(group.group_id, member.member_id),
+        )
+
+    def _decoded_of(self, group: Group) -> dict[str, _Decoded]:
+        """The decoded bytes of all members; only new ones are read."""
+        before = self._decoded.get(group.group_id, {})
+        after = {}
+        for member in group.members.values():
+            metadata = _metadata(group, member)
+            known = before.get(member.member_id)
+            if known is None or known.metadata is not metadata or known.assignment is not member.assignment:
+                known = _decode(group.protocol_type, metadata, member.assignment)
+            after[member.member_id] = known
+        if after:
+            self._decoded[group.group_id] = after
+        else:
+            self._decoded.pop(group.group_id, None)
+        if len(self._decoded) > 2 * len(self._groups) + 16:
+            self._decoded = {name: kept for name, kept in self._decoded.items() if name in self._groups}
+        return after
+
+    def _partition(self, topic: str, index: int, committed: CommittedOffset) -> Partition | None:
+        """The partition that an offset was committed for; None if it is gone, or offline."""
+        served = self._topics.topics.get(topic)
+        if served is None or not committed.may_be_of(served.topic_id):
+            return None
+        partition = served.partition(index)
+        return None if partition is None or partition.offline else partition
+
+    def _lag(self, topic: str, index: int, committed: CommittedOffset) -> int | None:
+        partition = self._partition(topic, index, committed)
+        if partition is None or committed.offset < 0:
+            return None
+        return max(0, partition.log.high_watermark - committed.offset)
+
+    def _offset(
+        self, topic: str, index: int, committed: CommittedOffset, member_id: str | None, now_ms: int
+    ) -> OffsetState:
+        partition, lag = self._partition(topic, index, committed), self._lag(topic, index, committed)
+        log = None if partition is None else partition.log
+        return OffsetState(
+            topic=topic,
+            partition=index,
+            committed_offset=committed.offset,
+            commit_timestamp_ms=committed.commit_timestamp_ms,
+            metadata=committed.metadata,
+            log_start_offset=None if log is None else log.log_start_offset,
+            log_end_offset=None if log is None else log.high_watermark,
+            lag=lag,
+            lag_seconds=None if partition is None else self._lag_seconds(partition, committed.offset, lag, now_ms),
+            member_id=member_id,
+        )
+
+    def _lag_seconds(self, partition: Partition, offset: int, lag: int | None, now_ms: int) -> float | None:
+        if not lag:
+            return None if lag is None else 0.0
+        first = max(offset, partition.log.log_start_offset)
+        if first >= partition.log.high_watermark:
+            return 0.0  # what was not consumed is deleted
+        appended_ms = self.record_times.appended_ms(partition, first)
+        return None if appended_ms is None else max(0, now_ms - appended_ms) / 1000
+
+
+def _metadata(group: Group, member: Member) -> bytes:
+    """The bytes that say what a member subscribes to, while no protocol is chosen those that it likes best."""
+    return member.metadata(group.protocol_name) or (member.protocols[0][1] if member.protocols else b"")
+
+
+def _decode(protocol_type: str | None, metadata: bytes, assignment: bytes) -> _Decoded:
+    topics: list[str] | None = None
+    assigned: dict[str, list[int]] = {}
+    if protocol_type == PROTOCOL_TYPE:
+        try:
+            topics = sorted(subscribed_topics(metadata))
+        except MalformedFrame:
+            topics = None
+        try:
+            for item in decode_assignment(assignment).assigned_partitions if assignment else ():
+                assigned.setdefault(item.topic, []).extend(item.partitions)
+        except MalformedFrame:
+            assigned = {}
+    return _Decoded(metadata, assignment, topics, {topic: sorted(indexes) for topic, indexes in assigned.items()})
+
+
+def _topic_state(topic: Topic) -> TopicState:
+    return TopicState(
+        topic=topic.name,
+        topic_id=str(topic.topic_id),
+        is_internal=topic.is_internal,
+        configs=dict(topic.overrides),
+        partitions=[_partition_state(index, partition) for index, partition in enumerate(topic.partitions)],
+    )
+
+
+def _partition_state(index: int, partition: Partition) -> PartitionState:
+    log = partition.log
+    return PartitionState(
+        partition=index,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=partition.last_stable_offset,
+        size_bytes=log.size_bytes,
+    )

@@ -1,0 +1,71 @@
+"""The end of an episode, and one that still runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec.msgpack import Decoder, Encoder
+
+from ottla.broker.core.events import Event
+from ottla.observe.why import judge
+from ottla.observe.why.account import Account
+from ottla.observe.why.model import Episode
+from ottla.observe.why.run import Run, Standing
+
+_encode, _decode = Encoder().encode, Decoder(Episode).decode
+
+
+def end(account: Account, event: Event, outcome: str, *, charge: bool = True) -> None:
+    """The rebalance that runs is over, if one does."""
+    run = account.run
+    if run is None:
+        return
+    account.run = None
+    run.close_all(event)
+    if charge:
+        account.standing.charge(run, event.at_ms)
+    if outcome in ("empty", "dead"):
+        run.episode.unowned = len(account.standing.since)
+        account.standing.since.clear()
+    finish(account, run, event, outcome)
+
+
+def finish(account: Account, run: Run, event: Event, outcome: str) -> None:
+    """An episode is over: judge, keep and tell it."""
+    if not run.episode.number:
+        account.count_run(run)
+    account.unsure = None
+    run.episode.outcome = outcome
+    run.episode.duration_ms = run.at(event)
+    judge.conclude(account, run, event)
+    account.keep(run.episode)
+    if judge.is_unsure(run.episode):
+        account.unsure = run.episode
+    account.told(run.episode)
+
+
+def reconsider(account: Account, episode: Episode) -> None:
+    """Something became known about an episode that is over."""
+    if judge.reconsider(account, episode):
+        account.unsure = None
+        account.replace(episode)
+
+
+def running(account: Account, now_ms: int | None = None) -> Episode | None:
+    """The rebalance that runs, as far as it is known, as a copy.
+
+    Args:
+        now_ms: until when it has been running, Unix time; without it until the last thing that happened.
+    """
+    run = account.run
+    if run is None:
+        return None
+    if account.input is not None and (account.happenings or account.joined):
+        account.settle(account.input)
+    at_ms = run.start_ms if account.input is None else account.input.at_ms
+    if now_ms is not None:
+        at_ms = max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
+    copy = replace(run, episode=_decode(_encode(run.episode)))
+    Standing(dict(account.standing.since)).charge(copy, at_ms)
+    judge.preview(copy, at_ms)
+    return copy.episode

@@ -1,0 +1,173 @@
+"""The episodes of a group, which `why` explains.
+
+An episode is a rebalance from its trigger to its end, or something that happened to the group without one: somebody was
+turned away, a static member came back in silence, the group was loaded. All times are Unix time in milliseconds; all
+durations are milliseconds. The structs are the JSON of ``ottla why --format json``, of ``/v1/groups/…/why`` and of the
+timeline.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+HERE = frozenset(("stayed", "new", "returned", "replaced"))
+"""The fates of who is a member afterwards; see `MemberPart`."""
+
+
+class MemberPart(Struct, omit_defaults=True):
+    """One member's part in an episode.
+
+    Attributes:
+        came_ms: when its JoinGroup came, after the start; -1 if it never came.
+        synced_ms: when its SyncGroup came, after the start; -1 if it never came.
+        heard_ms: when it was last heard of before it was removed, as Unix time; 0 if it was not removed.
+        disconnected_ms: when its connection was lost, as Unix time; 0 if it was not.
+        fate: ``stayed``, ``new``, ``returned``, ``replaced``, ``left``, ``expired``, ``dropped`` (missed the join
+            barrier), ``unsynced`` (missed the sync barrier), ``refused``, ``vanished`` (was given an id, and never came
+            back with it).
+        reason: what the client said, empty if nothing.
+        before, after: how many partitions it owned before and owns afterwards.
+        stood_ms: partition-milliseconds for which what it owned stood still.
+        blamed_ms: partition-milliseconds that stood still on its account, whoever owned what did; docs/why.md says
+            how they are divided. Those of all members are the `Episode.stood_ms`, but for what nobody began.
+        topics: what it subscribes to.
+        session_timeout_ms, rebalance_timeout_ms: what it asked for, 0 if that is not known. Java's client, librdkafka
+            and aiokafka send ``max.poll.interval.ms`` as the second.
+        protocols: the names of its assignors, in its order; only where they matter.
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    group_instance_id: str | None = None
+    is_leader: bool = False
+    came_ms: int = -1
+    synced_ms: int = -1
+    heard_ms: int = 0
+    disconnected_ms: int = 0
+    fate: str = "stayed"
+    reason: str = ""
+    before: int = 0
+    after: int = 0
+    stood_ms: int = 0
+    blamed_ms: int = 0
+    topics: list[str] = []
+    session_timeout_ms: int = 0
+    rebalance_timeout_ms: int = 0
+    protocols: list[str] = []
+
+
+class Move(Struct, array_like=True):
+    """A partition that changed hands; indexes into `Episode.members`, -1 for nobody."""
+
+    topic: str
+    partition: int
+    owner_before: int
+    owner_after: int
+
+
+class Wait(Struct, omit_defaults=True):
+    """A barrier of the episode.
+
+    Attributes:
+        barrier: ``initial delay``, ``join`` or ``sync``.
+        opened_ms: after the start; closed_ms: the same, -1 while it is open.
+        limit_ms: how long it would have waited at most.
+        last: indexes into `Episode.members` of those who kept it open to the end, most often one.
+        absent: of those who never came and were dropped.
+        pending_ids: ids that were issued and held it open without coming back.
+    """
+
+    barrier: str
+    opened_ms: int
+    closed_ms: int = -1
+    limit_ms: int = 0
+    last: list[int] = []
+    absent: list[int] = []
+    pending_ids: list[str] = []
+
+
+class Trigger(Struct, omit_defaults=True):
+    """One of the things that began the episode, or added to it while it ran.
+
+    Attributes:
+        cause: the class, one of `ottla.observe.why.causes.Cause`; ``unknown`` rather than a guess.
+        member: index into `Episode.members` of who did it, -1 for nobody.
+        at_ms: after the start of the episode; 0 for what began it.
+        reason: the client's or the coordinator's own words.
+        facts: what the class is known by, with names and numbers as text.
+    """
+
+    cause: str
+    member: int = -1
+    at_ms: int = 0
+    reason: str = ""
+    facts: dict[str, str] = {}
+
+
+class Advice(Struct, omit_defaults=True):
+    """One thing to do.
+
+    Attributes:
+        text: the sentence.
+        setting: the name of the setting that it is about, empty for none; of_client: whether it is the client's.
+        value: what it is at present, empty if that is not known.
+    """
+
+    text: str
+    setting: str = ""
+    of_client: bool = True
+    value: str = ""
+
+
+class Episode(Struct, omit_defaults=True):
+    """See the module.
+
+    Attributes:
+        number: counts the episodes of the group, from 1.
+        kind: ``rebalance``, ``refusal``, ``replacement``, ``loaded``, ``stopped`` (the broker did, or gave it up).
+        started_ms: Unix time; duration_ms: from the trigger to the end, -1 while it runs.
+        generation_before, generation_after: -1 where there is none.
+        outcome: ``stable``, ``empty``, ``superseded`` (another rebalance began before the group was Stable), ``dead``,
+            ``running``, ``refused``, ``replaced``, ``loaded``.
+        culprit: index into ``members`` of the member on whose account partitions stood still most, if that took a
+            second or more; else of the one that began it; -1 if there is none. docs/why.md has the whole rule.
+        triggers: what began it, which comes first, and what added to it; untold: how many more there were.
+        stood_ms: partition-milliseconds in which nobody consumed; longest_ms: of the partition that stood longest.
+        stopped: how many partitions stood still at some time; unowned: how many had no owner at the end.
+        moved: how many partitions changed hands; ``moves`` has the first of them.
+        partitions_known: whether assignments could be read; if not, nothing is said of partitions.
+        times: how often the same refusal was repeated; last_ms: when, as Unix time.
+        now_ms: when this was asked, as Unix time, for one that runs; 0 if that is not known.
+        headline: one sentence; sentences: the whole story, in order; both in plain words.
+    """
+
+    number: int
+    kind: str
+    group_id: str
+    started_ms: int
+    duration_ms: int = -1
+    state_before: str = ""
+    generation_before: int = -1
+    generation_after: int = -1
+    outcome: str = "running"
+    protocol_name: str = ""
+    cause: str = "unknown"
+    culprit: int = -1
+    triggers: list[Trigger] = []
+    waits: list[Wait] = []
+    members: list[MemberPart] = []
+    moves: list[Move] = []
+    stood_ms: int = 0
+    longest_ms: int = 0
+    stopped: int = 0
+    unowned: int = 0
+    moved: int = 0
+    partitions_known: bool = True
+    untold: int = 0
+    times: int = 1
+    last_ms: int = 0
+    now_ms: int = 0
+    headline: str = ""
+    sentences: list[str] = []
+    advice: list[Advice] = []

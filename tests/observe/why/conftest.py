@@ -1,9 +1,0 @@
-"""The flag that writes the texts of stories instead of comparing them."""
-
-from __future__ import annotations
-
-import pytest
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--record-stories", action="store_true", help="write the texts of stories; review the diff")
