@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 
-from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.clock import LoopClock
 from ottla.clients import Admin
 from ottla.observe.why.episode_file import MAGIC, EpisodeFile, read_rows
 from ottla.observe.why.store import Store
