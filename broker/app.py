@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 from uuid import uuid4
 
+from ottla.broker.clock import LoopClock
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
@@ -28,7 +29,6 @@ from ottla.broker.observing import Address, CannotObserve, Observing
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.long_work import LongWork
-from ottla.broker.runtime.loop_clock import LoopClock
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.producer_states import ProducerStates

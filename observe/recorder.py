@@ -167,19 +167,15 @@ class Recorder(Observer):
                     continue
                 if is_traffic(event):
                     lanes = traffic
-            row = event
-            group_id = event.group_id
-            if not keeps_notes:
-                if hashes is not None:
-                    row = event = hashes(event)
-                    group_id = event.group_id
-                if file is not None:
-                    row = Raw(_encode(event))
-                    file.write(seq, bytes(row), event)
+            row = event = event if hashes is None else hashes(event)
+            if file is not None:
+                row = Raw(_encode(event))
+                file.write(seq, bytes(row), event)
+            if self._followers:
                 followed.append((seq, event))
-            rows = lanes.get(group_id)
+            rows = lanes.get(event.group_id)
             if rows is None:
-                rows = lanes[group_id] = []
+                rows = lanes[event.group_id] = []
             rows.append((seq, row))
         self._last_seq = seq
         for found, kept in ((calm, self._calm), (traffic, self._traffic)):

@@ -84,7 +84,6 @@ class Inputs:
 
     def __init__(self, coordinator: GroupCoordinator, *, strict: bool) -> None:
         self._coordinator = coordinator
-        self._machine = coordinator
         self._strict = strict
         self._calls: dict[type[Input], Callable[[Any], None]] = {
             JoinReceived: self._join,
@@ -127,39 +126,39 @@ class Inputs:
                     self._heard(event.group_id, member_id, heard_ms)
 
     def _heard(self, group_id: str, member_id: str, heard_ms: int) -> None:
-        group = self._machine.groups.get(group_id)
+        group = self._coordinator.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if member is not None:
             member.session_deadline_ms = heard_ms + member.session_timeout_ms
 
     # Requests
 
+    def _enter(self, entry: Callable[..., Any], event: RequestReceived, request: Any, *more: Any) -> None:
+        asker = _Asker(event.client_id, event.client_host, event.api_version)
+        entry(request, asker, event.at_ms, event.wall_ms, *more)
+
     def _join(self, event: JoinReceived) -> None:
         request = JoinGroupRequest(
-            group_id=event.group_id,
+            **_who(event),
             session_timeout_ms=event.session_timeout_ms,
             rebalance_timeout_ms=event.rebalance_timeout_ms,
-            member_id=event.member_id,
-            group_instance_id=event.group_instance_id,
             protocol_type=event.protocol_type,
             protocols=[JoinGroupRequestProtocol(name=one.name, metadata=one.data) for one in event.protocols],
             reason=event.reason,
         )
-        self._coordinator.join(request, _asker(event), event.at_ms, event.wall_ms)
+        self._enter(self._coordinator.join, event, request)
 
     def _sync(self, event: SyncReceived) -> None:
         request = SyncGroupRequest(
-            group_id=event.group_id,
+            **_who(event),
             generation_id=event.generation,
-            member_id=event.member_id,
-            group_instance_id=event.group_instance_id,
             protocol_type=event.protocol_type,
             protocol_name=event.protocol_name,
             assignments=[
                 SyncGroupRequestAssignment(member_id=one.name, assignment=one.data) for one in event.assignments
             ],
         )
-        self._coordinator.sync(request, _asker(event), event.at_ms, event.wall_ms)
+        self._enter(self._coordinator.sync, event, request)
 
     def _leave(self, event: LeaveReceived) -> None:
         members = [
@@ -167,7 +166,7 @@ class Inputs:
             for one in event.leaving
         ]
         request = LeaveGroupRequest(group_id=event.group_id, member_id=event.member_id, members=members)
-        self._coordinator.leave(request, _asker(event), event.at_ms, event.wall_ms)
+        self._enter(self._coordinator.leave, event, request)
 
     def _commit(self, event: CommitReceived) -> None:
         topics = [
@@ -188,15 +187,12 @@ class Inputs:
             for (name, topic_id), commits in groupby(event.commits, lambda one: (one.topic, one.topic_id))
         ]
         request = OffsetCommitRequest(
-            group_id=event.group_id,
+            **_who(event),
             generation_id_or_member_epoch=event.generation,
-            member_id=event.member_id,
-            group_instance_id=event.group_instance_id,
             retention_time_ms=event.retention_ms,
             topics=topics,
         )
-        refused = _refused(event.commits)
-        self._coordinator.commit_offsets(request, _asker(event), event.at_ms, event.wall_ms, refused)
+        self._enter(self._coordinator.commit_offsets, event, request, _refused(event.commits))
 
     def _commit_in_transaction(self, event: TxnCommitReceived) -> None:
         topics = [
@@ -215,17 +211,14 @@ class Inputs:
             for name, commits in groupby(event.commits, lambda one: one.topic)
         ]
         request = TxnOffsetCommitRequest(
+            **_who(event),
             transactional_id="",
-            group_id=event.group_id,
             producer_id=event.producer_id,
             producer_epoch=event.producer_epoch,
             generation_id=event.generation,
-            member_id=event.member_id,
-            group_instance_id=event.group_instance_id,
             topics=topics,
         )
-        refused = _refused(event.commits)
-        self._coordinator.commit_transactional_offsets(request, _asker(event), event.at_ms, event.wall_ms, refused)
+        self._enter(self._coordinator.commit_transactional_offsets, event, request, _refused(event.commits))
 
     def _fetch(self, event: FetchParked) -> None:
         request = OffsetFetchRequest(
@@ -234,7 +227,7 @@ class Inputs:
             groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in event.wanted],
             require_stable=True,
         )
-        self._coordinator.fetch_offsets(request, _asker(event), event.at_ms, event.wall_ms)
+        self._enter(self._coordinator.fetch_offsets, event, request)
 
     def _delete_offsets(self, event: OffsetDeleteReceived) -> None:
         topics = [
@@ -244,27 +237,20 @@ class Inputs:
             for name, rows in groupby(event.deletions, lambda one: one.topic)
         ]
         request = OffsetDeleteRequest(group_id=event.group_id, topics=topics)
-        refused = _refused(event.deletions)
-        self._coordinator.delete_offsets(request, _asker(event), event.at_ms, event.wall_ms, refused)
+        self._enter(self._coordinator.delete_offsets, event, request, _refused(event.deletions))
 
     def _ask(self, first: RequestReceived, recorded: list[Event]) -> None:
         if first.api == "DeleteGroups":
             names = [one.group_id for one in recorded if type(one) is RequestReceived]
             request = DeleteGroupsRequest(groups_names=names)
-            self._coordinator.delete_groups(request, _asker(first), first.at_ms, first.wall_ms)
+            self._enter(self._coordinator.delete_groups, first, request)
         else:
-            heartbeat = HeartbeatRequest(
-                group_id=first.group_id,
-                generation_id=first.generation,
-                member_id=first.member_id,
-                group_instance_id=first.group_instance_id,
-            )
-            self._coordinator.heartbeat(heartbeat, first.at_ms)
+            self._coordinator.heartbeat(HeartbeatRequest(**_who(first), generation_id=first.generation), first.at_ms)
 
     # Time
 
     def _extend(self, event: SessionExtended) -> None:
-        group = self._machine.groups.get(event.group_id)
+        group = self._coordinator.groups.get(event.group_id)
         member = None if group is None else group.members.get(event.member_id)
         if member is not None:
             member.session_deadline_ms = event.deadline_ms
@@ -276,7 +262,7 @@ class Inputs:
         self._due(TimerKey(timer, subject, event.member_id), event)
 
     def _due(self, key: TimerKey, event: Input) -> None:
-        deadlines = self._machine.deadlines
+        deadlines = self._coordinator.deadlines
         at_ms = deadlines.get(key)
         is_due = at_ms is not None and at_ms <= event.at_ms
         # Where it is not, nothing happens, and the missing events tell. Of a recording without its beginning nobody
@@ -319,15 +305,15 @@ class Inputs:
 
     def _begin_load(self, event: OwnershipChanged) -> None:
         """Begin the load of a partition if the recording begins in the middle of it."""
-        machine, partition = self._machine, event.partition
-        if not self._strict and machine.shards[partition].state is not ShardState.LOADING:
-            self._coordinator.unload(partition, event.at_ms, event.wall_ms)
-            self._coordinator.load_started(partition, event.at_ms)
-            machine.cause = event.number - 1
+        coordinator, partition = self._coordinator, event.partition
+        if not self._strict and coordinator.shards[partition].state is not ShardState.LOADING:
+            coordinator.unload(partition, event.at_ms, event.wall_ms)
+            coordinator.load_started(partition, event.at_ms)
+            coordinator.cause = event.number - 1
 
     def _restore(self, partition: int, event: GroupLoaded) -> None:
         """The group that the log had."""
-        shard = self._machine.shards[partition]
+        shard = self._coordinator.shards[partition]
         offsets = CommittedOffsets()
         for one in event.commits:
             offsets.store(one.topic, one.partition, _committed(one))
@@ -373,8 +359,8 @@ def _committed(one: Commit) -> CommittedOffset:
     )
 
 
-def _asker(event: RequestReceived) -> _Asker:
-    return _Asker(event.client_id, event.client_host, event.api_version)
+def _who(event: RequestReceived) -> dict[str, Any]:
+    return {"group_id": event.group_id, "member_id": event.member_id, "group_instance_id": event.group_instance_id}
 
 
 def _uuid(data: bytes) -> UUID:

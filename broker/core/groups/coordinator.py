@@ -12,6 +12,7 @@ from uuid import UUID
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.events import Disconnected, TopicDeleted, TransactionEnded
 from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups import admin, notes, removal
 from ottla.broker.core.groups.classic import membership
@@ -167,7 +168,7 @@ class GroupCoordinator(Machine):
     ) -> None:
         """The connection over which a member joined is gone: that is noted and changes nothing, as in Kafka."""
         self.begin(now_ms, wall_ms)
-        notes.disconnected(self, group_id, member_id, client_id, client_host)
+        notes.came(self, Disconnected, group_id, member_id=member_id, client_id=client_id, client_host=client_host)
 
     # Offsets
 
@@ -211,18 +212,17 @@ class GroupCoordinator(Machine):
             refused: as in `commit_offsets`.
             verified: comes back in the `Append`.
         """
-        m = self
-        m.begin(now_ms, wall_ms)
-        notes.txn_commit_received(m, request, ctx, refused)
+        self.begin(now_ms, wall_ms)
+        notes.txn_commit_received(self, request, ctx, refused)
         if error := self._guard(request.group_id):
             return transactional.unavailable(request, ctx, refused, error)
-        return transactional.commit(m, self._shard(request.group_id), request, ctx, refused, verified)
+        return transactional.commit(self, self._shard(request.group_id), request, ctx, refused, verified)
 
     def transaction_ended(self, partition: int, producer_id: int, commit: bool, now_ms: int, wall_ms: int) -> None:
         """The marker that ends a producer's transaction is durable in a partition, or was read while it is loaded."""
         self.begin(now_ms, wall_ms)
         if self.shards[partition].state is ShardState.ACTIVE:
-            notes.transaction_ended(self, partition, producer_id, commit)
+            notes.came(self, TransactionEnded, "", partition=partition, producer_id=producer_id, commit=commit)
         transactional.transaction_ended(self, self.shards[partition], producer_id, commit=commit)
 
     def fetch_offsets(
@@ -262,7 +262,7 @@ class GroupCoordinator(Machine):
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, topic_id: UUID = ZERO_UUID) -> None:
         """A topic is gone: the offsets that groups have for it go, too."""
         self.begin(now_ms, wall_ms)
-        notes.topic_deleted(self, topic, topic_id)
+        notes.came(self, TopicDeleted, "", topic=topic, topic_id=topic_id.bytes if topic_id.int else b"")
         for shard in self.shards:
             if shard.state is ShardState.ACTIVE:
                 removal.topic_deleted(self, shard, topic, topic_id)
@@ -303,34 +303,32 @@ class GroupCoordinator(Machine):
             super().due(key, now_ms, wall_ms)
 
     def _session_due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
-        m = self
-        member = m.groups[str(key.subject)].members.get(key.member_id)
+        member = self.groups[str(key.subject)].members.get(key.member_id)
         if member is not None and member.session_deadline_ms > now_ms:
             # It was heard of since; see Machine.start_session for the second time.
-            m.now_ms, m.wall_ms = now_ms, wall_ms
-            notes.session_extended(m, str(key.subject), member)
-            m.deadlines.set(key, min(member.session_deadline_ms, now_ms + member.session_timeout_ms))
+            self.now_ms, self.wall_ms = now_ms, wall_ms
+            notes.session_extended(self, str(key.subject), member)
+            self.deadlines.set(key, min(member.session_deadline_ms, now_ms + member.session_timeout_ms))
             return
-        m.begin(now_ms, wall_ms)
-        notes.fired(m, key)
-        membership.session_over(m, key)
+        self.begin(now_ms, wall_ms)
+        notes.fired(self, key)
+        membership.session_over(self, key)
 
     def _fire(self, key: TimerKey) -> None:
-        m = self
         if key.timer is Timer.RETENTION:
-            shard = m.shards[int(key.subject)]
-            notes.fired(m, key)
-            retention.sweep(m, shard)
+            shard = self.shards[int(key.subject)]
+            notes.fired(self, key)
+            retention.sweep(self, shard)
             self._schedule_retention(shard)
             return
-        group = m.groups[str(key.subject)]
-        notes.fired(m, key, group.rebalance_cause)
+        group = self.groups[str(key.subject)]
+        notes.fired(self, key, group.rebalance_cause)
         if key.timer is Timer.SYNC:
-            sync_overdue(m, group)
+            sync_overdue(self, group)
         elif key.timer is Timer.INITIAL_DELAY:
-            initial_delay_over(m, group)
+            initial_delay_over(self, group)
         else:
-            finish(m, group)
+            finish(self, group)
 
     def _apply(self, shard: GroupShard, record: CoordinatorRecord, producer_id: int) -> None:
         replay(shard, record, producer_id)
@@ -340,18 +338,17 @@ class GroupCoordinator(Machine):
 
         Every member gets a fresh session, so that a fail-over by itself evicts nobody.
         """
-        m = self
-        m.groups.update(shard.groups)
+        self.groups.update(shard.groups)
         for group in list(shard.groups.values()):
-            notes.group_loaded(m, group)
-            m.weigh(group)
+            notes.group_loaded(self, group)
+            self.weigh(group)
             for member in group.members.values():
-                m.start_session(group, member)
-            if len(group.members) > m.config.group_max_size:
-                members, most = len(group.members), m.config.group_max_size
-                prepare(m, group, Reason(Began.OVER_CAPACITY, group=group.group_id, members=members, most=most))
-            elif m.config.group_generation_persist == "join" and _is_unassigned(group):
-                prepare(m, group, Reason(Began.UNASSIGNED, generation=group.generation))
+                self.start_session(group, member)
+            if len(group.members) > self.config.group_max_size:
+                members, most = len(group.members), self.config.group_max_size
+                prepare(self, group, Reason(Began.OVER_CAPACITY, group=group.group_id, members=members, most=most))
+            elif self.config.group_generation_persist == "join" and _is_unassigned(group):
+                prepare(self, group, Reason(Began.UNASSIGNED, generation=group.generation))
         self._schedule_retention(shard)
 
     def _schedule_retention(self, shard: GroupShard) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
@@ -11,7 +10,6 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import (
     AppendFinished,
     Commit,
-    Disconnected,
     FetchParked,
     GroupLoaded,
     JoinReceived,
@@ -28,8 +26,6 @@ from ottla.broker.core.events import (
     SessionExtended,
     SyncReceived,
     TimerFired,
-    TopicDeleted,
-    TransactionEnded,
     TxnCommitReceived,
 )
 from ottla.broker.core.groups.classic.group import Group, Recorded
@@ -52,7 +48,7 @@ NONE = CommittedOffset(-1, -1, "", -1)
 """Stands for an offset that does not count any more."""
 
 
-def _came(m: Machine, kind: type[Any], group_id: str, *, cause: int = 0, **said: Any) -> None:
+def came(m: Machine, kind: type[Any], group_id: str, *, cause: int = 0, **said: Any) -> None:
     """An input came; ``said`` are the further fields of its kind."""
     if m.observed:
         m.emit(kind(group_id=group_id, cause=cause, number=m.cause, **said))
@@ -72,7 +68,7 @@ def received(
     **said: Any,
 ) -> None:
     """A request came in; ``said`` are the further fields of its kind."""
-    _came(
+    came(
         m,
         kind,
         group_id,
@@ -295,7 +291,7 @@ def commit_refused(m: Machine, request: OffsetCommitRequest, answer: OffsetCommi
 def fired(m: Machine, key: TimerKey, cause: int = 0) -> None:
     """A deadline passed."""
     group_id, shard = ("", key.subject) if key.timer is Timer.RETENTION else (str(key.subject), -1)
-    _came(m, TimerFired, group_id, cause=cause, timer=key.timer, member_id=key.member_id, shard=int(shard))
+    came(m, TimerFired, group_id, cause=cause, timer=key.timer, member_id=key.member_id, shard=int(shard))
 
 
 def session_extended(m: Machine, group_id: str, member: Member) -> None:
@@ -304,22 +300,7 @@ def session_extended(m: Machine, group_id: str, member: Member) -> None:
         m.begin(m.now_ms)
         heard_ms, deadline_ms = m.last_heard_ms(member), member.session_deadline_ms
         member_id = member.member_id
-        _came(m, SessionExtended, group_id, member_id=member_id, last_heard_ms=heard_ms, deadline_ms=deadline_ms)
-
-
-def disconnected(m: Machine, group_id: str, member_id: str, client_id: str, client_host: str) -> None:
-    """The connection of a member is gone."""
-    _came(m, Disconnected, group_id, member_id=member_id, client_id=client_id, client_host=client_host)
-
-
-def topic_deleted(m: Machine, topic: str, topic_id: UUID) -> None:
-    """A topic is gone."""
-    _came(m, TopicDeleted, "", topic=topic, topic_id=topic_id.bytes if topic_id.int else b"")
-
-
-def transaction_ended(m: Machine, partition: int, producer_id: int, commit: bool) -> None:
-    """A transaction ended in a partition of the offsets."""
-    _came(m, TransactionEnded, "", partition=partition, producer_id=producer_id, commit=commit)
+        came(m, SessionExtended, group_id, member_id=member_id, last_heard_ms=heard_ms, deadline_ms=deadline_ms)
 
 
 def appended(m: Machine, write: Write[Machine], error: ErrorCode) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.clock import LoopClock
 from ottla.broker.settings import Settings
 from ottla.observe.http.changes import Changes
 from ottla.observe.http.parts import Parts

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 
-from ottla.broker.runtime.loop_clock import LoopClock
+from ottla.broker.clock import LoopClock
 from ottla.clients import Admin
 from ottla.observe.why.episode_file import MAGIC, EpisodeFile, read_rows
 from ottla.observe.why.store import Store
@@ -136,11 +136,10 @@ async def test_a_file_that_is_none_of_ours_is_told_of_or_begun_anew(tmp_path: Pa
 def test_the_broker_tells_after_a_restart_what_was_before(tmp_path: Path) -> None:
     with (
         BrokerProcess(tmp_path, topics=["orders"], settings={"group.initial.rebalance.delay.ms": 0}) as broker,
-        # It may lead its group before it has the topic's metadata, and then assigns nothing until it has asked again.
-        KafkaConsumer(
-            "orders", group_id="g", bootstrap_servers=broker.bootstrap_servers, metadata_max_age_ms=500
-        ) as consumer,
+        KafkaConsumer("orders", group_id="g", bootstrap_servers=broker.bootstrap_servers) as consumer,
     ):
+        # A leader that does not know the topic's partitions yet assigns nothing, and does not notice later.
+        wait_for(lambda: consumer.partitions_for_topic("orders"), "the topic's partitions")
         wait_for(lambda: consumer.poll(100) or consumer.assignment(), "an assignment")
         before = asyncio.run(history(broker.bootstrap_servers))
         broker.restart()
