@@ -31,6 +31,7 @@ from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.long_work import LongWork
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.metering import ConnectionMeter
+from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
@@ -227,6 +228,7 @@ class Broker:
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
         self._transactions = TransactionNeeds(settings, self._host, self._topics, self.log)
+        self._prepared = PreparedCommits(self._groups, self._host.log_of(OFFSETS_TOPIC), self._topics, clock)
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._services = Services(
@@ -242,6 +244,7 @@ class Broker:
             topics=self._topics,
             transactions=self._transactions.coordinator,
             transaction_needs=self._transactions,
+            prepared=self._prepared,
             explain=self.observing.explain(self._groups, self._members.software_of),
             log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(_measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
@@ -283,6 +286,7 @@ class Broker:
         """Measure what clients use if there are quotas, and do not if there are none."""
         quotas, listener = self._quotas, self._listener
         self._dispatcher.meter = self._meter if quotas.of_requests else None
+        self._prepared.take_ordinary_path("quotas", self._dispatcher.meter is not None)
         listener.wait_of = self._connection_wait_ms if quotas.addresses.limits else None
         for connection in listener.connections:
             connection.repeat = None  # what is repeated is not measured

@@ -37,6 +37,8 @@ class Peer(Transport, Protocol):
     client_id: str
     client_id_bytes: bytes
     repeat: Repeat | None
+    prepared: Any
+    """Its commits that may come again; see `ottla.broker.runtime.prepared_commits`."""
 
 
 Handle = Callable[[Any, RequestContext, Any], Any]
@@ -135,6 +137,14 @@ class Dispatcher:
                 peer.open = repeat.ctx
                 repeat.ctx.correlation_id = correlation_id(frame, start)
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
+        shapes = peer.prepared
+        if shapes is not None:
+            try:
+                if shapes.serve(frame, start):
+                    return None
+            except Exception:
+                shape = shapes.serving
+                return self._answer_bug(shape.route, shape.prepared.request, shape.ctx)
         return self._serve(frame, start, peer)
 
     @staticmethod
@@ -174,6 +184,8 @@ class Dispatcher:
         try:
             response = route.handle(request, ctx, self.services)
             if response is None:
+                if route.is_commit:
+                    self.services.prepared.learn(bytes(frame[start:]), position - start, request, ctx, route)
                 return None
             if route.is_async:
                 self._spawn(route, request, response, ctx)

@@ -249,7 +249,7 @@ def _event(row: Raw) -> bytes:
         return data
     note = _decode_note(data)
     request = OffsetCommitRequest.layout(note[3]).decode(note[6])
-    return _encode(commit_event((*note, request, {})))
+    return _encode(commit_event((*note, request, {}, None)))
 
 
 def _is_expected(event: Event) -> bool:

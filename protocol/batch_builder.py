@@ -73,21 +73,15 @@ class BatchBuilder:
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> int:
         """Add a record; return its offset delta. A built batch may go on growing and be built again."""
+        return self.append_body(record_body(key, value, headers), timestamp_ms)
+
+    def append_body(self, body: bytes, timestamp_ms: int) -> int:
+        """Add a record of which `record_body` has made what does not depend on its place."""
         delta = self.count
         if delta == 0:
             self._base_timestamp = timestamp_ms
-        body = b"".join(
-            (
-                b"\x00",
-                encode_varint(timestamp_ms - self._base_timestamp),
-                encode_varint(delta),
-                b"\x01" if key is None else encode_varint(len(key)) + key,
-                b"\x01" if value is None else encode_varint(len(value)) + value,
-                _encode_headers(headers) if headers else b"\x00",
-            )
-        )
-        self._records += encode_varint(len(body))
-        self._records += body
+        place = b"\x00" + encode_varint(timestamp_ms - self._base_timestamp) + encode_varint(delta)
+        self._records += encode_varint(len(place) + len(body)) + place + body
         self.count = delta + 1
         if timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
@@ -119,7 +113,8 @@ class BatchBuilder:
         if not self.count:
             raise ValueError("a batch needs at least one record")
         if self._compressed is None:
-            self._compressed = compress(self._codec, bytes(self._records))
+            records = bytes(self._records)
+            self._compressed = compress(self._codec, records) if self._codec else records
         after_crc = _AFTER_CRC.pack(
             self._attributes,
             self.count - 1,
@@ -131,6 +126,17 @@ class BatchBuilder:
             self.count,
         )
         return _seal(base_offset, leader_epoch, after_crc, self._compressed)
+
+
+def record_body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> bytes:
+    """A record from its key on: what is the same wherever in a batch it stands."""
+    return b"".join(
+        (
+            b"\x01" if key is None else encode_varint(len(key)) + key,
+            b"\x01" if value is None else encode_varint(len(value)) + value,
+            _encode_headers(headers) if headers else b"\x00",
+        )
+    )
 
 
 def record_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> int:

@@ -18,6 +18,7 @@ from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.engine import IN_MEMORY, LogDir
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
+from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
@@ -89,6 +90,7 @@ class Services:
     topics: TopicManager
     transactions: TransactionCoordinator
     transaction_needs: TransactionNeeds
+    prepared: PreparedCommits
     log_dir: Callable[[], LogDir] = lambda: IN_MEMORY
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
     logger: Logger | None = None

@@ -107,6 +107,7 @@ class Connection(asyncio.Protocol):
         "local_port",
         "on_gone",
         "open",
+        "prepared",
         "quiet_since_ms",
         "repeat",
     )  # fmt: skip
@@ -139,6 +140,7 @@ class Connection(asyncio.Protocol):
         self.open: RequestContext | None = None
         self.on_gone: Callable[[], None] | None = None
         self.repeat: Any = None  # the dispatcher's
+        self.prepared: Any = None  # as well: commits that may come again
         self.active = True  # since the last sweep for idle connections
         self.quiet_since_ms = 0
         self.client_id = ""
@@ -271,6 +273,8 @@ class Connection(asyncio.Protocol):
         self._buffered = False
         self._host.closed(self)
         self._tell_gone()
+        if self.prepared is not None:
+            self.prepared.forget()
         for ctx in unanswered:
             ctx.closed = True
             if ctx.on_close is not None:

@@ -31,6 +31,7 @@ from ottla.protocol.records import (
     decode_batch,
     iter_batches,
     parse_marker,
+    record_body,
 )
 
 FULL_BYTES = 64 << 10
@@ -43,6 +44,17 @@ LOAD_BYTES = 5 << 20
 
 Defer = Callable[[Callable[[], None]], object]
 """Calls back before the event loop looks at its sockets again."""
+
+
+class _Queued:
+    """The writes that wait for one partition: their tokens and, of each, its records."""
+
+    __slots__ = ("bodies", "size_bytes", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens: list[object] = []
+        self.bodies: list[list[bytes]] = []
+        self.size_bytes = 0
 
 
 class CoordinatorLog:
@@ -75,14 +87,17 @@ class CoordinatorLog:
         self._defer = defer
         self._outcome = outcome
         self._report = report
-        self._queued: dict[int, list[Append]] = {}
-        self._bytes: dict[int, int] = {}
+        self._partitions: dict[int, Partition] = {}
+        self._queued: dict[int, _Queued] = {}
         self._is_due = False
 
     def _served(self, partition: int) -> Partition:
         """A partition of the topic, which is there whenever its shard is."""
-        served = self._partition(TopicPartition(self.topic, partition))
-        assert served is not None
+        served = self._partitions.get(partition)
+        if served is None:
+            served = self._partition(TopicPartition(self.topic, partition))
+            assert served is not None
+            self._partitions[partition] = served
         return served
 
     # Loading
@@ -138,17 +153,22 @@ class CoordinatorLog:
 
     def append(self, effect: Append) -> None:
         """Append these records, with others of the same turn."""
-        partition = effect.partition
         if effect.producer_id >= 0:
-            self.flush(partition)
+            self.flush(effect.partition)
             self._append_transactional(effect)
-            return
-        self._queued.setdefault(partition, []).append(effect)
-        size = self._bytes.get(partition, 0)
-        for record in effect.records:
-            size += len(record.key) + len(record.value or b"")
-        self._bytes[partition] = size
-        if self._defer is None or size >= FULL_BYTES:
+        else:
+            self.put(effect.partition, effect.token, [record_body(key, value) for key, value in effect.records])
+
+    def put(self, partition: int, token: object, bodies: list[bytes]) -> None:
+        """Append records, with others of the same turn, whose bodies `record_body` has made."""
+        queued = self._queued.get(partition)
+        if queued is None:
+            queued = self._queued[partition] = _Queued()
+        queued.tokens.append(token)
+        queued.bodies.append(bodies)
+        for body in bodies:
+            queued.size_bytes += len(body)
+        if self._defer is None or queued.size_bytes >= FULL_BYTES:
             self.flush(partition)
         elif not self._is_due:
             self._is_due = True
@@ -162,24 +182,23 @@ class CoordinatorLog:
 
     def flush(self, partition: int) -> None:
         """Append what waits for one partition: what is appended to it otherwise must not overtake."""
-        effects = self._queued.pop(partition, None)
-        self._bytes.pop(partition, None)
-        if effects and not self._append(partition, effects):
-            for effect in effects:
-                if len(effects) == 1 or not self._append(partition, [effect]):
-                    self._over([effect.token], ErrorCode.MESSAGE_TOO_LARGE)
+        queued = self._queued.pop(partition, None)
+        if queued is None or self._append(partition, queued.tokens, queued.bodies):
+            return
+        for token, bodies in zip(queued.tokens, queued.bodies, strict=True):
+            if len(queued.tokens) == 1 or not self._append(partition, [token], [bodies]):
+                self._over([token], ErrorCode.MESSAGE_TOO_LARGE)
 
-    def _append(self, partition: int, effects: list[Append]) -> bool:
+    def _append(self, partition: int, tokens: list[object], writes: list[list[bytes]]) -> bool:
         """Append writes as one batch; False if it would be too large."""
         wall_ms = self._clock.wall_ms()
         builder = BatchBuilder()
-        for effect in effects:
-            for record in effect.records:
-                builder.append(record.key, record.value, wall_ms)
+        for bodies in writes:
+            for body in bodies:
+                builder.append_body(body, wall_ms)
         batch = builder.build()
         if len(batch) > self._max_batch_bytes:
             return False
-        tokens = [effect.token for effect in effects]
         try:
             self._served(partition).log.append(
                 batch, count=builder.count, max_timestamp_ms=wall_ms, done=partial(self._done, tokens)

@@ -75,6 +75,7 @@ class Host:
         self._logs: dict[str, CoordinatorLog] = {}
         self._settling = False
         self._outcomes: list[Callable[[], None]] = []  # of appends and markers, in their order
+        self._is_due = False
         self._timer: TimerHandle | None = None
         self._timer_ms: int | None = None
         self._stopped = False
@@ -97,6 +98,10 @@ class Host:
             WriteMarker: partial(self._write_marker, coordinator),
         }
         self._hosted.append(_Hosted(coordinator, carry_out))
+
+    def log_of(self, topic: str) -> CoordinatorLog:
+        """The log of a coordinator's topic."""
+        return self._logs[topic]
 
     def now(self) -> tuple[int, int]:
         """The monotonic and the wall clock, in milliseconds."""
@@ -127,6 +132,7 @@ class Host:
 
     def stop(self) -> None:
         """Give all shards up: parked requests are answered NOT_COORDINATOR, and no timer fires any more."""
+        self.settle()
         for log in reversed(self._logs.values()):
             log.flush_all()
             for partition in range(log.machine.partition_count):
@@ -251,8 +257,19 @@ class Host:
             self._arm()
 
     def _later(self, outcome: Callable[[], None]) -> None:
-        """Tell the core of an outcome, after those before it, and not within one of its own entries."""
+        """Tell the core of an outcome, after those before it, and not within one of its own entries.
+
+        What a sync has made durable is told together: there may be a batch for each partition.
+        """
         self._outcomes.append(outcome)
+        if self._defer is None:
+            self.settle()
+        elif not self._is_due:
+            self._is_due = True
+            self._defer(self._settle_outcomes)
+
+    def _settle_outcomes(self) -> None:
+        self._is_due = False
         self.settle()
 
     def _reply(self, reply: Reply) -> None:

@@ -62,6 +62,7 @@ class TopicManager:
         producer_states: rebuilds what partitions remember of producers; without it their logs are read.
 
     Attributes:
+        revision: rises with each topic that comes, grows or goes.
         broker_configs: the broker's settings in layers, dynamic ones included.
         on_touched: told of each partition of a topic that was deleted, to wake fetches that wait there.
         on_changed: told of each topic that was created or has more partitions, by name, with how many it had.
@@ -82,6 +83,7 @@ class TopicManager:
     ) -> None:
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[UUID, Topic] = {}
+        self.revision = 0
         self.on_touched: Callable[[TopicPartition], None] = lambda tp: None
         self.on_changed: Callable[[str, int, int], None] = lambda name, partitions_before, partitions: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
@@ -212,6 +214,7 @@ class TopicManager:
                 self._take_offline(topic.add_partition(offline), error)
         self.topics[entry.name] = topic
         self.by_id[entry.topic_id] = topic
+        self.revision += 1
         self._deleted.pop(entry.name, None)
         return topic
 
@@ -387,6 +390,7 @@ class TopicManager:
     async def _drop(self, topic: Topic) -> None:
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
+        self.revision += 1
         self._deleted[topic.name] = None
         if len(self._deleted) > REMEMBERED_DELETIONS:
             del self._deleted[next(iter(self._deleted))]

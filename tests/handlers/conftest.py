@@ -19,6 +19,7 @@ from ottla.broker.handlers import handler
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
+from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
@@ -134,6 +135,7 @@ class World:
             topics=self.topics,
             transactions=self.transactions.coordinator,
             transaction_needs=self.transactions,
+            prepared=PreparedCommits(self.groups, self.host.log_of(OFFSETS_TOPIC), self.topics, self),
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots, lambda: next(self.session_ids)
             ),

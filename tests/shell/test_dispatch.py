@@ -54,7 +54,9 @@ class World:
     def __init__(self, codec: Any) -> None:
         self.groups = Groups()
         self.log = Log()
-        self.peer = SimpleNamespace(open=None, client_id="", client_id_bytes=b"", repeat=None, client_host="/h")
+        self.peer = SimpleNamespace(
+            open=None, client_id="", client_id_bytes=b"", repeat=None, prepared=None, client_host="/h"
+        )
         services = SimpleNamespace(
             host=SimpleNamespace(enter=enter), groups=self.groups, clock=SimpleNamespace(monotonic_ms=lambda: 0)
         )

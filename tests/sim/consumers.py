@@ -78,6 +78,7 @@ class Consumer(Client):
     def __init__(self, world: World, index: int, group_id: str) -> None:
         rng = world.rng(f"consumer {index}")
         self.ended = False
+        self.committed: list[tuple[str, int, str]] = []  # topic, partition and metadata of the last commit
         is_static = world.plan.has("static members") and rng.random() < 0.6
         instance = None
         if is_static:
@@ -282,10 +283,17 @@ class Consumer(Client):
         return int(answer.error_code)
 
     def commit(self) -> Life:
-        offsets = []
-        for topic in self.rng.sample(self.topics, self.rng.randint(1, len(self.topics))):
-            metadata = self.rng.choice(("", "", "m", "😀" * 5, "x" * 11))
-            offsets.append((topic, self.rng.randint(0, 2), self.world.next_number(), metadata))
+        """Commit some partitions, now and then several times in a row, as a consumer does that gets on."""
+        for _ in range(self.rng.choice((1, 1, 2, 4))):
+            yield from self.commit_once()
+
+    def commit_once(self) -> Life:
+        if not self.committed or self.rng.random() < 0.2:
+            self.committed = [
+                (topic, self.rng.randint(0, 2), self.rng.choice(("", "", "m", "😀" * 5, "x" * 11)))
+                for topic in self.rng.sample(self.topics, self.rng.randint(1, len(self.topics)))
+            ]
+        offsets = [(topic, partition, self.world.next_number(), text) for topic, partition, text in self.committed]
         retention_ms = self.rng.choice((-1, 0, 5_000)) if self.world.active("expiration") else -1
         who = self.who
         if self.chance("strangers", 0.1):

@@ -26,6 +26,7 @@ from ottla.broker.handlers.services import Services
 from ottla.broker.net.connection import Connection
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
+from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.settings import Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.apis import api
@@ -74,6 +75,7 @@ class NamedTopics:
     """The world's topics as the handlers of the group APIs look them up."""
 
     by_id: ClassVar[dict[UUID, Any]] = {}
+    revision = 0
 
     def __init__(self, world: World) -> None:
         self.partition_count = world.partition_count
@@ -123,6 +125,8 @@ class DrivenNode(UnboundedHost, Node):
             report=self,
         )
         self._host.add(OFFSETS_TOPIC, coordinator)
+        self._topics = NamedTopics(world)
+        self._prepared = PreparedCommits(coordinator, self._host.log_of(OFFSETS_TOPIC), self._topics, self)
         services = Services(
             settings=Settings(),
             clock=self,
@@ -130,9 +134,10 @@ class DrivenNode(UnboundedHost, Node):
             host=self._host,
             groups=coordinator,
             members=MemberConnections(coordinator, self._host.now),
-            topics=NamedTopics(world),  # type: ignore[arg-type]
+            topics=self._topics,  # type: ignore[arg-type]
             transactions=TransactionCoordinator(Settings(), lambda: None),
             transaction_needs=SimpleNamespace(),  # type: ignore[arg-type]
+            prepared=self._prepared,
         )
         self._dispatcher = Dispatcher(services, self)
         self._dispatcher.routes = ROUTES
@@ -157,6 +162,7 @@ class DrivenNode(UnboundedHost, Node):
 
     def topic_deleted(self, topic: str) -> None:
         if self.coordinator is not None:
+            self._topics.revision += 1
             self.coordinator.topic_deleted(topic, *self._host.now())
             self._host.settle()
 

@@ -94,6 +94,8 @@ def read_bugs(name: str) -> list[Mutant]:
 
 
 MUTANTS = read_bugs("groups")
+PREPARED_MUTANTS = read_bugs("prepared")
+"""Of commits that are recognised by their bytes: they are found in worlds with connections."""
 PARTITION_MUTANTS = read_bugs("partitions")
 PENDING_MUTANTS = read_bugs("pending")
 TRANSACTION_MUTANTS = read_bugs("transactions")

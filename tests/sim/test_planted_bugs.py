@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ottla.broker.core
-from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim.mutants import MUTANTS, PREPARED_MUTANTS, Mutant
 from tests.sim.plan import Plan
 from tests.sim.runs import first_to_fail, run
 
@@ -21,10 +21,10 @@ def holds(plan: Plan) -> bool:
     return run(plan) is None
 
 
-@pytest.mark.parametrize("bug", MUTANTS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", [*MUTANTS, *PREPARED_MUTANTS], ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug: Mutant, record_property: pytest.Recorder) -> None:
     with bug.planted():
-        failure = first_to_fail(range(SEEDS), focus=bug.focus)
+        failure = first_to_fail(range(SEEDS), driven=bug in PREPARED_MUTANTS, focus=bug.focus)
     assert failure is not None, f"{bug.name}: survived {SEEDS} seeds"
     record_property("killed by", f"seed {failure.plan.seed}: {failure.error}")
     print(f"{bug.name}: seed {failure.plan.seed}, {failure.error}")

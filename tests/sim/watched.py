@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.core.effects import Append
 from ottla.broker.core.events import EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
+from ottla.protocol.records import BatchBuilder, decode_batch
 from tests.sim.views import Step, Views, view
 
 if TYPE_CHECKING:
@@ -114,6 +117,34 @@ class WatchedCoordinator(GroupCoordinator):
     delete_groups = observed("delete groups", GroupCoordinator.delete_groups)
     describe_groups = observed("describe", GroupCoordinator.describe_groups)
     list_groups = observed("list", GroupCoordinator.list_groups)
+
+    def commit_prepared(self, prepared: Any, offsets: Sequence[int], ctx: Any, now_ms: int, wall_ms: int) -> Any:
+        """To the checks it is a commit that asks for an append as any other does."""
+        take = super().commit_prepared
+        group = prepared.group
+        if self.groups.get(group.group_id) is not group or group.refuse_commit(*prepared.claim):
+            return take(prepared, offsets, ctx, now_ms, wall_ms)
+        numbers = iter(offsets)
+        topics = [
+            replace(topic, partitions=[replace(one, committed_offset=next(numbers)) for one in topic.partitions])
+            for topic in prepared.request.topics
+        ]
+        writes = []
+
+        def entry(*args: Any) -> None:
+            write = take(*args)
+            assert write is not None
+            writes.append(write)
+            builder = BatchBuilder()
+            for body in write.bodies:
+                builder.append_body(body, wall_ms)
+            records = [CoordinatorRecord(bytes(one.key or b""), one.value) for one in decode_batch(builder.build())]
+            self.effects.append(Append(write.shard.partition, records, write))
+
+        request = replace(prepared.request, topics=topics)
+        self._step("commit", entry, prepared, offsets, ctx, now_ms, wall_ms, request=request, ctx=ctx, refused={})
+        del self.effects[-1]
+        return writes[0]
 
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, *topic_id: Any) -> None:
         self._step("topic deleted", super().topic_deleted, topic, now_ms, wall_ms, *topic_id, request=topic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from ottla.broker.core.events.inputs import Commit, CommitReceived
@@ -11,15 +11,17 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.primitives import ZERO_UUID
 
 CommitNote: TypeAlias = tuple[
-    int, int, int, int, str, str, bytes, OffsetCommitRequest, Mapping[tuple[str, int], ErrorCode]
+    int, int, int, int, str, str, bytes, OffsetCommitRequest, Mapping[tuple[str, int], ErrorCode], Sequence[int] | None
 ]
 """Number of the input, monotonic and Unix time (ms), the request's version, client id, client host, the request's bytes
-without a header (none if they are not at hand), the request, and what was refused before the group was looked at."""
+without a header (none if they are not at hand), the request, what was refused before the group was looked at, and the
+offsets, if they are not those of the request: it may be an earlier one that differs in nothing else."""
 
 
 def commit_event(note: CommitNote) -> CommitReceived:
     """The event that a note stands for."""
-    number, at_ms, wall_ms, api_version, client_id, client_host, _, request, refused = note
+    number, at_ms, wall_ms, api_version, client_id, client_host, _, request, refused, offsets = note
+    others = iter(offsets or ())
     commits = []
     for topic in request.topics:
         name, topic_id = topic.name, b"" if topic.topic_id is ZERO_UUID else topic.topic_id.bytes
@@ -28,7 +30,7 @@ def commit_event(note: CommitNote) -> CommitReceived:
                 Commit(
                     name,
                     item.partition_index,
-                    item.committed_offset,
+                    next(others, item.committed_offset),
                     item.committed_leader_epoch,
                     item.committed_metadata,
                     refused.get((name, item.partition_index), 0) if refused else 0,

@@ -26,6 +26,7 @@ from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.offsets import commit, fetch, retention, transactional
 from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
+from ottla.broker.core.groups.offsets.prepared import PreparedCommit, PreparedWrite, commit_again
 from ottla.broker.core.groups.replay import replay
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -196,6 +197,21 @@ class GroupCoordinator(Machine):
         if answer is not None:
             notes.commit_refused(self, request, answer)
         return answer
+
+    def commit_prepared(
+        self, prepared: PreparedCommit, offsets: Sequence[int], ctx: Asker, now_ms: int, wall_ms: int
+    ) -> PreparedWrite | None:
+        """OffsetCommit of a consumer that has made one before: the same partitions, other offsets.
+
+        Returns:
+            What is to be written to the log of its shard; `appended` takes it back. None: nothing was done, and the
+            commit is one for `commit_offsets`, which refuses it or makes its group.
+        """
+        group = prepared.group
+        if self.groups.get(group.group_id) is not group or group.refuse_commit(*prepared.claim):
+            return None
+        self.begin(now_ms, wall_ms)
+        return commit_again(self, prepared, offsets, ctx)
 
     def commit_transactional_offsets(
         self,

@@ -161,6 +161,7 @@ def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refuse
                 ctx.encoded,
                 request,
                 refused_before,
+                None,
             )
         )
 

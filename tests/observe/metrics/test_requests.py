@@ -78,7 +78,9 @@ class Served:
         )
         log = SimpleNamespace(error=lambda *args, **fields: None)
         self.dispatcher = MeasuredDispatcher(services, log, "fused", self.requests)
-        self.peer = Peer(open=None, client_id="", client_id_bytes=b"", repeat=None, client_host="/h", finished=[])
+        self.peer = Peer(
+            open=None, client_id="", client_id_bytes=b"", repeat=None, prepared=None, client_host="/h", finished=[]
+        )
 
     def receive(self, *frames: bytes) -> Any:
         """The answer to the last, if it is there at once."""

@@ -1,0 +1,138 @@
+"""A commit that was made before and comes again with other offsets.
+
+A consumer commits the same partitions again and again. What does not change between two of its commits is worked out
+once: whom the offsets belong to, and the bytes of their records. Everything that may change in the group is asked
+anew. What becomes of the records is told to a `CommitWrite` like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+from uuid import UUID
+
+from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.machine import Machine
+from ottla.broker.core.groups.offsets.commit import CommitWrite, commit_response
+from ottla.broker.core.groups.offsets.committed import CommittedOffset
+from ottla.broker.core.groups.records import offset_record
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.gaps import HIGH, LOW, Gaps
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.protocol.records import record_body
+
+
+class PreparedCommit:
+    """What is known of a commit before its offsets.
+
+    Attributes:
+        request: one that was made; of its offsets nothing is used.
+        claim: who commits: member id, instance id, generation.
+        answer: what is answered if all goes well.
+    """
+
+    __slots__ = ("answer", "claim", "group", "places", "request")
+
+    def __init__(self, group: Group, request: OffsetCommitRequest) -> None:
+        self.group = group
+        self.request = request
+        self.answer, undecided = commit_response(request, {})
+        self.claim = request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+        self.places = [_place(group.group_id, topic, partition) for topic, partition, _ in undecided]
+
+
+_Place: TypeAlias = tuple[str, int, int, str, UUID, Callable[[int, int], bytes]]
+"""A topic and partition; what is committed besides offset and time: leader epoch, metadata, the topic's id; and what
+makes the record of it."""
+
+
+def _place(group_id: str, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition) -> _Place:
+    name, index = topic.name, partition.partition_index
+    leader_epoch, metadata = partition.committed_leader_epoch, partition.committed_metadata or ""
+    low, high = (
+        record_body(
+            *offset_record(group_id, name, index, CommittedOffset(n, leader_epoch, metadata, n, -1, topic.topic_id))
+        )
+        for n in (LOW, HIGH)
+    )
+    return name, index, leader_epoch, metadata, topic.topic_id, Gaps(low, high).filled
+
+
+class PreparedWrite(CommitWrite):
+    """The offsets of a prepared commit on their way.
+
+    Attributes:
+        bodies: the records, as `record_body` makes them.
+    """
+
+    __slots__ = ("bodies",)
+
+    def __init__(self, m: Machine, prepared: PreparedCommit, offsets: Sequence[int], ctx: Asker) -> None:
+        # All that its bases would set is set here: no commit comes by more often.
+        group = self.group = prepared.group
+        self.ctx = ctx
+        self.request, self.response, self.undecided = prepared.request, prepared.answer, ()
+        self.cause = m.cause
+        self.waiters = []
+        shard = self.shard = group.shard
+        shard.in_flight[self] = None
+        wall_ms, table = m.wall_ms, group.offsets
+        table.last_write = self
+        accepted: list[tuple[str, int, CommittedOffset]] = []
+        bodies: list[bytes] = []
+        self.accepted, self.bodies = accepted, bodies
+        for (topic, partition, leader_epoch, metadata, topic_id, record), offset in zip(
+            prepared.places, offsets, strict=True
+        ):
+            accepted.append((topic, partition, CommittedOffset(offset, leader_epoch, metadata, wall_ms, -1, topic_id)))
+            table.write_begins(topic, partition)
+            bodies.append(record(offset, wall_ms))
+
+    def done(self, m: Machine, error: ErrorCode) -> None:
+        if error:
+            self.response, self.undecided = commit_response(self.request, {})
+        super().done(m, error)
+
+
+def prepare(m: Machine, request: OffsetCommitRequest) -> PreparedCommit | None:
+    """What is to be kept of a commit that was handed over to the log just now; None of one that cannot come again so.
+
+    That is one of which something was refused, or which brings a time of its own.
+    """
+    group = m.groups.get(request.group_id)
+    write = None if group is None else group.offsets.last_write
+    if group is None or not isinstance(write, CommitWrite) or write.request is not request:
+        return None
+    asked = [partition for topic in request.topics for partition in topic.partitions]
+    if len(write.accepted) != len(asked) or request.retention_time_ms != -1:
+        return None
+    if any(partition.commit_timestamp != -1 for partition in asked):
+        return None
+    return PreparedCommit(group, request)
+
+
+def commit_again(m: Machine, prepared: PreparedCommit, offsets: Sequence[int], ctx: Asker) -> PreparedWrite:
+    """Commit other offsets. Its group is there, and was asked whether they may be."""
+    if m.observed:
+        m.observer.note_commit(
+            (
+                m.cause,
+                m.now_ms,
+                m.wall_ms,
+                ctx.api_version,
+                ctx.client_id,
+                ctx.client_host,
+                ctx.encoded,
+                prepared.request,
+                {},
+                offsets,
+            )
+        )
+    if prepared.claim[0]:
+        m.heard_of(prepared.group, prepared.claim[0])
+    return PreparedWrite(m, prepared, offsets, ctx)

@@ -1,0 +1,263 @@
+"""OffsetCommit requests that come again with other offsets: known by their bytes, and served without being decoded.
+
+The ordinary path serves the first ones, and everything that is unexpected: it is the reference. What is kept of a
+commit is its *shape*: all its bytes but the correlation id and the offsets, and what these bytes mean. The next request
+of the connection that has the shape differs in those numbers alone. Before they are committed all that may have changed
+is looked at: here topics and rules, and in `GroupCoordinator.commit_prepared` the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from struct import Struct
+from typing import Any, Protocol
+
+from ottla.broker.clock import Clock
+from ottla.broker.context import RequestContext
+from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.offsets.prepared import PreparedCommit, prepare
+from ottla.broker.runtime.coordinator_log import CoordinatorLog
+from ottla.protocol.framing import Gathered
+from ottla.protocol.gaps import HIGH, LOW, layout_of, pieces_around
+from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+
+MOST_BYTES = 16 << 20
+"""Memory for the shapes of all connections."""
+SHAPE_BYTES, PARTITION_BYTES = 4096, 640
+"""What a shape takes besides its bytes, roughly, and what it takes more for each partition."""
+LONGEST_BYTES = 4096
+"""Longer requests are not kept."""
+ALIKE = 8
+"""So many shapes of a connection are equally long at most."""
+LENGTHS = 64
+"""So many lengths they have at most."""
+TRIES = 16
+"""So many shapes are learned on trial; any further one has to be earned by a commit that an earlier one has served."""
+
+Encode = Callable[[Any, int], bytes | Gathered]
+
+
+class Topics(Protocol):
+    """The topics, whose ``revision`` rises whenever a name or an id begins to mean something else."""
+
+    revision: int
+
+
+class Peer(Protocol):
+    """A connection, as far as its commits need it."""
+
+    open: RequestContext | None
+    prepared: Shapes | None
+
+
+class PreparedCommits:
+    """What the connections of a broker share for their prepared commits.
+
+    Attributes:
+        ordinary: reasons for which every commit takes the ordinary path, such as quotas, by which time is measured.
+        number: shapes that were learned under another one do not count any more. Whoever changes what an ordinary
+            commit is held against, and a prepared one is not, raises it (`changed`).
+    """
+
+    def __init__(
+        self, groups: GroupCoordinator, log: CoordinatorLog, topics: Topics, clock: Clock, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.groups = groups
+        self.log = log
+        self.topics = topics
+        self.clock = clock
+        self.ordinary: dict[str, None] = {}
+        self.number = 0
+        self.held_bytes = 0
+        self._most_bytes = most_bytes
+        self._shapes: dict[Shape, Shapes] = {}  # the oldest first
+
+    def changed(self) -> None:
+        """Let every shape be learned anew."""
+        self.number += 1
+
+    def take_ordinary_path(self, reason: str, is_so: bool) -> None:
+        """Let all commits take the ordinary path for a reason, or no longer."""
+        if is_so:
+            self.ordinary[reason] = None
+        else:
+            self.ordinary.pop(reason, None)
+
+    def learn(self, frame: bytes, body_at: int, request: OffsetCommitRequest, ctx: RequestContext, route: Any) -> None:
+        """Keep the shape of a commit that the ordinary path has just handed over to the log.
+
+        A connection's first request of a length is only counted: its client may never send its like.
+
+        Args:
+            frame: the whole request; its body begins at ``body_at``.
+            route: comes back if serving one of the shape fails; encodes answers.
+        """
+        peer: Any = ctx.connection
+        if self.ordinary or len(frame) > LONGEST_BYTES:
+            return
+        shapes = peer.prepared
+        if shapes is None:
+            shapes = peer.prepared = Shapes(self, peer)
+        if not shapes.wants(len(frame)):
+            return
+        body = _pieces(request, ctx)
+        prepared = None if body is None else prepare(self.groups, request)
+        if body is None or prepared is None:
+            return
+        shape = Shape(frame, body_at, body, prepared, ctx, route)
+        shape.number, shape.revision = self.number, self.topics.revision
+        if self._make_room(shape.held_bytes):
+            self._shapes[shape] = shapes
+            self.held_bytes += shape.held_bytes
+            shapes.add(len(frame), shape)
+
+    def drop(self, shape: Shape) -> None:
+        """Forget a shape that its connection has forgotten."""
+        if self._shapes.pop(shape, None) is not None:
+            self.held_bytes -= shape.held_bytes
+
+    def _make_room(self, size_bytes: int) -> bool:
+        """Forget the oldest shape that serves nobody, where there is no room. False if there is still none."""
+        for _ in range(2):
+            if self.held_bytes + size_bytes <= self._most_bytes:
+                return True
+            oldest = next(iter(self._shapes), None)
+            if oldest is None:
+                return False
+            if oldest.is_used:
+                oldest.is_used = False
+                self._shapes[oldest] = self._shapes.pop(oldest)
+            else:
+                self._shapes[oldest].remove(oldest)
+        return self.held_bytes + size_bytes <= self._most_bytes
+
+
+class Shape:
+    """One commit that may come again; see the module.
+
+    Attributes:
+        ctx: the request that is open, for one after the other: a connection has one at a time.
+        unpack, fixed: split a request as long as this one into bytes and numbers, by turns; those bytes if it has the
+            shape. The numbers are the correlation id and the offsets.
+        is_used: it has served a commit since somebody was in need of room.
+    """
+
+    __slots__ = ("_after", "_before", "_encode", "_pack", "body_at", "ctx", "fixed", "held_bytes", "is_used",
+                 "length", "number", "prepared", "revision", "route", "unpack")  # fmt: skip
+
+    def __init__(
+        self, frame: bytes, body_at: int, body: list[bytes], prepared: PreparedCommit, ctx: RequestContext, route: Any
+    ) -> None:
+        pieces = [frame[8:body_at] + body[0], *body[1:]]
+        self.unpack = Struct(">4si" + layout_of(pieces)).unpack_from
+        self.fixed = (frame[:4], *pieces)
+        self._encode: Encode = route.encode
+        answer = bytes(self._encode(prepared.answer, 0))
+        self._before, self._after = answer[:4], answer[8:]
+        self._pack = Struct(f">4si{len(self._after)}s").pack
+        self.ctx = RequestContext(ctx.connection, ctx.api_version, 0, ctx.client_id, self._answer)
+        self.prepared = prepared
+        self.route = route
+        self.length, self.body_at = len(frame), body_at
+        self.held_bytes = SHAPE_BYTES + 4 * len(frame) + PARTITION_BYTES * len(prepared.places)
+        self.is_used = False
+        self.number = self.revision = 0
+
+    def _answer(self, response: Any, correlation_id: int) -> bytes | Gathered:
+        if response is self.prepared.answer:
+            return self._pack(self._before, correlation_id, self._after)
+        return self._encode(response, correlation_id)
+
+
+class Shapes:
+    """The shapes of the commits of one connection.
+
+    Attributes:
+        serving: the one whose request was served last.
+    """
+
+    __slots__ = ("_by_length", "_common", "_learned", "_peer", "_served", "serving")
+
+    def __init__(self, common: PreparedCommits, peer: Peer) -> None:
+        self._common = common
+        self._peer = peer
+        self._by_length: dict[int, list[Shape]] = {}
+        self._learned = self._served = 0
+        self.serving: Shape | None = None
+
+    def serve(self, frame: bytes, start: int) -> bool:
+        """Serve a request that lies in ``frame`` from ``start`` on. False if it is one for the ordinary path."""
+        alike = self._by_length.get(len(frame) - start)
+        if not alike:
+            return False
+        for shape in alike:
+            found = shape.unpack(frame, start)
+            if found[::2] == shape.fixed:
+                break
+        else:
+            return False
+        common = self._common
+        if common.ordinary:
+            return False
+        if shape.number != common.number or shape.revision != common.topics.revision:
+            self.remove(shape)
+            return False
+        ctx = self._peer.open = shape.ctx
+        self.serving = shape
+        ctx.correlation_id = found[1]
+        ctx.encoded = frame[start + shape.body_at :]
+        clock = common.clock
+        write = common.groups.commit_prepared(shape.prepared, found[3::2], ctx, clock.monotonic_ms(), clock.wall_ms())
+        if write is None:
+            self._peer.open = None
+            self.remove(shape)
+            return False
+        shape.is_used = True
+        self._served += 1
+        common.log.put(write.shard.partition, write, write.bodies)
+        return True
+
+    def wants(self, length: int) -> bool:
+        """Whether the shape of a request is worth to be kept that none of ours has served."""
+        alike = self._by_length.get(length)
+        if alike is None:
+            if len(self._by_length) < LENGTHS:
+                self._by_length[length] = []
+            return False
+        return self._learned < TRIES + self._served
+
+    def add(self, length: int, shape: Shape) -> None:
+        """Keep a shape; the oldest of those that are as long gives way."""
+        self._learned += 1
+        alike = self._by_length[length]
+        if len(alike) >= ALIKE:
+            self.remove(alike[-1])
+        alike.insert(0, shape)
+
+    def remove(self, shape: Shape) -> None:
+        """Forget a shape."""
+        self._by_length[shape.length].remove(shape)
+        self._common.drop(shape)
+
+    def forget(self) -> None:
+        """Forget all of them: the connection is gone."""
+        for alike in self._by_length.values():
+            for shape in alike:
+                self._common.drop(shape)
+        self._by_length.clear()
+
+
+def _pieces(request: OffsetCommitRequest, ctx: RequestContext) -> list[bytes] | None:
+    """The body of a request around its offsets; None of one that does not look as we would write it."""
+    encode = OffsetCommitRequest.layout(ctx.api_version).encode
+    if encode(request) != ctx.encoded:
+        return None
+    low, high = (
+        encode(replace(request, topics=[
+            replace(topic, partitions=[replace(one, committed_offset=number) for one in topic.partitions])
+            for topic in request.topics
+        ]))
+        for number in (LOW, HIGH)
+    )  # fmt: skip
+    return pieces_around(low, high)
