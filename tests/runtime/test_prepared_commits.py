@@ -24,6 +24,7 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 from tests.handlers.conftest import World
 from tests.shell.host import Transport, UnboundedHost
+from tests.sim.mutants import Mutant
 from tests.support.peer import request_frame
 from tests.support.requests import (
     commit_fields,
@@ -357,6 +358,22 @@ async def test_prepared_commits_are_as_ordinary_ones(first: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1200))
 async def test_prepared_commits_are_as_ordinary_ones_at_length(seed: int) -> None:
     await (await Pair(seed).start()).play()
+
+
+@pytest.mark.parametrize(
+    ("where", "right"),
+    [
+        ("ottla.broker.runtime.prepared_commits:Shapes.serve", "or shape.revision != common.topics.revision"),
+        ("groups.offsets.prepared:prepare", "len(write.accepted) != len(asked) or"),
+        ("groups.offsets.prepared:commit_again", "m.heard_of(prepared.group, prepared.claim[0])"),
+    ],
+    ids=["a topic that is gone", "a partition that was refused", "a session that goes on"],
+)
+async def test_what_a_prepared_commit_must_not_forget(where: str, right: str) -> None:
+    """The comparison counts as long as it finds what is left out."""
+    with Mutant(right, where, right, "pass" if right.startswith("m.") else "").planted(), pytest.raises(AssertionError):
+        for seed in range(20):
+            await (await Pair(seed).start()).play()
 
 
 # -- the shapes of a connection
