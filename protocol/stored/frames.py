@@ -85,7 +85,10 @@ def header(
 ) -> bytes:
     """The header of a frame with ``length`` bytes in ``body``."""
     covered = _COVERED.pack(MAGIC, kind, flags, length, lsn, synced_lsn, log_id, epoch)
-    return covered + _AFTER_COVERED.pack(crc_of(crc32c(covered), body), 0)
+    crc = crc32c(covered)
+    for piece in body:
+        crc = crc32c(piece, crc)
+    return covered + _AFTER_COVERED.pack(crc, 0)
 
 
 class Window:

@@ -9,13 +9,18 @@ from typing import Final
 from ottla.broker.engine import Durability, EngineError, StorageFull, Unavailable
 from ottla.broker.storage.local.files import SyncFailed, engine_error
 from ottla.broker.storage.local.journal import Journal
-from ottla.broker.storage.local.operations import Append, Close, EndSegment, Front, Operation
+from ottla.broker.storage.local.operations import Append, AppendingLog, Close, EndSegment, Front, Operation
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from ottla.broker.storage.local.threads import Executor, Gate
 from ottla.protocol.compression import Buffer
 from ottla.protocol.stored.frames import HEADER_BYTES, NEW_SEGMENT, PADDING, Kind, frame_bytes, header
 
+# A member of an enumeration takes longer to find than all else that is done with it.
+_BATCH: Final = int(Kind.BATCH)
+_LOG: Final = int(Kind.LOG)
+_FSYNC: Final = Durability.FSYNC
+_INTERVAL: Final = Durability.INTERVAL
 _LARGEST_RELATIVE_OFFSET: Final = 2**31 - 1
 _LARGEST_POSITION: Final = 2**31 - 1
 
@@ -42,9 +47,9 @@ class Committer(Executor):
         self._gate = gate
         self._monotonic = monotonic
         self._interval_s = interval_s
-        # What is built and not written yet.
+        # What is built and not written yet, and where the next frame goes.
         self._pieces: list[Buffer] = []
-        self._size = 0
+        self._next_lsn = 0
         self._built: list[Append] = []
         # When something written has to be synced, and when the last group has to be vouched for.
         self._sync_at: float | None = None
@@ -76,13 +81,14 @@ class Committer(Executor):
 
     def execute(self, operations: Sequence[Operation]) -> None:
         must_sync = has_interval = False
+        self._next_lsn = self.journal.end_lsn
         for operation in operations:
             if type(operation) is Append:
                 self._add(operation)
                 policy = operation.config.durability
-                if policy is Durability.FSYNC:
+                if policy is _FSYNC:
                     must_sync = True
-                elif policy is Durability.INTERVAL:
+                elif policy is _INTERVAL:
                     has_interval = True
             elif isinstance(operation, EndSegment):
                 operation.front.active_base = None
@@ -99,46 +105,60 @@ class Committer(Executor):
 
     def _add(self, append: Append) -> None:
         """Give a batch its frame, or an error."""
-        front = append.front
-        if front.is_deleted:
-            append.error = Unavailable(f"{front.name} is deleted")
+        log, size, refusal = append.log, append.size, self._room.refusal
+        front = log.front
+        if front.is_deleted or append.attempt <= front.failed_attempt or refusal is not None:
+            append.error = self._refusal(front, append, refusal)
             return
-        if append.attempt <= front.failed_attempt:
-            append.error = front.failure
-            return
-        if self._room.refusal is not None:
-            append.error = front.fail(append.attempt, self._room.refusal)
-            return
-        size = append.size
-        name = b"" if front.is_known else front.topic_id + front.name.encode()
-        total = frame_bytes(size) + (frame_bytes(len(name)) if name else 0)
-        if self.journal.end_lsn + self._size + total > self.journal.limit_lsn and not self._make_room(total, append):
+        total = frame_bytes(size)
+        name = b""
+        if not front.is_known:
+            name = front.topic_id + front.name.encode()
+            total += frame_bytes(len(name))
+        if self._next_lsn + total > self.journal.limit_lsn and not self._make_room(total, append):
             return
         if name:
             # In one write with the batch: where one is lost, so is the other.
-            self._build(Kind.LOG, 0, append, (name,), len(name))
+            self._build(_LOG, 0, log, (name,), len(name))
             front.is_known = True
+        flags = 0
         append.begins_segment = front.active_base is None or self._is_full(front, append)
-        self._build(Kind.BATCH, NEW_SEGMENT if append.begins_segment else 0, append, append.body, size)
-        self._place(front, append)
-        append.end_lsn = self.journal.end_lsn + self._size
+        if append.begins_segment:
+            flags = NEW_SEGMENT
+            front.active_base = append.base_offset
+            front.size = front.index_bytes = front.since_entry = 0
+            front.first_timestamp_ms = append.max_timestamp_ms
+        if front.since_entry > append.config.index_interval_bytes:
+            # The time index has no more entries than the offset index, and larger ones.
+            front.index_bytes += TIME_ENTRY_BYTES
+            front.since_entry = 0
+        front.since_entry += size
+        front.size += size
+        self._build(_BATCH, flags, log, append.body, size)
+        append.end_lsn = self._next_lsn
         self._built.append(append)
 
-    def _build(self, kind: Kind, flags: int, append: Append, body: Sequence[Buffer], size: int) -> None:
+    def _refusal(self, front: Front, append: Append, refusal: EngineError | None) -> EngineError:
+        if front.is_deleted:
+            return Unavailable(f"{front.name} is deleted")
+        if refusal is None or append.attempt <= front.failed_attempt:
+            return front.failure
+        return front.fail(append.attempt, refusal)
+
+    def _build(self, kind: int, flags: int, log: AppendingLog, body: Sequence[Buffer], size: int) -> None:
         """Put a frame behind those that are built."""
-        journal, pieces = self.journal, self._pieces
-        lsn = journal.end_lsn + self._size
-        pieces.append(header(kind, flags, size, lsn, journal.synced_lsn, append.front.log_id, append.epoch, body))
+        lsn, pieces = self._next_lsn, self._pieces
+        pieces.append(header(kind, flags, size, lsn, self.journal.synced_lsn, log.front.log_id, log.leader_epoch, body))
         pieces += body
         if size % 8:
             pieces.append(PADDING[size % 8])
-        self._size += frame_bytes(size)
+        self._next_lsn = lsn + frame_bytes(size)
 
     def _make_room(self, total: int, append: Append) -> bool:
         """See to it that ``total`` bytes fit into the file; False if they do not, and then ``append`` failed."""
         self._flush()
-        if append.attempt <= append.front.failed_attempt:
-            append.error = append.front.failure
+        if append.attempt <= append.log.front.failed_attempt:
+            append.error = append.log.front.failure
             return False
         return self.journal.end_lsn + total <= self.journal.limit_lsn or self._go_on_in_another_file(total, append)
 
@@ -151,7 +171,7 @@ class Committer(Executor):
             refusal = engine_error(error, "beginning another file of the journal")
             if isinstance(refusal, StorageFull):
                 self._room.refuse(refusal)
-            append.error = append.front.fail(append.attempt, refusal)
+            append.error = append.log.front.fail(append.attempt, refusal)
             return False
         return True
 
@@ -164,35 +184,21 @@ class Committer(Executor):
         size = front.size + append.size
         if size > config.segment_bytes or size > _LARGEST_POSITION:
             return True
-        if append.base_offset + append.count - 1 - front.active_base > _LARGEST_RELATIVE_OFFSET:
+        if append.next_offset - 1 - front.active_base > _LARGEST_RELATIVE_OFFSET:
             return True
         if front.index_bytes + OFFSET_ENTRY_BYTES > config.segment_index_bytes:
             return True
         return 0 <= front.first_timestamp_ms < append.max_timestamp_ms - config.segment_ms
 
-    @staticmethod
-    def _place(front: Front, append: Append) -> None:
-        """Count a batch to its segment."""
-        if append.begins_segment:
-            front.active_base = append.base_offset
-            front.size = front.index_bytes = front.since_entry = 0
-            front.first_timestamp_ms = append.max_timestamp_ms
-        if front.since_entry > append.config.index_interval_bytes:
-            # The time index has no more entries than the offset index, and larger ones.
-            front.index_bytes += TIME_ENTRY_BYTES
-            front.since_entry = 0
-        front.since_entry += append.size
-        front.size += append.size
-
     # --- writing ---
 
     def _flush(self) -> None:
         """Write what is built; what does not get there whole fails."""
-        if not self._size:
+        if not self._pieces:
             return
         journal, built = self.journal, self._built
-        pieces, size, self._pieces, self._size, self._built = self._pieces, self._size, [], 0, []
-        written, error = journal.write(pieces, size)
+        pieces, self._pieces, self._built = self._pieces, [], []
+        written, error = journal.write(pieces, self._next_lsn - journal.end_lsn)
         if error is None:
             return
         end_lsn = journal.end_lsn
@@ -204,9 +210,10 @@ class Committer(Executor):
             if append.end_lsn <= journal.end_lsn + written:
                 end_lsn = append.end_lsn
             else:
-                append.error = append.front.fail(append.attempt, refusal)
-                append.front.lose_track()
+                append.error = append.log.front.fail(append.attempt, refusal)
+                append.log.front.lose_track()
         journal.abandon(end_lsn)
+        self._next_lsn = end_lsn
 
     def _sync(self) -> None:
         self._flush()

@@ -410,6 +410,7 @@ class LocalEngine:
     def _committed(self, operations: Sequence[Operation], fatal: EngineError | None, end_lsn: int) -> None:
         moved: dict[AppendingLog, None] = {}
         failures: list[Exception] = []
+        dirty, gate = self._dirty, self._gate
         for operation in operations:
             try:
                 if type(operation) is Append:
@@ -417,9 +418,9 @@ class LocalEngine:
                     if operation.error is None:
                         self._completed_lsn = operation.end_lsn
                         log.completed(operation)
-                        moved[log] = self._dirty[log] = None
+                        moved[log] = dirty[log] = None
                         self._dirty_bytes += operation.size
-                        self._gate.held_bytes += operation.size
+                        gate.held_bytes += operation.size
                     else:
                         log.failed(operation)
                     operation.done(operation.base_offset, operation.error)
@@ -427,10 +428,11 @@ class LocalEngine:
                     operation.complete()
             except Exception as failure:
                 failures.append(failure)
+        on_appended = self.on_appended
         for log in moved:
-            if self._logs.get(log.tp) is log:  # it may have been deleted meanwhile
+            if not log.front.is_deleted:  # it may have been meanwhile
                 try:
-                    self.on_appended(log.tp)
+                    on_appended(log.tp)
                 except Exception as failure:
                     failures.append(failure)
         if fatal is not None:

@@ -4,6 +4,7 @@ import asyncio
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -35,6 +36,7 @@ from ottla.protocol.steps import Steps
 _BEFORE_MAGIC: Final = struct.Struct(">qii")
 _COPY_BELOW: Final = 32 * 1024
 """A batch smaller than this costs less to copy than to keep in pieces."""
+_END: Final = attrgetter("next_offset")
 
 
 class Ways(Protocol):
@@ -77,7 +79,6 @@ class LocalLog:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._tail: list[Append] = []
-        self._tail_ends: list[int] = []
         # How much of the tail the keeper has been given.
         self._handed = 0
         self._readers = readers
@@ -95,34 +96,20 @@ class LocalLog:
             return base_offset
         # The fields that the broker sets lie before what the CRC covers: sixteen bytes are new.
         body: Sequence[Buffer]
-        if isinstance(batch, (bytes, bytearray, memoryview)):
+        if isinstance(batch, bytes):
             size = len(batch)
-            body = (memoryview(batch)[MAGIC_AT:],)
+            prefix = _BEFORE_MAGIC.pack(base_offset, size - LOG_OVERHEAD, self.leader_epoch)
+            body = (prefix + batch[MAGIC_AT:],) if size < _COPY_BELOW else (prefix, memoryview(batch)[MAGIC_AT:])
         else:
-            head, *rest = batch
-            size = sum(map(len, batch))
-            body = (memoryview(head)[MAGIC_AT:], *rest)
-        prefix = _BEFORE_MAGIC.pack(base_offset, size - LOG_OVERHEAD, self.leader_epoch)
-        if size < _COPY_BELOW:
-            body = (b"".join((prefix, *body)),)
-        else:
-            body = (prefix, *body)
-        self.log_end_offset = base_offset + count
-        self._ways.commit(
-            Append(
-                self,
-                self.front,
-                self.config,
-                self._attempt,
-                base_offset,
-                count,
-                max_timestamp_ms,
-                body,
-                size,
-                self.leader_epoch,
-                done,
-            )
-        )
+            head, *rest = (batch,) if isinstance(batch, (bytearray, memoryview)) else batch
+            size = len(head) + sum(map(len, rest))
+            prefix = _BEFORE_MAGIC.pack(base_offset, size - LOG_OVERHEAD, self.leader_epoch)
+            body = (prefix, memoryview(head)[MAGIC_AT:], *rest)
+            if size < _COPY_BELOW:
+                body = (b"".join(body),)
+        append = Append(self, self.config, self._attempt, base_offset, count, max_timestamp_ms, body, size, done)
+        self.log_end_offset = append.next_offset
+        self._ways.commit(append)
         return base_offset
 
     # --- reading ---
@@ -163,9 +150,9 @@ class LocalLog:
 
     def _read_tail(self, start_offset: int, upto: int, room: int, one: bool, pieces: list[Buffer]) -> None:
         tail = self._tail
-        for position in range(bisect_right(self._tail_ends, start_offset), len(tail)):
+        for position in range(bisect_right(tail, start_offset, key=_END), len(tail)):
             append = tail[position]
-            if self._tail_ends[position] > upto or (append.size > room and not one):
+            if append.next_offset > upto or (append.size > room and not one):
                 return
             pieces += append.body
             room -= append.size
@@ -195,7 +182,7 @@ class LocalLog:
         except OSError as error:
             raise self._unreadable(error) from None
         for append in self._tail:
-            if append.max_timestamp_ms >= timestamp_ms and append.base_offset + append.count > from_offset:
+            if append.max_timestamp_ms >= timestamp_ms and append.next_offset > from_offset:
                 return b"".join(append.body)
         return None
 
@@ -233,7 +220,8 @@ class LocalLog:
     def _tail_runs(self) -> list[SegmentInfo]:
         """The tail, by segments."""
         runs: list[SegmentInfo] = []
-        for append, end in zip(self._tail, self._tail_ends, strict=True):
+        for append in self._tail:
+            end = append.next_offset
             if not runs or append.begins_segment:
                 runs.append(SegmentInfo(append.base_offset, end, append.size, append.max_timestamp_ms, False))
             else:
@@ -329,11 +317,9 @@ class LocalLog:
 
     def completed(self, append: Append) -> None:
         """An append is durable: show it."""
-        end = append.base_offset + append.count
         self._tail.append(append)
-        self._tail_ends.append(end)
         self.size_bytes += append.size
-        self.high_watermark = end
+        self.high_watermark = append.next_offset
 
     def failed(self, append: Append) -> None:
         """An append is over and nothing came of it: give its offset again."""
@@ -359,14 +345,14 @@ class LocalLog:
                 self._segments.append(Segment(self._readers, self.kept.directory, one.segment_base, is_closed=False))
                 self._bases.append(one.segment_base)
             self._segments[-1].grown(one.index, one.size, one.next_offset)
-        del self._tail[:count], self._tail_ends[:count]
+        del self._tail[:count]
         self._handed -= count
         return size_bytes
 
     def drop_tail(self) -> int:
         """The log is deleted; return how many bytes were not yet in a segment."""
         size_bytes = sum(append.size for append in self._tail)
-        self._tail, self._tail_ends, self._handed = [], [], 0
+        self._tail, self._handed = [], 0
         return size_bytes
 
     def shut(self, error: EngineError) -> None:

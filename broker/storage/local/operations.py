@@ -70,30 +70,58 @@ class AppendingLog(Protocol):
     """A log as its appends know it, and as the event loop's side of the engine hands on what came of them."""
 
     tp: TopicPartition
+    leader_epoch: int
     kept: KeptLog
+    front: Front
 
     def completed(self, append: "Append") -> None: ...
     def failed(self, append: "Append") -> None: ...
     def hand_over(self) -> "list[Append]": ...
 
 
-@dataclass(slots=True, eq=False)
 class Append(Operation):
-    """One batch for the end of a log."""
+    """One batch for the end of a log. There is one for nearly every commit, so it is made in one go."""
 
-    log: AppendingLog
-    front: Front
-    config: LogConfig
-    attempt: int
-    base_offset: int
-    count: int
-    max_timestamp_ms: int
-    body: Sequence[Buffer]
-    size: int
-    epoch: int
-    done: Done
-    begins_segment: bool = field(default=False, init=False)
-    end_lsn: int = field(default=-1, init=False)
+    __slots__ = (
+        "attempt",
+        "base_offset",
+        "begins_segment",
+        "body",
+        "config",
+        "count",
+        "done",
+        "end_lsn",
+        "log",
+        "max_timestamp_ms",
+        "next_offset",
+        "size",
+    )
+    begins_segment: bool
+    end_lsn: int
+
+    def __init__(
+        self,
+        log: AppendingLog,
+        config: LogConfig,
+        attempt: int,
+        base_offset: int,
+        count: int,
+        max_timestamp_ms: int,
+        body: Sequence[Buffer],
+        size: int,
+        done: Done,
+    ) -> None:
+        self.error = None
+        self.log = log
+        self.config = config
+        self.attempt = attempt
+        self.base_offset = base_offset
+        self.count = count
+        self.next_offset = base_offset + count
+        self.max_timestamp_ms = max_timestamp_ms
+        self.body = body
+        self.size = size
+        self.done = done
 
 
 @dataclass(slots=True, eq=False)
