@@ -11,15 +11,18 @@ stored, unless something newer was stored since its record was written, or dropp
 from __future__ import annotations
 
 from collections.abc import Iterator
+from sys import intern
 from typing import Any, NamedTuple
 from uuid import UUID
+
+from msgspec import Struct
 
 from ottla.broker.core.coordination.shard import Write
 from ottla.protocol.primitives import ZERO_UUID
 
 
-class CommittedOffset(NamedTuple):
-    """A committed offset of a partition. Timestamps are Unix milliseconds.
+class CommittedOffset(Struct, frozen=True, gc=False):
+    """A committed offset of a partition. Timestamps are Unix milliseconds. There may be millions.
 
     Attributes:
         leader_epoch: -1 for none.
@@ -86,7 +89,14 @@ class CommittedOffsets:
             self._overtake(topic, partition, self._number)
 
     def _put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        self.by_topic.setdefault(topic, {})[partition] = committed
+        self.table(topic)[partition] = committed
+
+    def table(self, topic: str) -> dict[int, CommittedOffset]:
+        """The durable offsets of a topic by partition, in which at least one is put if there is none."""
+        table = self.by_topic.get(topic)
+        if table is None:
+            table = self.by_topic[intern(topic)] = {}
+        return table
 
     def _overtake(self, topic: str, partition: int, number: int) -> None:
         """Give up pending offsets with a number up to this one: they will not be stored any more."""
