@@ -1,4 +1,4 @@
-"""Offsets that are read straight into their tables: the same comes of a log as when each record is decoded by itself."""
+"""Offsets read straight into their tables: the same comes of a log as when each record is decoded by itself."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ class Writer:
             end = EndOfTransaction(random.random() < 0.5, 0)
             marker = build_marker(end, producer_id=random.randrange(2), producer_epoch=0, timestamp_ms=NOW_MS)
             return self._place(marker)
-        builder = BatchBuilder(codec=random.choice((Codec.NONE, Codec.NONE, Codec.GZIP)), is_transactional=transactional)
+        codec = random.choice((Codec.NONE, Codec.NONE, Codec.GZIP))
+        builder = BatchBuilder(codec=codec, is_transactional=transactional)
         for _ in range(random.choice((1, 2, 5, 70))):
             key, value = self.record()
             headers = [("h", b"x")] if random.random() < 0.02 else []
@@ -183,6 +184,17 @@ def test_the_same_is_said_of_a_damaged_log(seed: int) -> None:
         number = len(batches) - 1
     batches[number] = writer.damage(batches[number])
     assert load(GroupCoordinator, batches) == load(Reference, batches)
+
+
+def test_offsets_come_back_after_all_of_their_topic_were_deleted() -> None:
+    key = offset_key("g", "t", 0)
+    value = encode_offset_value(OffsetValue(offset=1, metadata="", commit_timestamp=NOW_MS, topic_id=IDS[1]))
+    builder = BatchBuilder()
+    for one in (value, None, value):
+        builder.append(key, one, NOW_MS)
+    found, error = load(GroupCoordinator, [builder.build()])
+    assert (found, error) == load(Reference, [builder.build()])
+    assert [offset.offset for _, _, offset in found[1][0][1]] == [1]
 
 
 def test_all_is_plain_that_brokers_write_most() -> None:
