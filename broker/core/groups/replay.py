@@ -26,7 +26,6 @@ from ottla.protocol.offsets_topic import (
     RecordType,
     decode_key,
     decode_value,
-    offset_key,
 )
 from ottla.protocol.primitives import same_text, uuid_of
 from ottla.protocol.varints import read_varint
@@ -59,8 +58,6 @@ def replay(shard: GroupShard, record: CoordinatorRecord, producer_id: int = -1) 
     elif record.value is None:
         if (group := shard.groups.get(key.group_id)) is not None:
             group.offsets.discard(key.topic, key.partition)
-            if shard.tables and key.topic not in group.offsets.by_topic:
-                shard.tables.pop(offset_key(key.group_id, key.topic, 0)[:-4], None)
     else:
         value = decode_value(OffsetValue, record.value)
         group = _group(shard, key.group_id)
@@ -141,7 +138,7 @@ def replay_plain(shard: GroupShard, body: bytes, position: int, count: int) -> t
                     break
                 committed = other
             name = body[key_at:tail]
-            table = tables.get(name) or _table(shard, name)
+            table = tables.get(name) or _table(shard, name)  # an empty one may be given up
             if table is None:
                 break
             table[partition] = committed
