@@ -189,7 +189,7 @@ _LARGE: dict[type[Event], Callable[[Any], bool]] = {
     BarrierOpened: lambda event: len(event.awaited) > FEW,
     CommitReceived: lambda event: len(event.commits) > FEW,
     FetchParked: lambda event: len(event.wanted) > FEW,
-    GroupLoaded: lambda event: True,
+    GroupLoaded: lambda event: bool(event.loaded) or len(event.commits) > FEW,
     JoinReceived: lambda event: _is_long(event.protocols),
     LeaveReceived: lambda event: len(event.leaving) > FEW,
     OffsetDeleteReceived: lambda event: len(event.deletions) > FEW,

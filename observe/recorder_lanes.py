@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from struct import Struct
 
@@ -12,7 +13,7 @@ head = _HEAD.pack
 
 CHUNK_BYTES = 4096
 """Events are kept, and dropped, in chunks that are whole once they have this size."""
-LANE_COST_BYTES = 400
+LANE_COST_BYTES = 460
 """Memory of an empty lane: three objects and places in two tables. Its name comes on top."""
 CHUNK_COST_BYTES = 56
 """Memory of an empty chunk, with its place in the lane."""
@@ -47,7 +48,8 @@ class Lanes:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Lane] = {}
-        self._by_chunks: dict[int, dict[Lane, None]] = {}  # the lanes that have so many
+        # The lanes that have so many. To find the first of a dict takes long when many before it are gone.
+        self._by_chunks: dict[int, OrderedDict[Lane, None]] = {}
         self._most_chunks = 0
         self.size_bytes = 0
 
@@ -59,7 +61,7 @@ class Lanes:
         lane = self.by_name.get(name)
         if lane is None:
             lane = self.by_name[name] = Lane(name)
-            self._by_chunks.setdefault(0, {})[lane] = None
+            self._by_chunks.setdefault(0, OrderedDict())[lane] = None
             self.size_bytes += _cost_bytes(name)
         growing = lane.growing
         growing += entries
@@ -115,7 +117,7 @@ class Lanes:
         """A lane has another number of chunks now."""
         self._leave(lane, before)
         now = len(lane.chunks)
-        self._by_chunks.setdefault(now, {})[lane] = None
+        self._by_chunks.setdefault(now, OrderedDict())[lane] = None
         self._most_chunks = max(self._most_chunks, now)
 
     def _leave(self, lane: Lane, count: int) -> None:

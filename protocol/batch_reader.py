@@ -86,6 +86,16 @@ def _well_formed(records: Iterator[Record]) -> Iterator[Record]:
         raise malformed(error) from None
 
 
+def record_at(header: BatchHeader, body: bytes, position: int) -> tuple[Record, int]:
+    """One of the records that `decode_batch` returns, by its place in ``body``; and the place behind it.
+
+    Raises ``CorruptBatch`` where it does not parse.
+    """
+    record = next(_well_formed(_decode_records(header, body, position)))
+    length, at = read_varint(body, position)
+    return record, at + length
+
+
 def whole_batch(data: Buffer) -> tuple[BatchHeader, memoryview]:
     """The header of the batch that begins ``data``, and a view of exactly that batch."""
     header = parse_header(data)
@@ -188,11 +198,10 @@ def malformed(error: Exception) -> CorruptBatch:
 # long, so that case stands in the loop, and only longer ones are worth a call.
 
 
-def _decode_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
+def _decode_records(header: BatchHeader, body: bytes, position: int = 0) -> Iterator[Record]:
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
-    position = 0
     for _ in range(header.record_count):
         byte = body[position]
         if byte < 0x80:

@@ -145,6 +145,12 @@ def uuid_of(raw: bytes) -> UUID:
     return UUID(bytes=raw)
 
 
+@lru_cache(maxsize=4096)
+def same_text(text: str) -> str:
+    """One object for texts that are equal: what clients say again and again need not be kept as often."""
+    return text
+
+
 class UuidLeaf(Leaf):
     """Sixteen bytes. Absent ids are the zero uuid, never None."""
 

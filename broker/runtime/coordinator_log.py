@@ -27,10 +27,14 @@ from ottla.protocol.records import (
     BatchError,
     BatchHeader,
     CorruptBatch,
+    Record,
     TopicPartition,
+    check_crc,
     decode_batch,
+    decompressed_records,
     iter_batches,
     parse_marker,
+    record_at,
     record_body,
 )
 
@@ -135,16 +139,35 @@ class CoordinatorLog:
             if (end := parse_marker(batch)) is not None:
                 self.machine.transaction_ended(partition, header.producer_id, end.commit, *self._now())
             return
-        producer_id = header.producer_id if header.is_transactional else -1
-        for record in decode_batch(batch) if header.record_count else ():
-            if record.key is None:
-                raise MalformedFrame(f"{self.topic}-{partition}: the record at {record.offset} has no key")
-            stored = CoordinatorRecord(record.key, record.value)
-            try:
-                self.machine.replay(partition, stored, record.offset, producer_id)
-            except MalformedFrame as error:
-                text = f"{self.topic}-{partition}: the record at {record.offset} cannot be read: {error}"
-                raise MalformedFrame(text) from error
+        if not header.record_count:
+            return
+        check_crc(header, batch)
+        body = decompressed_records(header, batch)
+        position, left = 0, header.record_count
+        try:
+            while True:
+                if not header.is_transactional:
+                    position, left = self.machine.replay_plain(partition, body, position, left)
+                if not left:
+                    break
+                record, position = record_at(header, body, position)
+                left -= 1
+                self._replay_record(partition, record, header.producer_id if header.is_transactional else -1)
+        except MalformedFrame:
+            decode_batch(batch)  # where the batch itself is damaged, that comes first
+            raise
+        if position != len(body):
+            raise CorruptBatch(f"{len(body) - position} bytes after the last record")
+
+    def _replay_record(self, partition: int, record: Record, producer_id: int) -> None:
+        if record.key is None:
+            raise MalformedFrame(f"{self.topic}-{partition}: the record at {record.offset} has no key")
+        stored = CoordinatorRecord(record.key, record.value)
+        try:
+            self.machine.replay(partition, stored, record.offset, producer_id)
+        except MalformedFrame as error:
+            text = f"{self.topic}-{partition}: the record at {record.offset} cannot be read: {error}"
+            raise MalformedFrame(text) from error
 
     def _now(self) -> tuple[int, int]:
         return self._clock.monotonic_ms(), self._clock.wall_ms()

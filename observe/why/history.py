@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from operator import attrgetter
@@ -73,7 +74,7 @@ class History(Observer):
         self._facts = facts
         self.store = Store(budget_bytes)
         self._accounts: dict[str, Account] = {}
-        self._strangers: dict[str, None] = {}  # those of them that may be none
+        self._strangers: OrderedDict[str, None] = OrderedDict()  # those of them that may be none
         self._ownership: OwnershipChanged | None = None
         self._topics = Topics()
 

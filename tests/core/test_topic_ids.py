@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol.apis import ApiKey
@@ -82,7 +83,7 @@ def test_an_offset_of_another_topic_of_that_name_is_not_shown_among_all() -> Non
 def test_among_all_only_the_offsets_of_the_other_topic_are_left_out() -> None:
     world = loaded(OLD)
     group = world.coordinator.groups["g"]
-    group.offsets.store("t", 1, group.offsets.by_topic["t"][0]._replace(topic_id=NEW, offset=6))
+    group.offsets.store("t", 1, replace(group.offsets.by_topic["t"][0], topic_id=NEW, offset=6))
     assert fetched_all(world, NEW) == [(NEW, {1: 6})]
     group.offsets.hold(7, "t", 0, group.offsets.by_topic["t"][1])
     unstable = -ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -180,6 +180,19 @@ class CoordinatorMachine(Generic[S]):
             raise
         return True
 
+    def replay_plain(self, partition: int, body: bytes, position: int, count: int) -> tuple[int, int]:
+        """Apply, many at once, the records of a batch that are of the most frequent form; `replay` is for the others.
+
+        It may always be left out. What it does, and what fails, is the same then.
+
+        Args:
+            body: the decompressed records, which count at once; from the position on there are so many.
+
+        Returns:
+            The position of the first record that has another form, and how many there are from there on.
+        """
+        return position, count
+
     def load_failed(self, partition: int, now_ms: int) -> None:
         """The partition cannot be loaded; requests hear NOT_COORDINATOR until another load succeeds."""
         shard = self.shards[partition]

@@ -27,7 +27,7 @@ from ottla.broker.core.groups.offsets import commit, fetch, retention, transacti
 from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
 from ottla.broker.core.groups.offsets.prepared import PreparedCommit, PreparedWrite, commit_again
-from ottla.broker.core.groups.replay import replay
+from ottla.broker.core.groups.replay import replay, replay_plain
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -348,6 +348,12 @@ class GroupCoordinator(Machine):
 
     def _apply(self, shard: GroupShard, record: CoordinatorRecord, producer_id: int) -> None:
         replay(shard, record, producer_id)
+
+    def replay_plain(self, partition: int, body: bytes, position: int, count: int) -> tuple[int, int]:
+        shard = self.shards[partition]
+        if shard.state is not ShardState.LOADING:
+            return position, count
+        return replay_plain(shard, body, position, count)
 
     def _activate(self, shard: GroupShard) -> None:
         """Serve the groups that were replayed.

@@ -188,7 +188,7 @@ class Machine(CoordinatorMachine[GroupShard]):
     def issue(self, group: Group, member_id: str, timeout_ms: int) -> None:
         """Await somebody under an id for so long."""
         key = TimerKey(Timer.SESSION, group.group_id, member_id)
-        group.pending_members[member_id] = None
+        group.issue(member_id)
         self.deadlines.set(key, self.now_ms + timeout_ms)
         self.issued[key] = None
         self.issued_bytes += ISSUED_BYTES + text_bytes(member_id)

@@ -11,10 +11,11 @@ class GroupShard(Shard):
     """Groups by id.
 
     Attributes:
+        tables: while the shard is loaded, the offsets of topics of groups by the beginning of their keys; see `replay`.
         transactions: producer id → the groups (an ordered set of ids) in which its open transaction commits offsets.
     """
 
-    __slots__ = ("groups", "transactions")
+    __slots__ = ("groups", "tables", "transactions")
 
     def __init__(self, partition: int) -> None:
         super().__init__(partition)
@@ -22,6 +23,7 @@ class GroupShard(Shard):
 
     def clear(self) -> None:
         self.groups: dict[str, Group] = {}
+        self.tables: dict[bytes, dict[int, CommittedOffset]] = {}
         self.transactions: dict[int, dict[str, None]] = {}
 
     def hold(self, group: Group, producer_id: int, topic: str, partition: int, committed: CommittedOffset) -> None:

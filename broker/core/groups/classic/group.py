@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.effects import Asker
@@ -25,7 +26,7 @@ from ottla.broker.core.groups.classic.state import (
     can_move,
 )
 from ottla.broker.core.groups.classic.voting import elect
-from ottla.broker.core.groups.offsets.committed import CommittedOffsets
+from ottla.broker.core.groups.offsets.committed import NOTHING, CommittedOffsets
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.join_group import JoinGroupResponseMember
@@ -48,6 +49,11 @@ class Recorded(enum.Enum):
     """There is one, and memory has moved on since, or a newer one is on its way."""
     CURRENT = enum.auto()
     """A coordinator that replays the log has what this one has."""
+
+
+def _nothing() -> dict[Any, Any]:
+    """What a group without members has of them; `Group.await_sync` and others put a dict of its own in the place."""
+    return NOTHING
 
 
 @dataclass(slots=True, eq=False)
@@ -85,12 +91,12 @@ class Group:
     protocol_type: str | None = field(default=None, init=False)
     protocol_name: str | None = field(default=None, init=False)
     leader_id: str | None = field(default=None, init=False)
-    members: dict[str, Member] = field(default_factory=dict, init=False)
-    static_members: dict[str, str] = field(default_factory=dict, init=False)
-    pending_members: dict[str, None] = field(default_factory=dict, init=False)
-    pending_sync: dict[str, None] = field(default_factory=dict, init=False)
+    members: dict[str, Member] = field(default_factory=_nothing, init=False)
+    static_members: dict[str, str] = field(default_factory=_nothing, init=False)
+    pending_members: dict[str, None] = field(default_factory=_nothing, init=False)
+    pending_sync: dict[str, None] = field(default_factory=_nothing, init=False)
     parked_joins: int = field(default=0, init=False)
-    protocol_support: dict[str, int] = field(default_factory=dict, init=False)
+    protocol_support: dict[str, int] = field(default_factory=_nothing, init=False)
     topics: frozenset[str] | None = field(default=None, init=False)
     new_member_added: bool = field(default=False, init=False)
     initial_delay: tuple[int, int] = field(default=(0, 0), init=False)
@@ -182,7 +188,10 @@ class Group:
         """Insert a new member. The first one brings the protocol type, and leads if nobody does."""
         if not self.members:
             self.protocol_type = member.protocol_type
+            self.members = {}
         if member.group_instance_id is not None:
+            if self.static_members is NOTHING:
+                self.static_members = {}
             self.static_members[member.group_instance_id] = member.member_id
         if self.leader_id is None:
             self.leader_id = member.member_id
@@ -243,7 +252,19 @@ class Group:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
+    def issue(self, member_id: str) -> None:
+        """Await somebody under an id."""
+        if self.pending_members is NOTHING:
+            self.pending_members = {}
+        self.pending_members[member_id] = None
+
+    def await_sync(self) -> None:
+        """Await the SyncGroup of every member."""
+        self.pending_sync = dict.fromkeys(self.members)
+
     def _count_protocols(self, member: Member, step: int) -> None:
+        if self.protocol_support is NOTHING:
+            self.protocol_support = {}
         for name in member.protocol_names():
             count = self.protocol_support.get(name, 0) + step
             if count:

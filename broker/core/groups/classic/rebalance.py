@@ -212,7 +212,7 @@ def announce(m: Machine, group: Group) -> None:
             m.grant(ctx, join_success(ctx, group, member), group.group_id, member.member_id)
         m.start_session(group, member)
         member.is_new = False
-        group.pending_sync[member.member_id] = None
+    group.await_sync()
     at_ms = m.arm(Timer.SYNC, group, group.rebalance_timeout_ms)
     _note_open(m, group, Timer.SYNC, at_ms, list(group.pending_sync))
 

@@ -11,15 +11,32 @@ stored, unless something newer was stored since its record was written, or dropp
 from __future__ import annotations
 
 from collections.abc import Iterator
+from sys import intern
 from typing import Any, NamedTuple
 from uuid import UUID
+
+from msgspec import Struct
 
 from ottla.broker.core.coordination.shard import Write
 from ottla.protocol.primitives import ZERO_UUID
 
 
-class CommittedOffset(NamedTuple):
-    """A committed offset of a partition. Timestamps are Unix milliseconds.
+class Nothing(dict[Any, Any]):
+    """A dict that stays empty: `NOTHING` stands where most groups have nothing, so that a quiet one takes little."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("what is put here would be in every group")
+
+    setdefault = update = __setitem__  # type: ignore[assignment]
+
+
+NOTHING: dict[Any, Any] = Nothing()
+
+
+class CommittedOffset(Struct, frozen=True, gc=False):
+    """A committed offset of a partition. Timestamps are Unix milliseconds. There may be millions.
 
     Attributes:
         leader_epoch: -1 for none.
@@ -60,11 +77,11 @@ class CommittedOffsets:
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, CommittedOffset]] = {}
-        self.in_flight: dict[tuple[str, int], int] = {}
+        self.in_flight: dict[tuple[str, int], int] = NOTHING
         """How many records of a partition (commits and tombstones) are on their way."""
         self.last_write: Write[Any] | None = None
-        """The write that carried the last of them."""
-        self.pending: dict[int, dict[tuple[str, int], Pending]] = {}
+        """The write that carries the last of them."""
+        self.pending: dict[int, dict[tuple[str, int], Pending]] = NOTHING
         """Producer id → what its open transaction has committed."""
         self._number = 0
 
@@ -86,7 +103,14 @@ class CommittedOffsets:
             self._overtake(topic, partition, self._number)
 
     def _put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        self.by_topic.setdefault(topic, {})[partition] = committed
+        self.table(topic)[partition] = committed
+
+    def table(self, topic: str) -> dict[int, CommittedOffset]:
+        """The durable offsets of a topic by partition, in which at least one is put if there is none."""
+        table = self.by_topic.get(topic)
+        if table is None:
+            table = self.by_topic[intern(topic)] = {}
+        return table
 
     def _overtake(self, topic: str, partition: int, number: int) -> None:
         """Give up pending offsets with a number up to this one: they will not be stored any more."""
@@ -109,6 +133,8 @@ class CommittedOffsets:
     def hold(self, producer_id: int, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Keep an offset until the transaction of its producer ends; it takes the place of an earlier one of it."""
         self._number += 1
+        if self.pending is NOTHING:
+            self.pending = {}
         self.pending.setdefault(producer_id, {})[topic, partition] = Pending(self._number, committed)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> int:
@@ -162,6 +188,8 @@ class CommittedOffsets:
 
     def write_begins(self, topic: str, partition: int) -> None:
         """A record for the partition is on its way."""
+        if self.in_flight is NOTHING:
+            self.in_flight = {}
         self.in_flight[topic, partition] = self.in_flight.get((topic, partition), 0) + 1
 
     def write_ends(self, topic: str, partition: int) -> None:
@@ -171,3 +199,6 @@ class CommittedOffsets:
             self.in_flight[topic, partition] = left
         else:
             del self.in_flight[topic, partition]
+            if not self.in_flight:
+                # The write has its request and all that waited for it.
+                self.in_flight, self.last_write = NOTHING, None
