@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Encoder
 
 from ottla.broker.core import events
@@ -35,6 +36,24 @@ Put = Callable[[bytes, bytes, int], None]
 _OPENED = re.compile(r"[\[({]")
 _CLOSED = re.compile(r".*[\])}]", re.DOTALL)
 _DIGIT = re.compile(r"\d")
+
+
+class _Joined(Struct, gc=False):
+    """The record of a JoinGroup, with its keys in order. It has a class as it is the one that each member leaves."""
+
+    v: int
+    ts_ms: int
+    event: str
+    group: str
+    generation: int
+    member: str
+    client: str
+    host: str
+    reason: str
+    cause: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    instance: str | UnsetType = UNSET
 
 
 class GroupEvents(events.ByType):
@@ -73,17 +92,27 @@ class GroupEvents(events.ByType):
         if not event.group_id:
             return  # it is refused, and there is no such group
         self._input = event
-        row: dict[str, Any] = {
-            "member": event.member_id,
-            "client": event.client_id,
-            "host": event.client_host,
-            "reason": event.reason or "",
-            "session_timeout_ms": event.session_timeout_ms,
-            "rebalance_timeout_ms": event.rebalance_timeout_ms,
-        }
-        if event.group_instance_id is not None:
-            row |= _instance(event.group_instance_id)
-        self._add("join_received", event.group_id, event.wall_ms, row)
+        group_id, host = event.group_id, event.client_host
+        generation = self._groups.generation_of(group_id)
+        if self._hashes is not None:
+            group_id, host = self._hashes.group(group_id), self._hashes.host(host)
+        instance_id = event.group_instance_id
+        record = _Joined(
+            VERSION,
+            event.wall_ms,
+            "join_received",
+            group_id,
+            generation,
+            _clipped(event.member_id),
+            _clipped(event.client_id),
+            _clipped(host),
+            "" if event.reason is None else _clipped(event.reason),
+            "",
+            event.session_timeout_ms,
+            event.rebalance_timeout_ms,
+            UNSET if instance_id is None else _clipped(instance_id),
+        )
+        self._put(group_id.encode(), self._encode(record), event.wall_ms)
 
     def _leave_received(self, event: events.LeaveReceived) -> None:
         if event.group_id:

@@ -140,7 +140,7 @@ class Recorder(Observer):
         if not events:
             return
         hashes, file, wants_all = self.hashes, self.file, self.wants_all
-        keeps_notes = hashes is None and file is None and not self._followers
+        is_alone = hashes is None and file is None and not self._followers
         calm: dict[str, list[_Row]] = {}
         traffic: dict[str, list[_Row]] = {}
         followed: list[tuple[int, Event]] = []
@@ -148,11 +148,18 @@ class Recorder(Observer):
         row: Event | Raw
         for event in events:
             seq += 1
-            lanes = calm
             kind = event.__class__
+            if is_alone and kind not in _MAYBE_TRAFFIC:
+                group_id = event.group_id
+                rows = calm.get(group_id)
+                if rows is None:
+                    rows = calm[group_id] = []
+                rows.append((seq, event))
+                continue
+            lanes = calm
             if kind is tuple:
                 # Its request is at hand, says what was resolved, and was not refused before the group was looked at.
-                if keeps_notes and 0 < len(event[6]) <= LONGEST_NOTE_BYTES and not event[8] and event[3] < BY_TOPIC_ID:
+                if is_alone and 0 < len(event[6]) <= LONGEST_NOTE_BYTES and not event[8] and event[3] < BY_TOPIC_ID:
                     group_id = event[7].group_id
                     rows = traffic.get(group_id)
                     if rows is None:
@@ -259,7 +266,7 @@ def _is_expected(event: Event) -> bool:
 
 _ALWAYS: tuple[type[Event], ...] = (CommitReceived, OffsetsCommitted, TxnCommitReceived)
 _BY_API = frozenset((RequestReceived, RequestAnswered, RequestRefused))
-_MAYBE_TRAFFIC = frozenset((*_ALWAYS, *_BY_API, AppendFinished))
+_MAYBE_TRAFFIC = frozenset((tuple, *_ALWAYS, *_BY_API, AppendFinished))
 _APIS = frozenset(("OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "Heartbeat"))
 
 

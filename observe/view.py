@@ -30,7 +30,7 @@ from ottla.observe.snapshot import (
     PartitionState,
     TopicState,
 )
-from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, subscribed_topics
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, assigned_partitions, subscribed_topics
 from ottla.protocol.errors import MalformedFrame
 
 
@@ -152,6 +152,14 @@ class View:
             awaited=awaited,
         )
 
+    def waits_calmly(self, group_id: str, old_ms: int) -> bool:
+        """True if a group waits at a barrier that is not that old yet, and with nobody whose connection is gone."""
+        group = self._groups.get(group_id)
+        if group is None or group.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
+            return False
+        age_ms = self._clock.wall_ms() - group.state_timestamp_ms if group.state_timestamp_ms else 0
+        return age_ms < old_ms and not any(getattr(member.parked_join, "is_gone", False) for member in group.members.values())
+
     def offsets(self, group_id: str) -> list[OffsetState]:
         group = self._groups.get(group_id)
         if group is None:
@@ -228,7 +236,7 @@ class View:
             heard_ms=max(0, now_ms - self._machine.last_heard_ms(member)),
             slack_ms=max(0, member.session_deadline_ms - now_ms),
             waits_for="" if parked is None else "sync" if member.parked_join is None else "join",
-            is_gone=bool(getattr(parked, "is_gone", False)),
+            is_gone=parked is not None and bool(getattr(parked, "is_gone", False)),
             protocols=member.protocol_names(),
             topics=decoded.topics,
             assignment=decoded.assigned,
@@ -239,11 +247,15 @@ class View:
         """The decoded bytes of all members; only new ones are read."""
         before = self._decoded.get(group.group_id, {})
         after = {}
+        subscribed: dict[bytes, list[str] | None] = {}  # most members say the same
         for member in group.members.values():
             metadata = _metadata(group, member)
             known = before.get(member.member_id)
             if known is None or known.metadata is not metadata or known.assignment is not member.assignment:
-                known = _decode(group.protocol_type, metadata, member.assignment)
+                if metadata not in subscribed:
+                    subscribed[metadata] = _topics(group.protocol_type, metadata)
+                assigned = _assigned(group.protocol_type, member.assignment)
+                known = _Decoded(metadata, member.assignment, subscribed[metadata], assigned)
             after[member.member_id] = known
         if after:
             self._decoded[group.group_id] = after
@@ -300,20 +312,26 @@ def _metadata(group: Group, member: Member) -> bytes:
     return member.metadata(group.protocol_name) or (member.protocols[0][1] if member.protocols else b"")
 
 
-def _decode(protocol_type: str | None, metadata: bytes, assignment: bytes) -> _Decoded:
-    topics: list[str] | None = None
+def _topics(protocol_type: str | None, metadata: bytes) -> list[str] | None:
+    if protocol_type != PROTOCOL_TYPE:
+        return None
+    try:
+        return sorted(subscribed_topics(metadata))
+    except MalformedFrame:
+        return None
+
+
+def _assigned(protocol_type: str | None, assignment: bytes) -> dict[str, list[int]]:
     assigned: dict[str, list[int]] = {}
-    if protocol_type == PROTOCOL_TYPE:
+    if protocol_type == PROTOCOL_TYPE and assignment:
         try:
-            topics = sorted(subscribed_topics(metadata))
+            for topic, partition in assigned_partitions(assignment):
+                assigned.setdefault(topic, []).append(partition)
         except MalformedFrame:
-            topics = None
-        try:
-            for item in decode_assignment(assignment).assigned_partitions if assignment else ():
-                assigned.setdefault(item.topic, []).extend(item.partitions)
-        except MalformedFrame:
-            assigned = {}
-    return _Decoded(metadata, assignment, topics, {topic: sorted(indexes) for topic, indexes in assigned.items()})
+            return {}
+    for partitions in assigned.values():
+        partitions.sort()
+    return assigned
 
 
 def _topic_state(topic: Topic) -> TopicState:

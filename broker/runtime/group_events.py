@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TypeAlias
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.topics.partition import Partition
@@ -31,17 +31,9 @@ SEGMENTS = 16
 """Parts in which what is too old or too much goes."""
 SMALLEST_SEGMENT_BYTES = 64 << 10
 
+Row: TypeAlias = tuple[bytes, bytes, int]
+"""A record that waits: key, value, timestamp (ms)."""
 
-class Row(NamedTuple):
-    """A record that waits."""
-
-    key: bytes
-    value: bytes
-    timestamp_ms: int
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.key) + len(self.value)
 
 
 def topic_configs(settings: Settings) -> dict[str, str]:
@@ -115,8 +107,9 @@ class GroupEventLog:
             self._lose(1, "storage is behind")
             return
         self._size_bytes += size
-        self._queued.append(Row(key, value, timestamp_ms))
-        self._arm()
+        self._queued.append((key, value, timestamp_ms))
+        if self._timer is None:
+            self._arm()
 
     def stop(self) -> None:
         """Append what waits; nothing is taken any more."""
@@ -145,28 +138,28 @@ class GroupEventLog:
         """Append one batch to each partition that something waits for, all together of about ``BATCH_BYTES``."""
         batches: dict[int, list[Row]] = {}
         size = 0
-        while self._queued:
-            row = self._queued[0]
-            if size and size + row.size_bytes > self._max_batch_bytes:
+        queued = self._queued
+        while queued:
+            key, value, _ = queued[0]
+            size += len(key) + len(value)
+            if size > self._max_batch_bytes and batches:
                 break
-            size += row.size_bytes
-            self._queued.popleft()
             index = 0
             if self._partitions > 1:
-                index = coordinator_partition(row.key.decode(), self._partitions)
-            batches.setdefault(index, []).append(row)
+                index = coordinator_partition(key.decode(), self._partitions)
+            batches.setdefault(index, []).append(queued.popleft())
         for index, rows in batches.items():
             self._append(index, rows)
 
     def _append(self, index: int, rows: list[Row]) -> None:
-        size = sum(row.size_bytes for row in rows)
+        size = sum(len(key) + len(value) for key, value, _ in rows)
         partition = self._partition(TopicPartition(GROUP_EVENTS_TOPIC, index))
         if partition is None or partition.offline:
             self._done(len(rows), size, -1, EngineError(f"{GROUP_EVENTS_TOPIC}-{index} is not served"))
             return
         builder = BatchBuilder()
-        for row in rows:
-            builder.append(row.key, row.value, row.timestamp_ms)
+        for key, value, timestamp_ms in rows:
+            builder.append(key, value, timestamp_ms)
         try:
             partition.log.append(
                 builder.build(),

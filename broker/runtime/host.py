@@ -3,10 +3,14 @@
 Every entry ends in `Host.settle`: effects are taken until there are none, then one timer is armed for the earliest
 deadline of all machines. A heartbeat asks for no effect and can only move a deadline later, so it goes to its
 coordinator without the host.
+
+An entry may answer ten thousand members. Such answers are given a slice a turn of the event loop, so that others have
+theirs in between. Nothing depends on when an answer is given: the core went on when it asked for it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -22,6 +26,9 @@ from ottla.broker.logger import Logger
 from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
+
+REPLIES_A_TURN = 128
+"""So many answers of one entry are given at once; more would hold up others for more than a few milliseconds."""
 
 Q = TypeVar("Q")
 C = TypeVar("C")
@@ -76,6 +83,7 @@ class Host:
         self._settling = False
         self._outcomes: list[Callable[[], None]] = []  # of appends and markers, in their order
         self._is_due = False
+        self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
         self._timer: TimerHandle | None = None
         self._timer_ms: int | None = None
         self._stopped = False
@@ -141,11 +149,14 @@ class Host:
             parked.expired = True
             self._look_again(parked)
         self.settle()
+        while self._unsaid:
+            self._say_some()
         self.silence()
 
     def silence(self) -> None:
-        """Let no timer fire any more."""
+        """Let no timer fire any more, and give no answer that waits for its turn."""
         self._stopped = True
+        self._unsaid.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -245,7 +256,10 @@ class Host:
                 for machine, carry_out in self._hosted:
                     if machine.effects:
                         is_busy = True
-                        for effect in machine.take_effects():
+                        effects = machine.take_effects()
+                        if len(effects) > REPLIES_A_TURN and self._defer is not None:
+                            effects = self._put_off(effects, self._defer)
+                        for effect in effects:
                             carry_out[type(effect)](effect)
                 if self._outcomes:
                     is_busy = True
@@ -271,6 +285,30 @@ class Host:
     def _settle_outcomes(self) -> None:
         self._is_due = False
         self.settle()
+
+    def _put_off(self, effects: list[Any], defer: Defer) -> list[Any]:
+        """Let all answers but the first ones wait for their turn; returns the other effects."""
+        now: list[Any] = []
+        left, is_due = REPLIES_A_TURN, bool(self._unsaid)
+        for effect in effects:
+            if effect.__class__ is not Reply:
+                now.append(effect)
+            elif left:
+                left -= 1
+                now.append(effect)
+            else:
+                self._unsaid.append(effect)
+        if self._unsaid and not is_due:
+            defer(self._say_some)
+        return now
+
+    def _say_some(self) -> None:
+        """Give the next slice of the answers that wait."""
+        unsaid = self._unsaid
+        for _ in range(min(len(unsaid), REPLIES_A_TURN)):
+            self._reply(unsaid.popleft())
+        if unsaid and self._defer is not None:
+            self._defer(self._say_some)
 
     def _reply(self, reply: Reply) -> None:
         try:

@@ -118,12 +118,15 @@ class Sentinels(events.ByType):
 
     def _look(self, group_id: str, now: Now) -> None:
         view = self._view
-        group = view.group(group_id)
-        if group is None:
+        # While it rebalances it is looked at each second, and to describe ten thousand members takes a part of that.
+        is_calm = view.waits_calmly(group_id, self._settings.ottla_sentinel_barrier_ms)
+        group = None if is_calm else view.group(group_id)
+        if group is None and not is_calm:
             self._forget(group_id, now)
             return
-        findings = list(look(group, view.partition_count, self._settings))
-        findings += self._progress.look(group_id, group.state == "Stable", view.progress(group_id), now.ms)
+        findings = [] if group is None else list(look(group, view.partition_count, self._settings))
+        is_stable = group is not None and group.state == "Stable"
+        findings += self._progress.look(group_id, is_stable, view.progress(group_id), now.ms)
         findings += self._repeats.look(group_id, now.ms)
         self.board.looked(group_id, findings, now)
 

@@ -48,8 +48,8 @@ def on_member_added(account: Account, event: events.MemberAdded) -> None:
 
 def on_parked(account: Account, event: events.RequestParked) -> None:
     """A JoinGroup was accepted: whoever sent it holds no more than it says."""
-    known = account.members.get(event.member_id)
-    if event.api != "JoinGroup" or known is None:
+    known = account.members.get(event.member_id) if event.api == "JoinGroup" else None
+    if known is None:
         return
     join = account.last
     if isinstance(join, events.JoinReceived):
@@ -60,7 +60,8 @@ def on_parked(account: Account, event: events.RequestParked) -> None:
     account.joined.append(known)
     known.error = ""
     known.awaited_sync = -1
-    account.stop(known, event.at_ms, known.asked.held, is_gone=False)
+    if known.owned:
+        account.stop(known, event.at_ms, known.asked.held, is_gone=False)
 
 
 def _rejoined(account: Account, known: Known, before: Asked, join: events.JoinReceived) -> None:

@@ -46,7 +46,7 @@ Facts = Callable[[], Mapping[str, str]]
 Pause = Callable[[], Awaitable[None]]
 """Is awaited now and then by whoever takes long."""
 
-Handlers = Mapping[type[Event], Callable[[Any, Any], None]]
+Handlers = Mapping[type[Event], Callable[[Any, Any], object]]
 
 
 class History(Observer):

@@ -25,12 +25,17 @@ def on_input(account: Account, event: events.Input) -> None:
     account.last = event
 
 
-def on_request(account: Account, event: events.RequestReceived) -> None:
-    """A request came in; its member shows that it lives."""
-    on_input(account, event)
+def on_request(account: Account, event: events.RequestReceived) -> Known | None:
+    """A request came in; its member shows that it lives. Returns it, None for who is none."""
+    if account.happenings or account.joined:
+        account.settle(event)
+    account.last = event
     known = account.members.get(event.member_id)
     if known is not None and event.api != "Heartbeat":
-        known.heard(event.at_ms)
+        known.is_connected = True
+        known.heard_ms = known.sign_ms = event.at_ms
+        known.lost_ms = NEVER
+    return known
 
 
 def on_commit(account: Account, event: events.CommitReceived) -> None:
@@ -48,8 +53,7 @@ def on_join_received(account: Account, event: events.JoinReceived) -> None:
 
 
 def on_sync_received(account: Account, event: events.SyncReceived) -> None:
-    on_request(account, event)
-    known = account.members.get(event.member_id)
+    known = on_request(account, event)
     if known is None or event.generation != account.generation:
         return
     known.awaited_sync = -1
@@ -57,8 +61,9 @@ def on_sync_received(account: Account, event: events.SyncReceived) -> None:
         if account.standing.since:
             account.standing.resume(known.partitions())
     elif (part := account.run.part_of(event.member_id)) is not None:
-        part.synced_ms = account.run.at(event)
-        account.run.arrived(event.member_id, event)
+        part.synced_ms = event.at_ms - account.run.start_ms
+        if account.run.awaited:
+            account.run.arrived(event.member_id, event)
 
 
 def on_session_extended(account: Account, event: events.SessionExtended) -> None:
@@ -325,7 +330,7 @@ def on_group_loaded(account: Account, event: events.GroupLoaded) -> None:
     finish(account, run, event, "loaded")
 
 
-HANDLERS: dict[type[events.Event], Callable[[Account, Any], None]] = {
+HANDLERS: dict[type[events.Event], Callable[[Account, Any], object]] = {
     events.AppendFinished: on_input,
     events.AssignmentReceived: on_assignment_received,
     events.AssignmentsPublished: on_published,

@@ -230,6 +230,9 @@ class Counting:
     def group_ids(self) -> list[str]:
         return self.names
 
+    def waits_calmly(self, group_id: str, old_ms: int) -> bool:
+        return False
+
     def group(self, group_id: str) -> GroupState:
         self.looked.append(group_id)
         return GroupState(group_id, 0, "Empty", 1, None, None, None, [], [], "", 0, [])

@@ -7,7 +7,7 @@ Nothing here answers anybody, arms a timer or writes a record; that is done by t
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -245,10 +245,11 @@ class Group:
         session_timeout_ms: int,
     ) -> None:
         """Take over what a JoinGroup of a known member says."""
-        self._count_protocols(member, -1)
-        self.held_bytes += protocols_bytes(protocols) - protocols_bytes(member.protocols)
-        member.protocols = list(protocols)
-        self._count_protocols(member, 1)
+        if member.protocols != protocols:
+            self._count_protocols(member, -1)
+            self.held_bytes += protocols_bytes(protocols) - protocols_bytes(member.protocols)
+            member.protocols = list(protocols)
+            self._count_protocols(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
@@ -292,19 +293,23 @@ class Group:
 
     # Protocols
 
-    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+    def supports(self, protocol_type: str, protocols: Sequence[tuple[str, bytes]]) -> bool:
         """Whether someone with these protocols can be a member: one of them must be supported by all members."""
         if self.state is EMPTY:
-            return bool(protocol_type) and any(True for _ in names)
-        everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(
-            self.protocol_support.get(name, 0) == everybody for name in names
-        )
+            return bool(protocol_type) and bool(protocols)
+        if protocol_type == self.protocol_type:
+            everybody, support = len(self.members), self.protocol_support
+            for name, _ in protocols:
+                if support.get(name, 0) == everybody:
+                    return True
+        return False
 
     def select_protocol(self) -> str | None:
         """The protocol that the members would choose now."""
         everybody = len(self.members)
         candidates = {name for name, count in self.protocol_support.items() if count == everybody}
+        if len(candidates) == 1:
+            return next(iter(candidates))  # and everybody votes for it
         votes = (member.vote(candidates) for member in self.members.values())
         return elect(vote for vote in votes if vote is not None)
 
@@ -313,10 +318,11 @@ class Group:
         self.topics = None
         if self.protocol_type != PROTOCOL_TYPE:
             return
+        said = dict.fromkeys(member.metadata(self.protocol_name) for member in self.members.values())
         topics: list[str] = []
         try:
-            for member in self.members.values():
-                topics.extend(subscribed_topics(member.metadata(self.protocol_name)))
+            for metadata in said:
+                topics.extend(subscribed_topics(metadata))
         except MalformedFrame:
             return
         self.topics = frozenset(topics)
@@ -352,8 +358,10 @@ class Group:
     def assign(self, assignments: Mapping[str, bytes]) -> None:
         """Give everybody the assignment under its id; whoever is not named gets none."""
         for member in self.members.values():
-            before, member.assignment = member.assignment, assignments.get(member.member_id, NO_ASSIGNMENT)
-            self.held_bytes += len(member.assignment) - len(before)
+            before, assignment = member.assignment, assignments.get(member.member_id, NO_ASSIGNMENT)
+            if assignment != before:  # else whoever has read it needs not do so again
+                member.assignment = assignment
+                self.held_bytes += len(assignment) - len(before)
 
     def described_members(self) -> list[JoinGroupResponseMember]:
         """The members as the leader is shown them."""

@@ -66,15 +66,17 @@ def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     if group.state is DEAD:
         return join_error(ctx, ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     member = group.members.get(member_id or group.static_members.get(request.group_instance_id or "", ""))
-    if not m.has_room(group, _growth(member, request, ctx)):
+    protocols = _protocols(request)
+    is_unchanged = member is not None and member.protocols == protocols
+    if not is_unchanged and not m.has_room(group, _growth(member, request, ctx)):
         m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
         if member is None:
             m.remove_member(group, member_id, "the group keeps too much")
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
+    if not group.supports(request.protocol_type, protocols):
         return join_error(ctx, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     if member_id:
-        return _join_known(m, group, request, ctx)
+        return _join_known(m, group, request, ctx, protocols, is_unchanged=is_unchanged)
     if request.group_instance_id is not None:
         return _join_static(m, group, request, ctx, request.group_instance_id)
     return _join_dynamic(m, group, request, ctx)
@@ -130,7 +132,15 @@ def _join_static(
     return None
 
 
-def _join_known(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
+def _join_known(
+    m: Machine,
+    group: Group,
+    request: JoinGroupRequest,
+    ctx: Asker,
+    protocols: list[tuple[str, bytes]],
+    *,
+    is_unchanged: bool,
+) -> JoinGroupResponse | None:
     member_id = request.member_id
     if member_id in group.pending_members:
         if request.group_instance_id is not None:
@@ -142,22 +152,24 @@ def _join_known(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     if error := group.fence(member_id, request.group_instance_id):
         return join_error(ctx, error, member_id)
     member = group.members[member_id]
-    reason = request.reason or NOT_PROVIDED
-    unchanged = member.protocols == _protocols(request)
     if group.state is PREPARING_REBALANCE:
-        return _rejoin(m, group, member, request, ctx, Reason(Began.JOINING, member_id, reason))
-    if group.state is COMPLETING_REBALANCE and unchanged:
+        _update(m, group, member, request, ctx, protocols)
+        _park(m, group, member, ctx)
+        try_finish(m, group)
+        return None
+    if group.state is COMPLETING_REBALANCE and is_unchanged:
         if group.unannounced:
             _park(m, group, member, ctx)
             return None
         return join_success(ctx, group, member)
+    reason = request.reason or NOT_PROVIDED
     if group.state is STABLE and group.leader_id == member_id:
         why = Reason(Began.LEADER_REJOINED, member_id, reason, state=group.state)
-        return _rejoin(m, group, member, request, ctx, why)
-    if group.state is STABLE and unchanged:
+        return _rejoin(m, group, member, request, ctx, protocols, why)
+    if group.state is STABLE and is_unchanged:
         return join_success(ctx, group, member)
     why = Reason(Began.UPDATED, member_id, reason, state=group.state)
-    return _rejoin(m, group, member, request, ctx, why)
+    return _rejoin(m, group, member, request, ctx, protocols, why)
 
 
 def _protocols(request: JoinGroupRequest) -> list[tuple[str, bytes]]:
@@ -175,18 +187,33 @@ def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
 
 
 def _rejoin(
-    m: Machine, group: Group, member: Member, request: JoinGroupRequest, ctx: Asker, reason: Reason
+    m: Machine,
+    group: Group,
+    member: Member,
+    request: JoinGroupRequest,
+    ctx: Asker,
+    protocols: list[tuple[str, bytes]],
+    reason: Reason,
 ) -> JoinGroupResponse | None:
-    _update(m, group, member, request, ctx)
+    _update(m, group, member, request, ctx, protocols)
     _park(m, group, member, ctx)
     rebalance_or_finish(m, group, reason)
     return None
 
 
-def _update(m: Machine, group: Group, member: Member, request: JoinGroupRequest, ctx: Asker) -> None:
-    group.update(member, _protocols(request), _rebalance_timeout(request, ctx), request.session_timeout_ms)
+def _update(
+    m: Machine,
+    group: Group,
+    member: Member,
+    request: JoinGroupRequest,
+    ctx: Asker,
+    protocols: list[tuple[str, bytes]],
+) -> None:
+    is_shorter = request.session_timeout_ms < member.session_timeout_ms
+    group.update(member, protocols, _rebalance_timeout(request, ctx), request.session_timeout_ms)
     m.weigh(group)
-    m.shorten_session(group, member)
+    if is_shorter:
+        m.shorten_session(group, member)
 
 
 def _add(
@@ -262,7 +289,7 @@ def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, ol
     m.cancel_session(group, old.member_id)
     m.note_leader(group, leader_id, "its member id was replaced")
     m.start_session(group, member)
-    _update(m, group, member, request, ctx)
+    _update(m, group, member, request, ctx, _protocols(request))
     _park(m, group, member, ctx)
     said = request.reason or NOT_PROVIDED
     if group.state is PREPARING_REBALANCE:
