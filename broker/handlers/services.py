@@ -100,6 +100,8 @@ class Services:
     """None where no history is kept."""
     look_up: LongWork = at_once
     """For records that have to be looked for in large batches."""
+    long_work: LongWork = at_once
+    """For requests that name, or answers that tell, very many things."""
     validate: LongWork = at_once
     """For large batches of producers that have to be looked at, record by record."""
     matching: asyncio.Lock = field(default_factory=asyncio.Lock)

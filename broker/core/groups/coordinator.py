@@ -42,6 +42,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.steps import Steps
 
 NOTHING_REFUSED: Refusals = {}
 
@@ -271,14 +272,16 @@ class GroupCoordinator(Machine):
 
     def describe_groups(
         self, request: DescribeGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int
-    ) -> DescribeGroupsResponse:
-        """DescribeGroups."""
+    ) -> DescribeGroupsResponse | Steps[DescribeGroupsResponse]:
+        """DescribeGroups; in steps where there is much to tell."""
         self.begin(now_ms, wall_ms)
         errors = self._unavailable_groups(request.groups)
         return admin.describe_groups(self, request, ctx, errors)
 
-    def list_groups(self, request: ListGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int) -> ListGroupsResponse:
-        """ListGroups."""
+    def list_groups(
+        self, request: ListGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int
+    ) -> ListGroupsResponse | Steps[ListGroupsResponse]:
+        """ListGroups; in steps where there is much to tell."""
         self.begin(now_ms, wall_ms)
         if not self._started:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
