@@ -36,16 +36,21 @@ class Node(NamedTuple):
         return self.advertised or (ctx.connection.local_host, ctx.connection.local_port)
 
 
-class _Caller:
-    """Somebody in this process who asks a coordinator; takes the place of a request's context."""
+class Caller:
+    """Somebody in this process who asks a coordinator; takes the place of a request's context.
 
-    client_id = ""
-    client_host = ""
-    api_version = 0
+    Args:
+        then: is called with an answer that comes later.
+        of: the request of which this is a part.
+    """
+
     encoded = b""
 
-    def __init__(self, then: Callable[[Any], None]) -> None:
+    def __init__(self, then: Callable[[Any], None], of: RequestContext | None = None) -> None:
         self.reply = then
+        self.client_id = "" if of is None else of.client_id
+        self.client_host = "" if of is None else of.client_host
+        self.api_version = 0 if of is None else of.api_version
 
 
 class Explain(Protocol):
@@ -109,6 +114,6 @@ class Services:
 
     def verify(self, question: Question, then: Callable[[Results], None]) -> None:
         """Ask the transaction coordinator; ``then`` is called at once or later, with the code of each partition."""
-        results = self.host.enter(self.transactions.verify, question, _Caller(then))
+        results = self.host.enter(self.transactions.verify, question, Caller(then))
         if results is not None:
             then(results)

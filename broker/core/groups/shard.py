@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
@@ -11,13 +12,15 @@ class GroupShard(Shard):
     """Groups by id.
 
     Attributes:
+        sweep: the deadline of the next look for expired offsets.
         transactions: producer id → the groups (an ordered set of ids) in which its open transaction commits offsets.
     """
 
-    __slots__ = ("groups", "transactions")
+    __slots__ = ("groups", "sweep", "transactions")
 
     def __init__(self, partition: int) -> None:
         super().__init__(partition)
+        self.sweep: TimerKey | None = None
         self.clear()
 
     def clear(self) -> None:
