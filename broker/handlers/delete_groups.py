@@ -36,7 +36,7 @@ def _in_parts(names: Sequence[str], ctx: RequestContext, services: Services) -> 
 
     begins = range(0, len(names), AT_ONCE)
     for begin in begins:
-        part = DeleteGroupsRequest(groups_names=names[begin : begin + AT_ONCE])
+        part = DeleteGroupsRequest(groups_names=list(names[begin : begin + AT_ONCE]))
         caller = Caller(partial(answered, begin), ctx)
         answer = services.host.enter(services.groups.delete_groups, part, caller)
         if answer is not None:
