@@ -103,7 +103,7 @@ class RequestContext:
             members are *not* removed then: Kafka cannot see a disconnect of a parked request either.
         overlaps: the request waits for the disk only, and the connection's next one, if it is a Produce too, may be
             served before it is answered.
-        holds_frame: the request is decoded in steps, and so its bytes are held while it is open.
+        is_long: the request names so much that it was decoded in steps; its bytes are held while it is open.
         encoded: an OffsetCommit as it came, without its header; empty for other requests.
         meter: counts what the client uses, where there are quotas.
         mutes: nothing at all is read from the connection meanwhile.
@@ -120,7 +120,7 @@ class RequestContext:
         "connection",
         "correlation_id",
         "encoded",
-        "holds_frame",
+        "is_long",
         "on_close",
         "overlaps",
     )
@@ -139,7 +139,7 @@ class RequestContext:
         self.client_id = client_id
         self._encode = encode
         self.closed = False
-        self.overlaps = self.holds_frame = False
+        self.overlaps = self.is_long = False
         self.encoded = b""
         self.on_close: Callable[[], None] | None = None
 

@@ -183,7 +183,7 @@ class Dispatcher:
                 request = stop.value
             else:
                 ctx = peer.open = self._context(code, correlation_id, len(frame) - start, route, peer)
-                ctx.holds_frame = True
+                ctx.is_long = True
                 self._begin(route, ctx, decoding, frame[position:] if route.is_commit else b"")
                 return None
         else:

@@ -1,17 +1,11 @@
-"""DeleteGroups (key 42). Very many groups are deleted a few at a time; who is gone before the last one is told nothing.
-
-Each of these parts enters the coordinator by itself, as a request for these groups alone does.
-"""
+"""DeleteGroups (key 42). Very many groups are deleted a few at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-
 from ottla.broker.context import RequestContext
-from ottla.broker.handlers.services import Caller, Services
+from ottla.broker.handlers.services import Services, in_parts
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.steps import Later, Steps
+from ottla.protocol.steps import Steps
 
 AT_ONCE = 25
 """Groups that are deleted without a pause."""
@@ -22,29 +16,13 @@ def handle(
 ) -> DeleteGroupsResponse | Steps[DeleteGroupsResponse] | None:
     if len(request.groups_names) <= AT_ONCE:
         return services.host.enter(services.groups.delete_groups, request, ctx)
-    return _in_parts(list(dict.fromkeys(request.groups_names)), ctx, services)
+    return _in_steps(list(dict.fromkeys(request.groups_names)), ctx, services)
 
 
-def _in_parts(names: Sequence[str], ctx: RequestContext, services: Services) -> Steps[DeleteGroupsResponse]:
-    answers: dict[int, DeleteGroupsResponse] = {}
-    waiting: list[Callable[[], None]] = []
-
-    def answered(begin: int, answer: DeleteGroupsResponse) -> None:
-        answers[begin] = answer
-        if waiting and len(answers) == len(begins):
-            waiting.pop()()
-
-    begins = range(0, len(names), AT_ONCE)
-    for begin in begins:
-        part = DeleteGroupsRequest(groups_names=list(names[begin : begin + AT_ONCE]))
-        caller = Caller(partial(answered, begin), ctx)
-        answer = services.host.enter(services.groups.delete_groups, part, caller)
-        if answer is not None:
-            answered(begin, answer)
-        yield None
-    if len(answers) < len(begins):
-        yield Later(waiting.append)
-    return DeleteGroupsResponse(results=[result for begin in begins for result in answers[begin].results])
+def _in_steps(names: list[str], ctx: RequestContext, services: Services) -> Steps[DeleteGroupsResponse]:
+    parts = ((DeleteGroupsRequest(groups_names=names[at : at + AT_ONCE]),) for at in range(0, len(names), AT_ONCE))
+    answers = yield from in_parts(services, ctx, services.groups.delete_groups, parts)
+    return DeleteGroupsResponse(results=[result for answer in answers for result in answer.results])
 
 
 def failed(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ottla.broker.clock import Clock
@@ -21,7 +22,7 @@ from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
-from ottla.protocol.steps import Steps, finished
+from ottla.protocol.steps import Later, Steps, finished
 
 
 class Node(NamedTuple):
@@ -51,6 +52,55 @@ class Caller:
         self.client_id = "" if of is None else of.client_id
         self.client_host = "" if of is None else of.client_host
         self.api_version = 0 if of is None else of.api_version
+
+
+def in_parts(
+    services: Services, ctx: RequestContext, entry: Callable[..., Any], parts: Iterable[Sequence[Any]]
+) -> Steps[list[Any]]:
+    """Ask a coordinator for one part of a request after the other; gives their answers, in their order.
+
+    To the coordinator each part is a request of its own. Whoever closes his connection is told nothing of those that
+    were asked for, and the others are not.
+
+    Args:
+        parts: the arguments of each: the request, and what the entry takes besides.
+    """
+    answers: dict[int, Any] = {}
+    waiting: list[Callable[[], None]] = []
+    count = 0
+
+    def answered(place: int, answer: Any) -> None:
+        answers[place] = answer
+        if waiting and len(answers) == count:
+            waiting.pop()()
+
+    for request, *more in parts:
+        place, count = count, count + 1
+        answer = services.host.enter(entry, request, Caller(partial(answered, place), ctx), *more)
+        if answer is not None:
+            answered(place, answer)
+        yield None
+    if len(answers) < count:
+        yield Later(waiting.append)
+    return [answers[place] for place in range(count)]
+
+
+def cut(topics: Iterable[Any], most: int) -> Iterator[list[Any]]:
+    """Topics with their partitions in parts: of so many partitions, or topics that name none, each."""
+    part: list[Any] = []
+    room = most
+    for topic in topics:
+        begin = 0
+        while begin < len(topic.partitions) or not begin:
+            some = topic.partitions[begin : begin + room]
+            part.append(replace(topic, partitions=some))
+            begin += max(1, len(some))
+            room -= max(1, len(some))
+            if not room:
+                yield part
+                part, room = [], most
+    if part:
+        yield part
 
 
 class Explain(Protocol):
