@@ -187,6 +187,7 @@ class Broker:
         self._quota_keeper.stop()
         await self._looking_up.stop()
         await self._validating.stop()
+        await self._long_work.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(remembered)
         await self._engine.close()
@@ -231,12 +232,14 @@ class Broker:
         self._prepared = PreparedCommits(self._groups, self._host.log_of(OFFSETS_TOPIC), self._topics, clock)
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
+        self._long_work = LongWork("ottla-long-work", self.log)
         self._services = Services(
             settings=settings,
             clock=clock,
             reads=TurnReads(asyncio.get_running_loop().call_soon),
             look_up=self._looking_up,
             validate=self._validating,
+            long_work=self._long_work,
             node=Node(self._engine.node_id, self._engine.cluster_id, self._advertised),
             host=self._host,
             groups=self._groups,

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ottla.protocol.errors import AnswerTooLarge
 from ottla.protocol.framing import Gathered
+from ottla.protocol.steps import Steps
 
 
 class Transport(Protocol):
@@ -78,6 +79,10 @@ class Meter(Protocol):
         """Answer, and make the client wait if it must."""
         ...
 
+    def reply_in_steps(self, ctx: MeteredContext, response: Any) -> Steps[None]:
+        """The same, with turns for others."""
+        ...
+
     def no_reply(self, ctx: MeteredContext) -> None:
         """End a request without an answer, and make the client wait if it must."""
         ...
@@ -98,6 +103,7 @@ class RequestContext:
             members are *not* removed then: Kafka cannot see a disconnect of a parked request either.
         overlaps: the request waits for the disk only, and the connection's next one, if it is a Produce too, may be
             served before it is answered.
+        is_long: the request names so much that it was decoded in steps; its bytes are held while it is open.
         encoded: an OffsetCommit as it came, without its header; empty for other requests.
         meter: counts what the client uses, where there are quotas.
         mutes: nothing at all is read from the connection meanwhile.
@@ -114,6 +120,7 @@ class RequestContext:
         "connection",
         "correlation_id",
         "encoded",
+        "is_long",
         "on_close",
         "overlaps",
     )
@@ -132,7 +139,7 @@ class RequestContext:
         self.client_id = client_id
         self._encode = encode
         self.closed = False
-        self.overlaps = False
+        self.overlaps = self.is_long = False
         self.encoded = b""
         self.on_close: Callable[[], None] | None = None
 
@@ -163,6 +170,27 @@ class RequestContext:
                 self.close(str(error))
             else:
                 self.connection.finish(self, frame)
+
+    def encode_in_steps(self, response: Any) -> Steps[bytes | Gathered]:
+        """The same as `encode`, with turns for others where that can be."""
+        in_steps = getattr(self._encode, "in_steps", None)
+        if in_steps is None:
+            return self.encode(response)
+        frame: bytes | Gathered = yield from in_steps(response, self.correlation_id)
+        return frame
+
+    def reply_in_steps(self, response: Any) -> Steps[None]:
+        """The same as `reply`, with turns for others while a large answer is encoded."""
+        if not self.closed:
+            try:
+                yield from self._reply_in_steps(response)
+            except AnswerTooLarge as error:
+                self.close(str(error))
+
+    def _reply_in_steps(self, response: Any) -> Steps[None]:
+        frame = yield from self.encode_in_steps(response)
+        if not self.closed:
+            self.connection.finish(self, frame)
 
     def no_reply(self) -> None:
         """End the request without an answer (Produce with acks=0)."""
@@ -227,6 +255,9 @@ class MeteredContext(RequestContext):
                 self.meter.reply(self, response)
             except AnswerTooLarge as error:
                 self.close(str(error))
+
+    def _reply_in_steps(self, response: Any) -> Steps[None]:
+        return self.meter.reply_in_steps(self, response)
 
     def no_reply(self) -> None:
         if not self.closed:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable
+from functools import partial
+from inspect import isgenerator
 from struct import Struct
 from struct import error as struct_error
+from types import GeneratorType
 from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
@@ -21,10 +24,14 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
 from ottla.protocol.framing import Gathered
 from ottla.protocol.headers import START_SIZE, skip_tags
+from ottla.protocol.schema import Layout
+from ottla.protocol.steps import Steps
 
 # API key and version are read as one number, which is the key of the route.
 _START = Struct(">Iih").unpack_from
 _REPEAT_BYTES = 1024  # longer requests are not kept: a connection's memory stays small
+LONG_BYTES = 16 << 10
+"""Longer requests may name so many things that they are decoded in steps. Those before the first pause are not."""
 CORRELATION_ID = 4  # where in a request the correlation id begins,
 CLIENT_ID = 8  # and where it ends and the client id begins
 _RESPONSE_ID = 4  # where in a response frame, length included, the correlation id begins
@@ -46,10 +53,15 @@ Handle = Callable[[Any, RequestContext, Any], Any]
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class Route:
-    """One API at one version."""
+    """One API at one version.
+
+    Attributes:
+        layout: decodes long requests in steps. None for Produce, whose length is that of its records.
+    """
 
     api: str
     decode: Callable[[bytes, int], Any]
+    layout: Layout | None
     encode: Callable[[Any, int], bytes | Gathered]
     handler: Handler
     handle: Handle
@@ -173,7 +185,19 @@ class Dispatcher:
         route = self.routes.get(code) or self._route(code)
         if route.header_tags:
             position = skip_tags(frame, position) if frame[position : position + 1] != b"\0" else position + 1
-        request = route.decode(frame, position)
+        if len(frame) - position > LONG_BYTES and route.layout is not None:
+            decoding = route.layout.decoder_in_steps(frame, position)
+            try:
+                next(decoding)
+            except StopIteration as stop:
+                request = stop.value
+            else:
+                ctx = peer.open = self._context(code, correlation_id, len(frame) - start, route, peer)
+                ctx.is_long = True
+                self._begin(route, ctx, decoding, frame[position:] if route.is_commit else b"")
+                return None
+        else:
+            request = route.decode(frame, position)
         if self.meter is not None:
             asked = code >> 16, code & 0xFFFF, correlation_id
             return self._serve_metered(self.meter, asked, len(frame) - start, route, request, peer)
@@ -186,6 +210,9 @@ class Dispatcher:
             if response is None:
                 if route.is_commit:
                     self.services.prepared.learn(bytes(frame[start:]), position - start, request, ctx, route)
+                return None
+            if response.__class__ is GeneratorType:
+                self._begin(route, ctx, response, request=request)
                 return None
             if route.is_async:
                 self._spawn(route, request, response, ctx)
@@ -211,7 +238,9 @@ class Dispatcher:
         ctx = peer.open = MeteredContext(peer, asked, peer.client_id, route.encode, meter, began_ns, size)
         try:
             response = route.handle(request, ctx, self.services)
-            if response is not None and route.is_async:
+            if response.__class__ is GeneratorType:
+                self._begin(route, ctx, response, request=request)
+            elif response is not None and route.is_async:
                 self._spawn(route, request, response, ctx)
             elif response is not None:
                 ctx.reply(response)
@@ -221,6 +250,43 @@ class Dispatcher:
             raise
         except Exception:
             return self._answer_bug(route, request, ctx)
+
+    def _context(self, code: int, correlation_id: int, size: int, route: Route, peer: Peer) -> RequestContext:
+        version, meter = code & 0xFFFF, self.meter
+        if meter is None:
+            return RequestContext(peer, version, correlation_id, peer.client_id, route.encode)
+        asked = code >> 16, version, correlation_id
+        return MeteredContext(peer, asked, peer.client_id, route.encode, meter, meter.nanoseconds(), size)
+
+    def _begin(
+        self, route: Route, ctx: RequestContext, steps: Steps[Any], encoded: bytes = b"", request: Any = None
+    ) -> None:
+        """Go on with a request in steps: those of its handler, or of decoding it as long as it is not known."""
+        work = self._in_steps(route, ctx, steps, encoded, request)
+        if isinstance(ctx, MeteredContext):
+            work = _counted(work, ctx)
+        failed = partial(route.error_response, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.services.long_work(work, ctx, failed)
+
+    def _in_steps(
+        self, route: Route, ctx: RequestContext, steps: Steps[Any], encoded: bytes, request: Any
+    ) -> Steps[None]:
+        try:
+            if request is None:
+                request = yield from steps
+                ctx.encoded = encoded
+                steps = route.handle(request, ctx, self.services)
+            response = (yield from steps) if isgenerator(steps) else steps
+            if response is not None and route.is_async:
+                self._spawn(route, request, response, ctx)
+            elif response is not None:
+                yield from ctx.reply_in_steps(response)
+        except ProtocolError as error:
+            ctx.close(str(error))
+        except Exception:
+            frame = self._tell_bug(route, request, ctx)
+            if frame is not None:
+                ctx.connection.finish(ctx, frame)
 
     def _identify(self, peer: Peer, raw: bytes, size: int) -> None:
         if len(raw) < size:
@@ -249,6 +315,7 @@ class Dispatcher:
         route = self.routes[code] = Route(
             api=name,
             decode=request_layout.decoder if self.fused else request_layout.parse,
+            layout=request_layout if self.fused and key is not ApiKey.PRODUCE else None,
             encode=response_layout.response_encoder(
                 header_tags=bool(row.response_header_version(version)), fused=self.fused
             ),
@@ -320,6 +387,20 @@ class Dispatcher:
 
     def _note_bug(self, route: Route) -> None:
         """The client hears UNKNOWN_SERVER_ERROR."""
+
+
+def _counted(steps: Steps[None], ctx: MeteredContext) -> Steps[None]:
+    """The same steps; what they take is what the request takes, and not the time in between."""
+    ctx.spent_ns = 0
+    while True:
+        began_ns = ctx.meter.nanoseconds()
+        try:
+            step = next(steps)
+        except StopIteration:
+            return
+        finally:
+            ctx.spent_ns += ctx.meter.nanoseconds() - began_ns
+        yield step
 
 
 def correlation_id(frame: bytes, start: int) -> int:

@@ -5,6 +5,8 @@ A `StructLeaf` is walked once and a Python function is written: runs of fixed-si
 does what ``Layout.parse`` or ``Layout.build`` do, ten to forty times faster; property tests hold the two together.
 When a decoder refuses, `Layout.decode` lets the construct object find the path of the field that is wrong, unless the
 message is long.
+
+Each function can be written as steps, too (`ottla.protocol.steps`): the same code, which stops between array items.
 """
 
 from __future__ import annotations
@@ -33,9 +35,13 @@ from ottla.protocol.primitives import (
 )
 from ottla.protocol.structs import StructLeaf, WireField, answer_too_large, has_records, most_answered, shared_default
 
-Decoder = Callable[[bytes, int], Any]
 Encoder = Callable[[Any], bytes]
-ResponseEncoder = Callable[[Any, int], bytes | Gathered]
+
+STEP_ITEMS: Final = 500
+"""Array items that are decoded or encoded in one step. One takes a microsecond or two; those within it count, too."""
+
+ITEM_BYTES: Final = 64
+"""As one item count so many bytes of what is written once and stands in a message again and again."""
 
 SHARED_BYTES: Final = 4096
 """Records of at least this size are not copied out of their frame, nor into one that is large as a whole:"""
@@ -51,10 +57,11 @@ FOLDING_ITEMS: Final = 64
 
 
 class _Source:
-    """Lines of the function being written, and the objects that it names."""
+    """Lines of the function being written, and the objects that it names; with ``in_steps`` it is a generator."""
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
+    def __init__(self, in_steps: bool = False) -> None:
+        self.in_steps = in_steps
+        self.lines: list[str] = ["    since = 0"] if in_steps else []
         self.names: dict[str, Any] = {
             "uvarint": uvarint,
             "uvarint_bytes": uvarint_bytes,
@@ -69,6 +76,14 @@ class _Source:
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
+
+    def pause(self, items: str = "1") -> None:
+        """Let the function stop here, after so many items, if it is made of steps."""
+        if self.in_steps:
+            self.line(f"since += {items}")
+            self.line(f"if since >= {STEP_ITEMS}:")
+            self.line("    since = 0")
+            self.line("    yield")
 
     def fresh(self, stem: str) -> str:
         self.counter += 1
@@ -90,6 +105,8 @@ class _Source:
         return key
 
     def compile(self, signature: str) -> Any:
+        if self.in_steps:
+            self.line("yield")  # never reached: what has no arrays has no other step
         text = f"def {signature}:\n" + "\n".join(self.lines) + "\n"
         exec(compile(text, f"<fused {signature}>", "exec"), self.names)
         return self.names[signature.partition("(")[0]]
@@ -113,21 +130,20 @@ def _bad(what: str) -> MalformedFrame:
 # ---------------------------------------------------------------------------------------------------------- decoding
 
 
-def fused_decoder(layout: StructLeaf, max_items: int) -> Decoder:
-    """Write ``decode(data, offset) -> message`` for a layout's construct object.
+def fused_decoder(layout: StructLeaf, max_items: int, *, in_steps: bool = False) -> Any:
+    """Write ``decode(data, offset) -> message`` for a layout's construct object; with ``in_steps`` as steps.
 
     ``max_items`` bounds the items of all its arrays, and its tags, together.
 
     The function raises MalformedFrame, IndexError, struct.error or UnicodeDecodeError for bytes that the construct
     object refuses; it ignores what follows the message.
     """
-    source = _Source()
+    source = _Source(in_steps)
     source.line("end = len(data)")
     source.line(f"left = {max_items}")
     result = _DecodeWriter(source).struct(layout)
     source.line(f"return {result}")
-    decode: Decoder = source.compile("decode(data, p=0)")
-    return decode
+    return source.compile("decode(data, p=0)")
 
 
 class _DecodeWriter:
@@ -255,6 +271,7 @@ class _DecodeWriter:
                 self.value(leaf.item, item)
                 self.flush()
             source.line(f"{items}.append({item})")
+            source.pause()
             source.depth -= 1
         source.depth -= 1
 
@@ -325,13 +342,14 @@ def fused_encoder(layout: StructLeaf) -> Encoder:
     return encode
 
 
-def fused_response_encoder(layout: StructLeaf, header_tags: bool) -> ResponseEncoder:
+def fused_response_encoder(layout: StructLeaf, header_tags: bool, *, in_steps: bool = False) -> Any:
     """Write ``encode_response(message, correlation_id) -> frame`` with length and response header in front.
 
-    The function raises AnswerTooLarge, as soon as it is known.
+    The function raises AnswerTooLarge, as soon as it is known. With ``in_steps`` it gives the frame as steps, and
+    leaves large ones in pieces whatever is in them.
     """
     most = most_answered(layout)
-    source = _Source()
+    source = _Source(in_steps)
     writer = _EncodeWriter(source, has_records(layout), most, partial(answer_too_large, layout.cls, most))
     writer.pending.append(("i", "LENGTH"))
     writer.pending.append(("i", "correlation_id"))
@@ -339,8 +357,7 @@ def fused_response_encoder(layout: StructLeaf, header_tags: bool) -> ResponseEnc
         writer.pending.append(("B", "0"))
     writer.struct(layout, "o")
     source.line(f"return {writer.finish(framed=True)}")
-    encode: ResponseEncoder = source.compile("encode_response(o, correlation_id)")
-    return encode
+    return source.compile("encode_response(o, correlation_id)")
 
 
 def gathered(chunks: list[bytes], size: int) -> Gathered:
@@ -351,9 +368,10 @@ def gathered(chunks: list[bytes], size: int) -> Gathered:
         if len(chunk) < SHARED_BYTES:
             small.append(chunk)
             continue
-        pieces.append(b"".join(small))
+        if small:
+            pieces.append(b"".join(small))
+            small.clear()
         pieces.append(chunk)
-        small.clear()
     pieces.append(b"".join(small))
     return Gathered(pieces, size)
 
@@ -365,8 +383,8 @@ def folding(items: list[Any], chunks: list[bytes], most: int, too_large: Callabl
         if len(chunks) - begin > FOLDED_CHUNKS:
             if sum(map(len, chunks)) > most:
                 raise too_large()
-            chunks[begin:] = [b"".join(chunks[begin:])]
-            begin += 1
+            chunks[begin:] = gathered(chunks[begin:], 0).pieces
+            begin = len(chunks)
         yield item
 
 
@@ -389,7 +407,8 @@ class _EncodeWriter:
         self.pending: list[tuple[str, str]] = []  # (struct code, expression)
         self.chunked = False
         self.has_records = has_records
-        self.is_gathered = has_records  # also what stands in a message again and again is there once
+        # Also what stands in a message again and again is there once; and to join all of it would be one long step.
+        self.is_gathered = has_records or source.in_steps
         self.most = most
         self.too_large = source.names["too_large"] = too_large
 
@@ -507,24 +526,28 @@ class _EncodeWriter:
             self.repeated(leaf.item, items)
         else:
             item = source.fresh("x")
-            folded = f"{items} if len({items}) < {FOLDING_ITEMS} else folding({items}, w, {self.most}, too_large)"
-            source.names["folding"] = folding
-            source.line(f"for {item} in {items if self.has_records else folded}:")
+            are_left = self.has_records and not source.in_steps
+            source.line(f"for {item} in {items if are_left else self.folded(items)}:")
             source.depth += 1
             before = len(source.lines)
             self.value(leaf.item, item)
             self.flush()
+            source.pause()
             if len(source.lines) == before:
                 source.line("pass")
             source.depth -= 1
         if leaf.nullable:
             source.depth -= 1
 
+    def folded(self, items: str) -> str:
+        self.source.names["folding"] = folding
+        return f"{items} if len({items}) < {FOLDING_ITEMS} else folding({items}, w, {self.most}, too_large)"
+
     def repeated(self, leaf: Leaf, items: str) -> None:
         """Items of which one may be the same object as another, here or in another array of this field."""
         source = self.source
         self.is_gathered = True
-        inner = _Source()
+        inner = _Source(source.in_steps)
         writer = _EncodeWriter(inner, self.has_records, self.most, self.too_large)
         writer.value(leaf, "value")
         inner.line(f"return {writer.finish()}")
@@ -532,10 +555,14 @@ class _EncodeWriter:
         known, item, part = source.fresh("known"), source.fresh("x"), source.fresh("s")
         source.lines.insert(0, f"    {known} = {{}}")
         # The message holds every item until it is written: no other object gets the id of one.
-        source.line(f"for {item} in {items}:")
-        source.line(f"    {part} = {known}.get(id({item}))")
-        source.line(f"    if {part} is None: {part} = {known}[id({item})] = {build}({item})")
-        source.line(f"    add({part})")
+        source.line(f"for {item} in {self.folded(items) if source.in_steps else items}:")
+        source.depth += 1
+        source.line(f"{part} = {known}.get(id({item}))")
+        built = f"(yield from {build}({item}))" if source.in_steps else f"{build}({item})"
+        source.line(f"if {part} is None: {part} = {known}[id({item})] = {built}")
+        source.line(f"add({part})")
+        source.pause(f"1 + len({part}) // {ITEM_BYTES}")
+        source.depth -= 1
 
     def nested(self, leaf: StructLeaf, value: str) -> None:
         source = self.source

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property, partial
 from io import BytesIO
 from struct import error as struct_error
 from typing import Any, ClassVar, TypeVar, dataclass_transform
@@ -31,6 +31,7 @@ from construct import StreamError
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
 from ottla.protocol.framing import Gathered
 from ottla.protocol.primitives import MAX_ITEMS, UuidLeaf
+from ottla.protocol.steps import Steps
 from ottla.protocol.structs import ArrayOf, StructLeaf, WireField, WireType, answer_too_large, most_answered
 
 T = TypeVar("T")
@@ -235,6 +236,21 @@ class Layout:
         return decode
 
     @cached_property
+    def decoder_in_steps(self) -> Callable[[bytes, int], Steps[Any]]:
+        """What `decoder` does as steps, for long messages."""
+        from ottla.protocol.fused import fused_decoder
+
+        fast, name = fused_decoder(self.construct, self.max_items, in_steps=True), self.message.__name__
+
+        def decode(data: bytes, offset: int) -> Steps[Any]:
+            try:
+                return (yield from fast(data, offset))
+            except (MalformedFrame, UnicodeDecodeError, IndexError, struct_error) as error:
+                raise MalformedFrame(f"{name}: {error}") from None
+
+        return decode
+
+    @cached_property
     def encoder(self) -> Callable[[Any], bytes]:
         """The function behind `encode`, compiled when first asked for."""
         from ottla.protocol.fused import fused_encoder
@@ -249,11 +265,15 @@ class Layout:
             fused: compiled code, which leaves large responses with records in pieces; else the construct reference.
 
         The function raises AnswerTooLarge; compiled code does so before it has put the answer together.
+        Compiled code has an attribute ``in_steps``: the function that does the same as steps.
         """
         if fused:
             from ottla.protocol.fused import fused_response_encoder
 
-            return fused_response_encoder(self.construct, header_tags)
+            write = cache(partial(fused_response_encoder, self.construct, header_tags, in_steps=True))
+            whole: Callable[[Any, int], bytes | Gathered] = fused_response_encoder(self.construct, header_tags)
+            whole.in_steps = lambda obj, correlation_id: write()(obj, correlation_id)  # type: ignore[attr-defined]
+            return whole
         most = most_answered(self.construct)
 
         def encode(obj: Any, correlation_id: int) -> bytes:

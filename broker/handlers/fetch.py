@@ -8,12 +8,15 @@ there are not come last, and are no reason to answer earlier: a consumer that as
 so all the time. Batches go out in the codec they came in, zstd to readers of versions before 10 too: Kafka has sent it
 to them since it stopped converting, and some can read it.
 
+A fetch of very many partitions is served in steps: each partition is read when its turn comes.
+
 Readers of committed records are shown nothing at or above the last stable offset. Below it they get everything, and a
 list of the aborted transactions whose batches they must skip (KIP-98).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -42,7 +45,7 @@ from ottla.broker.handlers.partition_reads import (
     no_replica,
     read_partition,
 )
-from ottla.broker.handlers.services import Services
+from ottla.broker.handlers.services import Services, cut
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
@@ -51,10 +54,12 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
     SnapshotId,
 )
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.steps import Steps
 from ottla.protocol.structs import shared_default
 
 VERSIONS = range(4, 19)
@@ -64,6 +69,9 @@ _NOWHERE, _NOBODY, _NOTHING = (
     shared_default(LeaderIdAndEpoch),
     shared_default(SnapshotId),
 )
+
+AT_ONCE = 500
+"""Partitions that are looked at without a pause."""
 
 _SMALL_LIMIT = 64 * 1024
 """Up to this limit of a fetch it matters to the partitions behind what a cut one is counted as."""
@@ -130,20 +138,56 @@ class _Fetch:
         if ctx.closed:
             return
         served = len(self.partitions)
+        if len(self.asked) > AT_ONCE:
+            bug = partial(failed, self.request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self.services.long_work(self._look_again_in_steps(parked, served), ctx, bug)
+            return
         _read(self)
+        if (answer := self._answer_or_wait(parked, served)) is not None:
+            ctx.reply(answer)
+
+    def _look_again_in_steps(self, parked: Parked, served: int) -> Steps[None]:
+        yield from _reading(self)
+        if (answer := self._answer_or_wait(parked, served)) is not None:
+            yield from self.ctx.reply_in_steps(answer)
+
+    def _answer_or_wait(self, parked: Parked, served: int) -> FetchResponse | None:
         if parked.expired or _is_enough(self) or len(self.partitions) < served:
-            ctx.reply(_answer(self))
-        else:
-            _park(self, parked.deadline_ms)
+            return _answer(self)
+        _park(self, parked.deadline_ms)
+        return None
 
 
-def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> FetchResponse | None:
-    fetch = _opened(request, ctx, services)
-    if isinstance(fetch, ErrorCode):
-        return FetchResponse(error_code=fetch)
-    if fetch is None:
-        return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+def handle(
+    request: FetchRequest, ctx: RequestContext, services: Services
+) -> FetchResponse | Steps[FetchResponse | None] | None:
+    if ctx.is_long:
+        return _handled_in_steps(request, ctx, services)
+    fetch = _opened(request, ctx, services, _asked(request.topics, ctx, services.topics))
+    if not isinstance(fetch, _Fetch):
+        return fetch
+    if len(fetch.asked) > AT_ONCE:
+        return _read_in_steps(fetch)
     _read(fetch)
+    return _answer_or_park(fetch)
+
+
+def _handled_in_steps(request: FetchRequest, ctx: RequestContext, services: Services) -> Steps[FetchResponse | None]:
+    asked: dict[Key, AskedPartition] = {}
+    for topics in cut(request.topics, AT_ONCE):
+        asked.update(_asked(topics, ctx, services.topics))
+        yield None
+    fetch = _opened(request, ctx, services, asked)
+    return fetch if not isinstance(fetch, _Fetch) else (yield from _read_in_steps(fetch))
+
+
+def _read_in_steps(fetch: _Fetch) -> Steps[FetchResponse | None]:
+    yield from _reading(fetch)
+    return _answer_or_park(fetch)
+
+
+def _answer_or_park(fetch: _Fetch) -> FetchResponse | None:
+    request, services = fetch.request, fetch.services
     if fetch.partitions and request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
@@ -153,12 +197,13 @@ def handle(request: FetchRequest, ctx: RequestContext, services: Services) -> Fe
     return None
 
 
-def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _Fetch | ErrorCode | None:
-    """The partitions that a request reads, by itself or with its session; None if no session could have its id."""
+def _opened(
+    request: FetchRequest, ctx: RequestContext, services: Services, asked: dict[Key, AskedPartition]
+) -> _Fetch | FetchResponse:
+    """What a request reads, by itself or with its session; or why it cannot."""
     if not LEAST_ID <= request.session_id <= LARGEST_ID:
-        return None
+        return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE
-    asked = _asked(request, services.topics, by_id)
     sessions = services.fetch_sessions
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
@@ -177,14 +222,15 @@ def _opened(request: FetchRequest, ctx: RequestContext, services: Services) -> _
         now_ms=services.clock.monotonic_ms(),
     )
     if isinstance(session, ErrorCode):
-        return session
+        return FetchResponse(error_code=session)
     return _Fetch(request, ctx, services, asked if session is None else session.partitions, session)
 
 
-def _asked(request: FetchRequest, topics: TopicManager, by_id: bool) -> dict[Key, AskedPartition]:
+def _asked(named: Sequence[FetchTopic], ctx: RequestContext, topics: TopicManager) -> dict[Key, AskedPartition]:
     """The partitions that a request names; of one that it names twice, what it says last."""
     asked: dict[Key, AskedPartition] = {}
-    for topic in request.topics:
+    by_id = ctx.api_version >= _TOPIC_IDS_SINCE
+    for topic in named:
         if by_id:
             served = topics.by_id.get(topic.topic_id)
             key, name = (topic.topic_id, None) if served is None else (served.topic_id, served.name)
@@ -287,7 +333,9 @@ def _name_leaders(response: FetchResponse, fetch: _Fetch) -> None:
     for topic in response.responses:
         for row in topic.partitions:
             if row.error_code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
-                by_name = services.topics.topics.get(topic.topic) or services.topics.by_id[topic.topic_id]
+                by_name = services.topics.topics.get(topic.topic) or services.topics.by_id.get(topic.topic_id)
+                if by_name is None:  # it was deleted while others were read
+                    continue
                 epoch = by_name.partitions[row.partition_index].log.leader_epoch
                 row.current_leader = LeaderIdAndEpoch(leader_id=node.node_id, leader_epoch=epoch)
                 if not response.node_endpoints and not is_follower:  # brokers know each other's addresses
@@ -296,6 +344,12 @@ def _name_leaders(response: FetchResponse, fetch: _Fetch) -> None:
 
 
 def _read(fetch: _Fetch) -> None:
+    """Read every partition of a fetch here and now."""
+    for _ in _reading(fetch):
+        pass
+
+
+def _reading(fetch: _Fetch) -> Steps[None]:
     """Read every partition of a fetch, as far as its limit goes, and the room that others leave."""
     services = fetch.services
     reads = services.reads
@@ -311,7 +365,13 @@ def _read(fetch: _Fetch) -> None:
     away: list[tuple[TopicPartition, NotHere]] = []
     size = nameless = 0
     hurry = False
-    for item in fetch.asked.values():
+    items: Collection[AskedPartition] = fetch.asked.values()
+    ends: list[int] = []  # of the partitions, as they were when each was read; kept where there are pauses
+    if pauses := len(items) > AT_ONCE:
+        items = list(items)  # others may change the session
+    for number, item in enumerate(items, 1):
+        if not number % AT_ONCE:
+            yield None
         want = item.want
         name = item.name
         if name is None:
@@ -320,6 +380,8 @@ def _read(fetch: _Fetch) -> None:
         partition = topic.partition(want.partition) if topic is not None else None
         if partition is not None:
             partitions.append(partition)
+            if pauses:
+                ends.append(partition.log.high_watermark)
             if want.fetch_offset == item.high_watermark and _is_as_told(item, partition):
                 continue
         row = PartitionData(
@@ -361,6 +423,8 @@ def _read(fetch: _Fetch) -> None:
     fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
     fetch.size, fetch.away = size, away
     fetch.hurry = hurry or (size > 0 and limit < fetch.limit)  # there may be more, but there is no room for it now
+    if pauses and ends != [partition.log.high_watermark for partition in partitions]:
+        fetch.hurry = True  # nobody would be woken by what was appended since
     reads.took(size)
 
 

@@ -1,11 +1,15 @@
-"""Metadata (key 3): the brokers, and topics with their partitions. Creates topics where the broker allows it."""
+"""Metadata (key 3): the brokers, and topics with their partitions. Creates topics where the broker allows it.
+
+Many topics are told in steps, each as it is when its turn comes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.topics.catalog import Refusal, invalid_name
+from ottla.broker.core.topics.catalog import MAX_PARTITIONS_PER_REQUEST, Refusal, invalid_name
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.handlers.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.permits import permit_by_asking
@@ -22,25 +26,54 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.steps import Steps, finished
 
 _LOOKUP_BY_ID_SINCE = 12
 
+AT_ONCE = 500
+"""Topics, or partitions of topics, that are told without a pause."""
 
-def handle(request: MetadataRequest, ctx: RequestContext, services: Services) -> MetadataResponse | None:
+
+def handle(
+    request: MetadataRequest, ctx: RequestContext, services: Services
+) -> MetadataResponse | Steps[MetadataResponse | None] | None:
     wanted = request.topics
     if ctx.api_version == 0 and not wanted:
         wanted = None  # the empty list of version 0 is the null of later ones
+    steps = _handled(request, wanted, ctx, services)
+    return finished(steps) if _is_little(wanted, services) else steps
+
+
+def _is_little(wanted: Sequence[MetadataRequestTopic] | None, services: Services) -> bool:
+    topics = services.topics.topics
+    if len(topics if wanted is None else wanted) > AT_ONCE:
+        return False
+    told = topics.values() if wanted is None else [_found(asked, services) for asked in wanted]
+    return sum(len(topic.partitions) for topic in told if topic is not None) <= AT_ONCE
+
+
+def _found(asked: MetadataRequestTopic, services: Services) -> Topic | None:
+    topics = services.topics
+    return topics.by_id.get(asked.topic_id) if asked.topic_id.int else topics.topics.get(asked.name or "")
+
+
+def _handled(
+    request: MetadataRequest, wanted: Sequence[MetadataRequestTopic] | None, ctx: RequestContext, services: Services
+) -> Steps[MetadataResponse | None]:
     if wanted and ctx.api_version < _LOOKUP_BY_ID_SINCE and any(t.name is None or t.topic_id.int for t in wanted):
         return failed(request, ErrorCode.INVALID_REQUEST)
-    missing = _to_create(wanted or (), request, services)
+    missing = yield from _to_create(wanted or (), request, services)
     if not missing:
-        return _answer(request, wanted, ctx, services, {})
+        return (yield from _answer(request, wanted, ctx, services, {}))
 
+    if len(missing) > MAX_PARTITIONS_PER_REQUEST:
+        refused = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)
+        return (yield from _answer(request, wanted, ctx, services, refused))
     if any(services.topics.was_deleted(name) for name in missing):
         # A producer may have batches with the old id under way. Told of the new id now, it would send the next batch
         # before it repeats those, and none of them would be in order any more. As in Kafka it has to ask again.
         services.topics.auto_create(missing, lambda outcomes: None, permit=permit_by_asking(ctx))
-        return _answer(request, wanted, ctx, services, {})
+        return (yield from _answer(request, wanted, ctx, services, {}))
 
     def created(outcomes: Sequence[Outcome]) -> None:
         refused = {
@@ -48,19 +81,41 @@ def handle(request: MetadataRequest, ctx: RequestContext, services: Services) ->
             for name, outcome in zip(missing, outcomes, strict=True)
             if isinstance(outcome, Refusal)
         }
-        ctx.reply(_answer(request, wanted, ctx, services, refused))
+        steps = _answer(request, wanted, ctx, services, refused)
+        if _is_little(wanted, services):
+            ctx.reply(finished(steps))
+        else:
+            services.long_work(_replied(steps, ctx), ctx, partial(failed, request, ErrorCode.UNKNOWN_SERVER_ERROR))
 
     services.topics.auto_create(missing, created, permit=permit_by_asking(ctx))
     return None
 
 
-def _to_create(wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, services: Services) -> list[str]:
+def _replied(steps: Steps[MetadataResponse], ctx: RequestContext) -> Steps[None]:
+    yield from ctx.reply_in_steps((yield from steps))
+
+
+def _to_create(
+    wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, services: Services
+) -> Steps[list[str]]:
     """The names, each once, of topics that are to be created by asking for them."""
     if not (request.allow_auto_topic_creation and services.settings.auto_create_topics_enable):
         return []
     topics = services.topics.topics
-    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None and not topic.topic_id.int)
-    return [name for name in names if name not in topics and name not in INTERNAL_TOPICS and not invalid_name(name)]
+    missing: dict[str, None] = {}
+    for number, topic in enumerate(wanted, 1):
+        name = topic.name
+        if (
+            name is not None
+            and name not in topics
+            and not topic.topic_id.int
+            and name not in INTERNAL_TOPICS
+            and not invalid_name(name)
+        ):
+            missing[name] = None
+        if not number % AT_ONCE:
+            yield None
+    return list(missing)
 
 
 def _answer(
@@ -69,21 +124,30 @@ def _answer(
     ctx: RequestContext,
     services: Services,
     refused: dict[str, ErrorCode],
-) -> MetadataResponse:
+) -> Steps[MetadataResponse]:
     topics = services.topics.topics
-    if wanted is None:
-        return _response(request, ctx, services, [_row(topic, request, services) for topic in topics.values()])
     rows = []
+    if wanted is None:
+        count = 0
+        for topic in list(topics.values()):
+            count += 1 if topic.described else 1 + len(topic.partitions)
+            rows.append(_row(topic, request, services))
+            if count > AT_ONCE:
+                count = 0
+                yield None
+        return _response(request, ctx, services, rows)
     seen = set()
-    for asked in wanted:
+    for number, asked in enumerate(wanted, 1):
+        if not number % AT_ONCE:
+            yield None
         by_id = asked.topic_id.int != 0
         key = asked.topic_id if by_id else asked.name
         if key in seen:
             continue
         seen.add(key)
-        topic = services.topics.by_id.get(asked.topic_id) if by_id else topics.get(asked.name or "")
-        if topic is not None:
-            rows.append(_row(topic, request, services))
+        found = _found(asked, services)
+        if found is not None:
+            rows.append(_row(found, request, services))
         elif by_id:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
             rows.append(MetadataResponseTopic(error_code=unknown, topic_id=asked.topic_id, name=None))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ottla.broker.clock import Clock
@@ -22,7 +23,7 @@ from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
-from ottla.protocol.steps import Steps, finished
+from ottla.protocol.steps import Later, Steps, finished
 
 
 class Node(NamedTuple):
@@ -37,16 +38,70 @@ class Node(NamedTuple):
         return self.advertised or (ctx.connection.local_host, ctx.connection.local_port)
 
 
-class _Caller:
-    """Somebody in this process who asks a coordinator; takes the place of a request's context."""
+class Caller:
+    """Somebody in this process who asks a coordinator; takes the place of a request's context.
 
-    client_id = ""
-    client_host = ""
-    api_version = 0
+    Args:
+        then: is called with an answer that comes later.
+        of: the request of which this is a part.
+    """
+
     encoded = b""
 
-    def __init__(self, then: Callable[[Any], None]) -> None:
+    def __init__(self, then: Callable[[Any], None], of: RequestContext | None = None) -> None:
         self.reply = then
+        self.client_id = "" if of is None else of.client_id
+        self.client_host = "" if of is None else of.client_host
+        self.api_version = 0 if of is None else of.api_version
+
+
+def in_parts(
+    services: Services, ctx: RequestContext, entry: Callable[..., Any], parts: Iterable[Sequence[Any]]
+) -> Steps[list[Any]]:
+    """Ask a coordinator for one part of a request after the other; gives their answers, in their order.
+
+    To the coordinator each part is a request of its own. Whoever closes his connection is told nothing of those that
+    were asked for, and the others are not.
+
+    Args:
+        parts: the arguments of each: the request, and what the entry takes besides.
+    """
+    answers: dict[int, Any] = {}
+    waiting: list[Callable[[], None]] = []
+    count = 0
+
+    def answered(place: int, answer: Any) -> None:
+        answers[place] = answer
+        if waiting and len(answers) == count:
+            waiting.pop()()
+
+    for request, *more in parts:
+        place, count = count, count + 1
+        answer = services.host.enter(entry, request, Caller(partial(answered, place), ctx), *more)
+        if answer is not None:
+            answered(place, answer)
+        yield None
+    if len(answers) < count:
+        yield Later(waiting.append)
+    return [answers[place] for place in range(count)]
+
+
+def cut(topics: Iterable[Any], most: int) -> Iterator[list[Any]]:
+    """Topics with their partitions in parts: of so many partitions, or topics that name none, each."""
+    part: list[Any] = []
+    room = most
+    for topic in topics:
+        begin = 0
+        while begin < len(topic.partitions) or not begin:
+            some = topic.partitions[begin : begin + room]
+            part.append(replace(topic, partitions=some))
+            begin += max(1, len(some))
+            room -= max(1, len(some))
+            if not room:
+                yield part
+                part, room = [], most
+    if part:
+        yield part
 
 
 class Explain(Protocol):
@@ -102,6 +157,8 @@ class Services:
     """None where no history is kept."""
     look_up: LongWork = at_once
     """For records that have to be looked for in large batches."""
+    long_work: LongWork = at_once
+    """For requests that name, or answers that tell, very many things."""
     validate: LongWork = at_once
     """For large batches of producers that have to be looked at, record by record."""
     matching: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -109,6 +166,6 @@ class Services:
 
     def verify(self, question: Question, then: Callable[[Results], None]) -> None:
         """Ask the transaction coordinator; ``then`` is called at once or later, with the code of each partition."""
-        results = self.host.enter(self.transactions.verify, question, _Caller(then))
+        results = self.host.enter(self.transactions.verify, question, Caller(then))
         if results is not None:
             then(results)

@@ -451,7 +451,7 @@ class Connection(asyncio.Protocol):
 
     def _hold_open(self, begin: bytes) -> None:
         """Tell the host of a large request that stays open: what is decoded of a Produce refers to the frame."""
-        if begin != _PRODUCE:
+        if begin != _PRODUCE and not (self.open is not None and self.open.is_long):
             self._open_bytes = 0
         self._hold()
 
@@ -522,6 +522,8 @@ class Connection(asyncio.Protocol):
             frame = bytes(frame)  # what is decoded from it may be kept as a key
         answer = self._receive(frame, 0, self)
         if answer is None:
+            if self.open is not None and self.open.is_long:
+                self._open_bytes = len(frame)
             return self._take_finished()
         if self._line:
             self._line[object()] = answer

@@ -6,12 +6,24 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.broker.context import RequestContext
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.reading import come
 from ottla.protocol.steps import NEXT_IN_LINE, Later, Step, Steps
+
+
+class _Work(NamedTuple):
+    """The work of a request.
+
+    Attributes:
+        leave: what the closing of its connection calls.
+    """
+
+    steps: Steps[None]
+    failed: Callable[[], Any]
+    leave: Callable[[], None]
 
 
 class LongWork:
@@ -25,14 +37,14 @@ class LongWork:
 
     def __init__(self, name: str, log: Logger) -> None:
         self._log = log
-        self._line: dict[RequestContext, tuple[Steps[None], Callable[[], Any]]] = {}
+        self._line: dict[RequestContext, _Work] = {}
         self._thread = ThreadPoolExecutor(1, name)
         self._task: asyncio.Task[None] | None = None
 
     def __call__(self, steps: Steps[None], ctx: RequestContext, failed: Callable[[], Any]) -> None:
         """Do the work when its time comes; `ottla.broker.handlers.services.LongWork`."""
-        self._line[ctx] = steps, failed
-        ctx.on_close = partial(self._leave, ctx)
+        leave = ctx.on_close = partial(self._leave, ctx)
+        self._line[ctx] = _Work(steps, failed, leave)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -48,20 +60,21 @@ class LongWork:
 
     async def _run(self) -> None:
         while self._line:
-            ctx, (steps, failed) = next(iter(self._line.items()))
+            ctx, work = next(iter(self._line.items()))
             try:
-                is_done = await self._turn(ctx, steps)
+                is_done = await self._turn(ctx, work)
             except Exception:
                 self._log.error("Cannot do what takes long", exc_info=True)
-                self._fail(ctx, failed)
+                self._fail(ctx, work.failed)
                 is_done = True
-            work = self._line.pop(ctx, None)
-            if work is None:
-                steps.close()
-            elif is_done:
-                ctx.on_close = None
-            else:
+            if self._line.get(ctx) is not work:  # the client is gone, or the work has put other work in its place
+                work.steps.close()
+                continue
+            del self._line[ctx]
+            if not is_done:
                 self._line[ctx] = work
+            elif ctx.on_close is work.leave:
+                ctx.on_close = None
         self._task = None
 
     def _fail(self, ctx: RequestContext, failed: Callable[[], Any]) -> None:
@@ -72,12 +85,12 @@ class LongWork:
             self._log.error("Cannot say that it failed", exc_info=True)
             ctx.close("what takes long has failed, and its answer as well")
 
-    async def _turn(self, ctx: RequestContext, steps: Steps[None]) -> bool:
+    async def _turn(self, ctx: RequestContext, work: _Work) -> bool:
         """Take steps until the next in line has a turn, or the client is gone; whether that was all."""
-        loop = asyncio.get_running_loop()
+        loop, steps = asyncio.get_running_loop(), work.steps
         try:
             step: Step = next(steps)
-            while step is not NEXT_IN_LINE and ctx in self._line:
+            while step is not NEXT_IN_LINE and self._line.get(ctx) is work:
                 if callable(step):
                     try:
                         result = await loop.run_in_executor(self._thread, step)

@@ -14,6 +14,7 @@ from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import MeteredContext, Mute
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.steps import Steps
 
 USER = "ANONYMOUS"
 """The user of every request, as nobody has to say who they are."""
@@ -59,13 +60,25 @@ class ConnectionMeter:
         return not (strict and wait_ms)
 
     def reply(self, ctx: MeteredContext, response: Any) -> None:
+        response, wait_ms = self._owed(ctx, response)
+        ctx.connection.finish(ctx, ctx.encode(response))
+        self._mute(ctx, wait_ms)
+
+    def reply_in_steps(self, ctx: MeteredContext, response: Any) -> Steps[None]:
+        response, wait_ms = self._owed(ctx, response)
+        frame = yield from ctx.encode_in_steps(response)
+        if not ctx.closed:
+            ctx.connection.finish(ctx, frame)
+        self._mute(ctx, wait_ms)
+
+    def _owed(self, ctx: MeteredContext, response: Any) -> tuple[Any, int]:
+        """The answer, which tells the client how long it must wait, and how many milliseconds that is."""
         now_ms = self._clock.monotonic_ms()
         wait_ms = max(ctx.owed_ms, self._spent(ctx, now_ms), self._produced(ctx, now_ms))
         if wait_ms and hasattr(response, "throttle_time_ms"):
             response = copy.copy(response)  # some are shared
             response.throttle_time_ms = wait_ms
-        ctx.connection.finish(ctx, ctx.encode(response))
-        self._mute(ctx, wait_ms)
+        return response, wait_ms
 
     def no_reply(self, ctx: MeteredContext) -> None:
         wait_ms = self._produced(ctx, self._clock.monotonic_ms())

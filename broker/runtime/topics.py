@@ -30,6 +30,7 @@ from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, LogCon
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
+from ottla.broker.runtime.reading import in_turns
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -37,6 +38,9 @@ from ottla.protocol.records import BatchError, TopicPartition
 
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
+
+LOGGED_CHANGES = 20
+"""Changes of settings that are logged in one turn of the loop."""
 
 OPENED_LOGS = 20
 """Logs that are opened in one turn of the loop."""
@@ -295,7 +299,7 @@ class TopicManager:
         """
         async with self._change:
             before = self._catalog
-            catalog, refusals = plan(before, alterations, self._settings, self._engine.node_id)
+            catalog, refusals = await in_turns(plan(before, alterations, self._settings, self._engine.node_id))
             if validate_only or all(refusals):
                 return refusals
             try:
@@ -312,7 +316,9 @@ class TopicManager:
                 self._configure(entry)
                 if not number % CONFIGURED_TOPICS:
                     await asyncio.sleep(0)
-        for alteration, refusal in zip(alterations, refusals, strict=True):
+        for number, (alteration, refusal) in enumerate(zip(alterations, refusals, strict=True), 1):
+            if not number % LOGGED_CHANGES:
+                await asyncio.sleep(0)
             if refusal is None:
                 # Values may be secrets of a plugin that we do not know.
                 self._log.info("settings changed", resource_type=ResourceType(alteration.resource_type).name.lower(),

@@ -7,13 +7,14 @@ microsecond more, a heartbeat far less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from inspect import iscoroutine
+from inspect import iscoroutine, isgenerator
 from typing import Any
 
 from ottla.broker.context import RequestContext
 from ottla.observe.metrics.histogram import Durations
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.schema import ArrayOf
+from ottla.protocol.steps import Steps
 
 Handle = Callable[[Any, RequestContext, Any], Any]
 
@@ -92,7 +93,7 @@ class Requests:
             if answer is None:
                 if api == "Produce" and request.acks == 0:
                     timed.end(0)  # it is never answered
-            elif not iscoroutine(answer):
+            elif not iscoroutine(answer) and not isgenerator(answer):
                 timed.end(first_error(answer))
             return answer
 
@@ -134,6 +135,14 @@ class _Timed:
         if not self.is_over:
             self.end(self.first_error(response))
         return self.encode(response, correlation_id)
+
+    def in_steps(self, response: Any, correlation_id: int) -> Steps[Any]:
+        """The same, with turns for others."""
+        if not self.is_over:
+            self.end(self.first_error(response))
+        if (in_steps := getattr(self.encode, "in_steps", None)) is None:
+            return self.encode(response, correlation_id)
+        return (yield from in_steps(response, correlation_id))
 
     def end(self, code: int) -> None:
         if not self.is_over:

@@ -29,6 +29,7 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse
 from ottla.protocol.records import Record
+from ottla.protocol.steps import finished
 from tests.shell.host import Log, Timer
 from tests.support.batches import build_batch
 from tests.support.requests import (
@@ -208,6 +209,8 @@ class World:
         served = handler(key)
         assert version in served.versions
         answer = served.handle(request, exchange.ctx, self.services)
+        if inspect.isgenerator(answer):
+            answer = finished(answer)
         if inspect.iscoroutine(answer):
             exchange.work = answer
         elif answer is not None:

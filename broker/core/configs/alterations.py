@@ -16,11 +16,12 @@ from ottla.broker.core.configs.brokers import invalid_setting
 from ottla.broker.core.configs.groups import invalid_group_configs
 from ottla.broker.core.configs.kinds import ConfigType, ResourceType, as_list
 from ottla.broker.core.refusal import Refusal, bad_request
-from ottla.broker.core.topics.catalog import Catalog, invalid_name
+from ottla.broker.core.topics.catalog import Catalog, TopicEntry, invalid_name
 from ottla.broker.core.topics.configs import invalid
 from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.settings import FIELDS, Settings, as_text, type_of
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.steps import Steps
 
 ALL_BROKERS = ""
 """The name of the settings that hold for every broker."""
@@ -53,12 +54,17 @@ class Alteration(NamedTuple):
 
 
 _Configs = dict[str, str]
+_AllConfigs = dict[str, Mapping[str, str]]
+
+
+AT_ONCE = 200
+"""Alterations that are planned without a pause."""
 
 
 def plan(
     catalog: Catalog, alterations: Sequence[Alteration], settings: Settings, node_id: int
-) -> tuple[Catalog, list[Refusal | None]]:
-    """Carry out every alteration that is allowed.
+) -> Steps[tuple[Catalog, list[Refusal | None]]]:
+    """Carry out every alteration that is allowed, with turns for others where there are many.
 
     Args:
         settings: those in force; APPEND and SUBTRACT of a key that is not set begin with them.
@@ -68,27 +74,31 @@ def plan(
     """
     times = Counter(alteration[:2] for alteration in alterations)
     refusals: list[Refusal | None] = []
-    for alteration in alterations:
-        outcome: Catalog | Refusal
+    topics: dict[str, TopicEntry] = {}
+    brokers, groups = dict(catalog.broker_configs), dict(catalog.group_configs)
+    for number, alteration in enumerate(alterations, 1):
+        outcome: Refusal | None
         if times[alteration[:2]] > 1:
             outcome = bad_request("A resource may be named once only")
         elif alteration.resource_type == ResourceType.TOPIC:
-            outcome = _plan_topic(catalog, alteration, settings)
+            outcome = _plan_topic(catalog, alteration, settings, topics)
         elif alteration.resource_type == ResourceType.BROKER:
-            outcome = _plan_broker(catalog, alteration, settings, node_id)
+            outcome = _plan_broker(brokers, alteration, settings, node_id)
         elif alteration.resource_type == ResourceType.GROUP:
-            outcome = _plan_group(catalog, alteration)
+            outcome = _plan_group(groups, alteration)
         else:
             outcome = bad_request(f"Resources of type {alteration.resource_type} cannot be changed here")
-        if isinstance(outcome, Refusal):
-            refusals.append(outcome)
-        else:
-            catalog = outcome
-            refusals.append(None)
-    return catalog, refusals
+        refusals.append(outcome)
+        if not number % AT_ONCE:
+            yield None
+    if topics:
+        catalog = catalog.with_topics(topics.values())
+    return replace(catalog, broker_configs=brokers, group_configs=groups), refusals
 
 
-def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) -> Catalog | Refusal:
+def _plan_topic(
+    catalog: Catalog, alteration: Alteration, settings: Settings, changed: dict[str, TopicEntry]
+) -> Refusal | None:
     name = alteration.resource_name
     entry = catalog.topics.get(name)
 
@@ -110,10 +120,11 @@ def _plan_topic(catalog: Catalog, alteration: Alteration, settings: Settings) ->
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
     if entry is None:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'")
-    return catalog.with_topics([entry._replace(configs=configs)])
+    changed[name] = entry._replace(configs=configs)
+    return None
 
 
-def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, node_id: int) -> Catalog | Refusal:
+def _plan_broker(all_configs: _AllConfigs, alteration: Alteration, settings: Settings, node_id: int) -> Refusal | None:
     name = alteration.resource_name
     if name != ALL_BROKERS and name != str(node_id):
         return bad_request(f"This is broker {node_id}; the settings of broker '{name}' cannot be changed here")
@@ -122,34 +133,35 @@ def _plan_broker(catalog: Catalog, alteration: Alteration, settings: Settings, n
         is_list = key in FIELDS and type_of(key) == "list"
         return as_text(getattr(settings, FIELDS[key].name)) if is_list else None
 
-    present = catalog.broker_configs.get(name, {})
-    configs = altered(present, alteration, list_of)
+    configs = altered(all_configs.get(name, {}), alteration, list_of)
     if isinstance(configs, Refusal):
         return configs
     for change in alteration.changes:
         value = configs.get(change.name)
         if value is not None and (problem := invalid_setting(change.name, value)):
             return bad_request(problem)
-    return replace(catalog, broker_configs=_put(catalog.broker_configs, name, configs))
+    _put(all_configs, name, configs)
+    return None
 
 
-def _plan_group(catalog: Catalog, alteration: Alteration) -> Catalog | Refusal:
+def _plan_group(all_configs: _AllConfigs, alteration: Alteration) -> Refusal | None:
     name = alteration.resource_name
     if not name:
         return bad_request("Groups have no settings in common")
-    configs = altered(catalog.group_configs.get(name, {}), alteration, lambda key: None)
+    configs = altered(all_configs.get(name, {}), alteration, lambda key: None)
     if isinstance(configs, Refusal):
         return configs
     if problem := invalid_group_configs(configs.items()):
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
-    return replace(catalog, group_configs=_put(catalog.group_configs, name, configs))
+    _put(all_configs, name, configs)
+    return None
 
 
-def _put(
-    configs: Mapping[str, Mapping[str, str]], name: str, changed: Mapping[str, str]
-) -> Mapping[str, Mapping[str, str]]:
-    others = {other: values for other, values in configs.items() if other != name}
-    return {**others, name: changed} if changed else others
+def _put(all_configs: _AllConfigs, name: str, changed: Mapping[str, str]) -> None:
+    """Settings that were changed last come last."""
+    all_configs.pop(name, None)
+    if changed:
+        all_configs[name] = changed
 
 
 def altered(

@@ -1,8 +1,11 @@
-"""DescribeGroups and ListGroups."""
+"""DescribeGroups and ListGroups: at once, or in steps where there is much to tell.
+
+In steps each group is told as it is at one moment, and all that there were when the first step was asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
@@ -17,23 +20,48 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.steps import Steps, finished
 
 REPORTS_ABSENT_GROUPS = 6
 """From this DescribeGroups version on an absent group is an error (KIP-1043)."""
 
 GROUP_TYPE = "classic"
 
+AT_ONCE = 500
+"""Groups and members that are described, or groups that are listed, without a pause."""
+
+LOOKED_AT = 5_000
+"""Groups of which some are chosen in one step."""
+
 
 def describe_groups(
     m: Machine, request: DescribeGroupsRequest, ctx: Asker, errors: Mapping[str, ErrorCode]
-) -> DescribeGroupsResponse:
+) -> DescribeGroupsResponse | Steps[DescribeGroupsResponse]:
     """The groups of a request. ``errors`` are those that this broker cannot speak for, and why."""
-    described = {
-        group_id: DescribedGroup(group_id=group_id, error_code=errors[group_id])
-        if group_id in errors
-        else describe(m, group_id, ctx.api_version)
-        for group_id in dict.fromkeys(request.groups)
-    }
+    names = request.groups
+    groups = (m.groups.get(group_id) for group_id in names)
+    is_little = len(names) <= AT_ONCE and sum(1 + len(group.members) for group in groups if group) <= AT_ONCE
+    steps = _described(m, request, ctx, errors)
+    return finished(steps) if is_little else steps
+
+
+def _described(
+    m: Machine, request: DescribeGroupsRequest, ctx: Asker, errors: Mapping[str, ErrorCode]
+) -> Steps[DescribeGroupsResponse]:
+    described: dict[str, DescribedGroup] = {}
+    count = 0
+    for group_id in request.groups:
+        if group_id in described:
+            continue
+        if group_id in errors:
+            one = DescribedGroup(group_id=group_id, error_code=errors[group_id])
+        else:
+            one = describe(m, group_id, ctx.api_version)
+        described[group_id] = one
+        count += 1 + len(one.members)
+        if count > AT_ONCE:
+            count = 0
+            yield None
     return DescribeGroupsResponse(groups=[described[group_id] for group_id in request.groups])
 
 
@@ -66,7 +94,7 @@ def describe(m: Machine, group_id: str, api_version: int) -> DescribedGroup:
     )
 
 
-def list_groups(m: Machine, request: ListGroupsRequest) -> ListGroupsResponse:
+def list_groups(m: Machine, request: ListGroupsRequest) -> ListGroupsResponse | Steps[ListGroupsResponse]:
     """The groups of all shards of this broker. While one of them loads there is no answer but that."""
     if any(shard.state is ShardState.LOADING for shard in m.shards):
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -74,8 +102,36 @@ def list_groups(m: Machine, request: ListGroupsRequest) -> ListGroupsResponse:
     types = [name.lower() for name in request.types_filter]  # not stripped: Kafka does not, either
     if types and GROUP_TYPE not in types:
         return ListGroupsResponse()
-    chosen = (group for group in m.groups.values() if not states or group.state.value.lower() in states)
-    return ListGroupsResponse(groups=[_listed(group) for group in chosen])
+    groups = list(m.groups.values())
+    if len(groups) > AT_ONCE:
+        return _listing(groups, states)
+    return ListGroupsResponse(groups=[_listed(group) for group in groups if _is_in(group, states)])
+
+
+def _listing(groups: Sequence[Group], states: Sequence[str]) -> Steps[ListGroupsResponse]:
+    chosen: list[Group] = []
+    for begin in range(0, len(groups), LOOKED_AT):
+        chosen.extend(group for group in groups[begin : begin + LOOKED_AT] if _is_in(group, states))
+        yield None
+    return ListGroupsResponse(groups=_Rows(chosen))
+
+
+def _is_in(group: Group, states: Sequence[str]) -> bool:
+    return not states or group.state.value.lower() in states
+
+
+class _Rows(list[ListedGroup]):
+    """Rows of groups, which are made as they are encoded: a million would be held all at once otherwise."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __iter__(self) -> Iterator[ListedGroup]:
+        return map(_listed, self.groups)
 
 
 def _listed(group: Group) -> ListedGroup:

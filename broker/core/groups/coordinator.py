@@ -43,6 +43,7 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.primitives import ZERO_UUID
+from ottla.protocol.steps import Steps
 
 NOTHING_REFUSED: Refusals = {}
 
@@ -287,14 +288,16 @@ class GroupCoordinator(Machine):
 
     def describe_groups(
         self, request: DescribeGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int
-    ) -> DescribeGroupsResponse:
-        """DescribeGroups."""
+    ) -> DescribeGroupsResponse | Steps[DescribeGroupsResponse]:
+        """DescribeGroups; in steps where there is much to tell."""
         self.begin(now_ms, wall_ms)
         errors = self._unavailable_groups(request.groups)
         return admin.describe_groups(self, request, ctx, errors)
 
-    def list_groups(self, request: ListGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int) -> ListGroupsResponse:
-        """ListGroups."""
+    def list_groups(
+        self, request: ListGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int
+    ) -> ListGroupsResponse | Steps[ListGroupsResponse]:
+        """ListGroups; in steps where there is much to tell."""
         self.begin(now_ms, wall_ms)
         if not self._started:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -334,8 +337,7 @@ class GroupCoordinator(Machine):
         if key.timer is Timer.RETENTION:
             shard = self.shards[int(key.subject)]
             notes.fired(self, key)
-            retention.sweep(self, shard)
-            self._schedule_retention(shard)
+            self._schedule_retention(shard, retention.sweep(self, shard, key.member_id))
             return
         group = self.groups[str(key.subject)]
         notes.fired(self, key, group.rebalance_cause)
@@ -373,13 +375,16 @@ class GroupCoordinator(Machine):
                 prepare(self, group, Reason(Began.UNASSIGNED, generation=group.generation))
         self._schedule_retention(shard)
 
-    def _schedule_retention(self, shard: GroupShard) -> None:
-        """Look for expired offsets one interval from now."""
-        key = TimerKey(Timer.RETENTION, shard.partition)
-        self.deadlines.set(key, self.now_ms + self.config.offsets_retention_check_interval_ms)
+    def _schedule_retention(self, shard: GroupShard, going_on_with: str = "") -> None:
+        """Look for expired offsets one interval from now, or at once if a sweep goes on with a group."""
+        shard.sweep = TimerKey(Timer.RETENTION, shard.partition, going_on_with)
+        self.deadlines.set(
+            shard.sweep, self.now_ms + (0 if going_on_with else self.config.offsets_retention_check_interval_ms)
+        )
 
     def _give_up(self, shard: GroupShard) -> None:
-        self.deadlines.cancel(TimerKey(Timer.RETENTION, shard.partition))
+        if shard.sweep is not None:
+            self.deadlines.cancel(shard.sweep)
         for group in shard.groups.values():
             del self.groups[group.group_id]
             self.drop_weight(group)

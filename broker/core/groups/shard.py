@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
@@ -11,14 +12,16 @@ class GroupShard(Shard):
     """Groups by id.
 
     Attributes:
+        sweep: the deadline of the next look for expired offsets.
         tables: while the shard is loaded, the offsets of topics of groups by the beginning of their keys; see `replay`.
         transactions: producer id → the groups (an ordered set of ids) in which its open transaction commits offsets.
     """
 
-    __slots__ = ("groups", "tables", "transactions")
+    __slots__ = ("groups", "sweep", "tables", "transactions")
 
     def __init__(self, partition: int) -> None:
         super().__init__(partition)
+        self.sweep: TimerKey | None = None
         self.clear()
 
     def clear(self) -> None:

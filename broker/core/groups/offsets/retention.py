@@ -22,6 +22,9 @@ from ottla.broker.core.groups.removal import Tombstones
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
+SWEPT = 250
+"""How many groups one part of a sweep looks at; fewer if there are many offsets, or if much has expired."""
+
 
 def expiry_rule(group: Group) -> tuple[int | None, frozenset[str]] | None:
     """How the offsets of a group age; None if they do not.
@@ -62,10 +65,25 @@ def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tu
     return expired
 
 
-def sweep(m: Machine, shard: GroupShard) -> None:
-    """Write the tombstones that are due in a shard."""
+def sweep(m: Machine, shard: GroupShard, first: str = "") -> str:
+    """Write the tombstones that are due in a shard, a part of it at a time.
+
+    Args:
+        first: the id of the group to begin with. If there is no such group any more, the sweep begins anew.
+
+    Returns:
+        The id of the group with which to go on; empty at the end of the shard.
+    """
     tombstones = Tombstones(m, shard, "expired")
+    found = first not in shard.groups
+    left = SWEPT
     for group in shard.groups.values():
+        found = found or group.group_id == first
+        if not found:
+            continue
+        if left <= 0 and group.group_id:
+            tombstones.flush()
+            return group.group_id
         expired = expired_partitions(group, m.wall_ms, m.config.offsets_retention_ms)
         offsets = group.offsets
         keeps_offsets = len(expired) < len(offsets) or bool(offsets.in_flight) or bool(offsets.pending)
@@ -73,4 +91,6 @@ def sweep(m: Machine, shard: GroupShard) -> None:
             tombstones.add_offset(group, topic, partition)
         if group.state is EMPTY and not keeps_offsets and not group.group_writes:
             tombstones.add_group(group)
+        left -= 1 + len(offsets) // 8 + 4 * len(expired)
     tombstones.flush()
+    return ""
