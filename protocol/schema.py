@@ -101,21 +101,48 @@ def wire(
 
 
 def _as_dataclass(cls: type[T]) -> type[T]:
-    """Turn the `wire` attributes into dataclass fields and keep them as ``__wire__``."""
-    fields = []
-    for name in cls.__annotations__:
-        if not isinstance(declared := cls.__dict__.get(name), WireField):
-            continue
-        wire_field = dataclasses.replace(declared, name=name)
-        fields.append(wire_field)
-        if isinstance(wire_field.default, (list, type)):
-            factory = list if isinstance(wire_field.default, list) else wire_field.default
-            setattr(cls, name, dataclasses.field(default_factory=factory))
-        else:
-            setattr(cls, name, wire_field.default)
-    made = dataclasses.dataclass(slots=True, kw_only=True)(cls)
-    made.__wire__ = tuple(fields)  # type: ignore[attr-defined]
+    """Turn the `wire` attributes into slots, and keep what they declare as ``__wire__``.
+
+    The methods of the dataclass are written when one of them is first needed. That takes a third of a millisecond, there
+    are hundreds of these classes, and a decoder needs none of them.
+    """
+    fields = {name: field for name in cls.__annotations__ if isinstance(field := vars(cls).get(name), WireField)}
+    kept = {name: value for name, value in vars(cls).items() if name not in fields and name not in _OF_DICTS}
+
+    def finish() -> None:
+        for name, field in fields.items():
+            default: Any = field.default
+            if isinstance(default, (list, type)):
+                default = dataclasses.field(default_factory=list if isinstance(default, list) else default)
+            setattr(cls, name, default)
+        done = dataclasses.dataclass(kw_only=True)(cls)
+        for name in _WRITTEN:
+            setattr(made, name, vars(done)[name])
+
+    for name, field in fields.items():
+        field.name = name
+    unfinished = {name: _Unfinished(name, finish) for name in _WRITTEN}
+    declared = {"__slots__": tuple(fields), "__wire__": tuple(fields.values()), "__match_args__": (), "__hash__": None}
+    made: type[T] = type(cls)(cls.__name__, cls.__bases__, kept | declared | unfinished)
     return made
+
+
+_OF_DICTS = ("__dict__", "__weakref__")
+_WRITTEN = ("__init__", "__repr__", "__eq__", "__dataclass_fields__", "__dataclass_params__")
+
+
+class _Unfinished:
+    """Stands for an attribute of a dataclass until it, or another one, is first asked for."""
+
+    __slots__ = ("finish", "name")
+
+    def __init__(self, name: str, finish: Callable[[], None]) -> None:
+        self.name = name
+        self.finish = finish
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        self.finish()
+        return getattr(owner if instance is None else instance, self.name)
 
 
 # `wire` is not named as a field specifier: to type checkers every field then has a default, as it has.

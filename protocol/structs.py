@@ -25,7 +25,7 @@ MAX_ANSWER_BYTES = 100 << 20
 """No answer is larger, but those with records, which have bounds of their own. It is as much as a request may be."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class WireType:
     """A type as a declaration names it; `leaf` gives its form at a version.
 
@@ -51,7 +51,7 @@ class WireType:
                 return Fixed(code, self.default)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class ArrayOf:
     """An array of a wire type or of a struct class.
 
@@ -74,7 +74,7 @@ def leaf_of(declared: Any, version: int, flexible: bool, nullable: bool = False)
     return StructLeaf(declared, version, flexible, nullable=nullable)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class WireField:
     """One field of a declaration; see `wire`."""
 
