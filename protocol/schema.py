@@ -103,8 +103,8 @@ def wire(
 def _as_dataclass(cls: type[T]) -> type[T]:
     """Turn the `wire` attributes into slots, and keep what they declare as ``__wire__``.
 
-    The methods of the dataclass are written when one of them is first needed. That takes a third of a millisecond, there
-    are hundreds of these classes, and a decoder needs none of them.
+    The methods of the dataclass are written when one of them is first needed. That takes a third of a millisecond,
+    there are hundreds of these classes, and a decoder needs none of them.
     """
     fields = {name: field for name in cls.__annotations__ if isinstance(field := vars(cls).get(name), WireField)}
     kept = {name: value for name, value in vars(cls).items() if name not in fields and name not in _OF_DICTS}
