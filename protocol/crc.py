@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import Any
@@ -27,7 +28,7 @@ def _extension() -> Any:
     return module
 
 
-_crc32c = _extension().crc32c
+_crc32c: Callable[[Buffer, int, int], int] = _extension().crc32c
 
 _KEEP_THE_LOCK = 0
 """The library may let other threads run meanwhile; getting their turn back takes longer than most checksums."""

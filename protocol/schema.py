@@ -24,7 +24,7 @@ from collections.abc import Callable
 from functools import cached_property
 from io import BytesIO
 from struct import error as struct_error
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from construct import StreamError
 
@@ -123,8 +123,8 @@ def _as_dataclass(cls: type[T]) -> type[T]:
         field.name = name
     unfinished = {name: _Unfinished(name, finish) for name in _WRITTEN}
     declared = {"__slots__": tuple(fields), "__wire__": tuple(fields.values()), "__match_args__": (), "__hash__": None}
-    made: type[T] = type(cls)(cls.__name__, cls.__bases__, kept | declared | unfinished)
-    return made
+    made: Any = type(cls.__name__, cls.__bases__, kept | declared | unfinished)
+    return cast("type[T]", made)
 
 
 _OF_DICTS = ("__dict__", "__weakref__")
