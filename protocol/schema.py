@@ -110,14 +110,11 @@ def _as_dataclass(cls: type[T]) -> type[T]:
     kept = {name: value for name, value in vars(cls).items() if name not in fields and name not in _OF_DICTS}
 
     def finish() -> None:
-        for name, field in fields.items():
-            default: Any = field.default
-            if isinstance(default, (list, type)):
-                default = dataclasses.field(default_factory=list if isinstance(default, list) else default)
-            setattr(cls, name, default)
-        done = dataclasses.dataclass(kw_only=True)(cls)
+        # What is made a dataclass is a class of this call's own: two threads may come at the same time.
+        twin = type(cls.__name__, (), kept | {name: _default_of(field) for name, field in fields.items()})
+        done = vars(dataclasses.dataclass(kw_only=True)(twin))
         for name in _WRITTEN:
-            setattr(made, name, vars(done)[name])
+            setattr(made, name, done[name])
 
     for name, field in fields.items():
         field.name = name
@@ -129,6 +126,13 @@ def _as_dataclass(cls: type[T]) -> type[T]:
 
 _OF_DICTS = ("__dict__", "__weakref__")
 _WRITTEN = ("__init__", "__repr__", "__eq__", "__dataclass_fields__", "__dataclass_params__")
+
+
+def _default_of(field: WireField) -> Any:
+    """The default as a dataclass takes it."""
+    if isinstance(field.default, (list, type)):
+        return dataclasses.field(default_factory=list if isinstance(field.default, list) else field.default)
+    return field.default
 
 
 class _Unfinished:
