@@ -1,4 +1,4 @@
-"""Messages are declared once; a version's wire form is a construct object made from the declaration.
+"""Messages are declared once; a version's wire form is a leaf made from the declaration.
 
 ```python
 @message(versions=range(0, 5), flexible_from=4)
@@ -14,7 +14,7 @@ class HeartbeatRequest:
 The class becomes a slotted, keyword-only dataclass. ``HeartbeatRequest.layout(4)`` is its `Layout` at version 4: the
 fields present there, in compact forms because 4 is flexible (KIP-482), then the tag buffer. A field that is absent
 at a version reads as its default, so handlers see one shape whatever the version. ``parse`` and ``build`` of a layout
-run the construct object; ``decode`` and ``encode`` run straight-line code made from it by `ottla.protocol.fused`.
+run it as a construct object; ``decode`` and ``encode`` run straight-line code made from it by `ottla.protocol.fused`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from functools import cached_property
 from io import BytesIO
 from struct import error as struct_error
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
-
-from construct import StreamError
 
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
 from ottla.protocol.framing import Gathered
@@ -211,7 +209,14 @@ class Layout:
         self.version = version
         self.flexible: bool = version >= cls.flexible_from  # type: ignore[attr-defined]
         self.max_items: int = cls.max_items  # type: ignore[attr-defined]
-        self.construct = StructLeaf(cls, version, self.flexible)
+        self.leaf = StructLeaf(cls, version, self.flexible)
+
+    @cached_property
+    def construct(self) -> Any:
+        """The construct object. The library is imported for it: what serves traffic needs only the leaf."""
+        from ottla.protocol.reference import Reference
+
+        return Reference(self.leaf)
 
     def parse(self, data: bytes, offset: int = 0) -> Any:
         """Decode by construct, ignoring bytes behind the message as Kafka does.
@@ -219,9 +224,7 @@ class Layout:
         Raises:
             MalformedFrame: with the path of the field that is wrong.
         """
-        stream = BytesIO(data)
-        stream.seek(offset)
-        return self.construct._parse(stream, [self.max_items], self.message.__name__)
+        return self.construct._parse(_from(data, offset), [self.max_items], self.message.__name__)
 
     def build(self, obj: Any) -> bytes:
         """Encode by construct.
@@ -250,8 +253,8 @@ class Layout:
         """The function behind `decode`, compiled when first asked for; a hot path holds on to it."""
         from ottla.protocol.fused import fused_decoder
 
-        fast = fused_decoder(self.construct, self.max_items)
-        parse, name = self.parse, self.message.__name__
+        fast = fused_decoder(self.leaf, self.max_items)
+        leaf, max_items, name = self.leaf, self.max_items, self.message.__name__
 
         def decode(data: bytes, offset: int) -> Any:
             try:
@@ -260,7 +263,7 @@ class Layout:
                 # The reference knows the path of the offending field; fused code only knows that there is one. It
                 # takes up to ten times as long: nobody who sends garbage shall have that for megabytes.
                 if len(data) - offset <= PATH_BYTES:
-                    parse(data, offset)
+                    leaf.parse(_from(data, offset), [max_items], name)
                 raise MalformedFrame(f"{name}: {error}") from None
 
         return decode
@@ -270,7 +273,7 @@ class Layout:
         """The function behind `encode`, compiled when first asked for."""
         from ottla.protocol.fused import fused_encoder
 
-        return fused_encoder(self.construct)
+        return fused_encoder(self.leaf)
 
     def response_encoder(self, *, header_tags: bool, fused: bool = True) -> Callable[[Any, int], bytes | Gathered]:
         """A function ``(message, correlation_id) -> frame``: length, response header, message.
@@ -284,8 +287,8 @@ class Layout:
         if fused:
             from ottla.protocol.fused import fused_response_encoder
 
-            return fused_response_encoder(self.construct, header_tags)
-        most = most_answered(self.construct)
+            return fused_response_encoder(self.leaf, header_tags)
+        most = most_answered(self.leaf)
 
         def encode(obj: Any, correlation_id: int) -> bytes:
             header = correlation_id.to_bytes(4, "big", signed=True) + (b"\0" if header_tags else b"")
@@ -300,7 +303,14 @@ class Layout:
         return f"<Layout {self.message.__name__} v{self.version}>"
 
 
+def _from(data: bytes, offset: int) -> BytesIO:
+    """The data, to be read from the offset on."""
+    stream = BytesIO(data)
+    stream.seek(offset)
+    return stream
+
+
 __all__ = [
     "ArrayOf", "Boolean", "Bytes", "Float64", "Int8", "Int16", "Int32", "Int64", "Layout", "Message", "Records",
-    "StreamError", "String", "UInt16", "UInt32", "Uuid", "WireType", "message", "struct", "wire",
+    "String", "UInt16", "UInt32", "Uuid", "WireType", "message", "struct", "wire",
 ]  # fmt: skip
