@@ -347,7 +347,8 @@ def _is_this_machine(host: str) -> bool:
     if not host:
         return False
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        # Bytes are looked up as they are; for a text Python loads the tables of international names.
+        found = socket.getaddrinfo(host.encode() if host.isascii() else host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return host == "localhost"  # which needs no hosts file
     return all(is_loopback(str(address[0])) for *_, address in found)
