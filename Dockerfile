@@ -34,6 +34,10 @@ RUN groupadd --system --gid 10001 ottla \
     && useradd --system --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin ottla \
     && install --directory --owner=10001 --group=10001 /var/lib/ottla
 COPY --from=build /opt/ottla /opt/ottla
+# pip has compiled what it installed. The base image has no bytecode, and the user below may not write any: without this
+# every start would compile the standard library.
+RUN /opt/ottla/bin/python -c "import uvloop, ottla.broker.app, ottla.broker.storage.local.engine, ottla.cli.serve, \
+    ottla.cli.topics, ottla.clients, ottla.observe.http.server, ottla.observe.observatory"
 
 # Settings have Kafka's names; any of them can be given as an environment variable in this way. Clients outside the
 # container's network need OTTLA_ADVERTISED_LISTENERS too, e.g. PLAINTEXT://localhost:9092 with --publish 9092:9092.

@@ -18,7 +18,7 @@ from types import GeneratorType
 from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
-from ottla.broker.handlers import HANDLERS, Handler, handler
+from ottla.broker.handlers import HANDLERS, UNENFORCED, Handler, handler
 from ottla.broker.logger import Logger
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
@@ -304,12 +304,12 @@ class Dispatcher:
         client can find out what to ask (KIP-511). Everything else that is not served closes the connection.
         """
         number, version = code >> 16, code & 0xFFFF
-        if number == ApiKey.API_VERSIONS and version not in handler(ApiKey.API_VERSIONS).versions:
+        if number == ApiKey.API_VERSIONS and version not in HANDLERS[ApiKey.API_VERSIONS]:
             return self._unknown_api_versions()
         key = _known(number)
-        if key not in HANDLERS or version not in (served := handler(key)).versions or self._is_withheld(served):
+        if version not in HANDLERS.get(key, ()) or self._is_withheld(key):
             raise UnsupportedVersion(f"{key.name} version {version} is not served")
-        row = api(key)
+        row, served = api(key), handler(key)
         request_layout, response_layout = row.request.layout(version), row.response.layout(version)
         name = row.request.__name__.removesuffix("Request")
         route = self.routes[code] = Route(
@@ -332,9 +332,9 @@ class Dispatcher:
         """The function that serves a route's requests."""
         return handle
 
-    def _is_withheld(self, served: Handler) -> bool:
+    def _is_withheld(self, key: ApiKey) -> bool:
         """True if an API is not served because its rules are not enforced and the settings do not ask for it."""
-        return served.unenforced and not self.services.settings.ottla_unenforced_security_apis_enable
+        return key in UNENFORCED and not self.services.settings.ottla_unenforced_security_apis_enable
 
     def _unknown_api_versions(self) -> Route:
         from ottla.broker.handlers.api_versions import unknown_version

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
@@ -182,6 +181,8 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
 
 def meant_by(key: str) -> str:
     """The setting whose name is so close that an unknown key must be a slip for it; or nothing."""
+    from difflib import get_close_matches
+
     return next(iter(get_close_matches(key, [*FIELDS, *ALIASES], 1, CLOSE)), "")
 
 

@@ -215,7 +215,6 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) 
             _write_atomically(ready, f"{broker.listening}\n")
         say(broker.listening)
         broker.tell_ready()
-        log.prepare()
         _collect_garbage_rarely()
     await stopping.wait()
     _let_signals_end_it(loop)
@@ -348,7 +347,8 @@ def _is_this_machine(host: str) -> bool:
     if not host:
         return False
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        # Bytes are looked up as they are; for a text Python loads the tables of international names.
+        found = socket.getaddrinfo(host.encode() if host.isascii() else host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return host == "localhost"  # which needs no hosts file
     return all(is_loopback(str(address[0])) for *_, address in found)

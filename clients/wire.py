@@ -15,6 +15,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, cast
 
 from ottla.clients.errors import KafkaError, KafkaTimeout, OptionError, UnsupportedByBroker, error_code, error_of
@@ -192,7 +193,7 @@ class Conversation:
         try:
             body = layout.encode(request)
         except (struct.error, AttributeError, TypeError, UnicodeEncodeError):
-            if wrong := _misfit(layout.construct, request, row.key.name):
+            if wrong := _misfit(layout.leaf, request, row.key.name):
                 raise OptionError(f"{wrong} ({row.key.name})") from None
             raise
         self._output.append(
@@ -284,7 +285,7 @@ def _misfit(leaf: Leaf, value: Any, name: str) -> str:
         parts = [(leaf.item, one, name) for one in value]
     else:
         try:
-            leaf.build(value)
+            leaf.build(value, BytesIO(), None, name)
         except Exception:
             return f"{name}={value!r}: allowed is {_words(leaf)}"
         return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ottla.broker.core.topics.keys import TOPIC_KEYS
-from ottla.broker.handlers import HANDLERS, handler
+from ottla.broker.handlers import HANDLERS, UNENFORCED
 from ottla.broker.settings import FIELDS
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.compression import Codec
@@ -63,12 +63,12 @@ def row(key: ApiKey) -> str:
     """One line of the table."""
     request = api(key).request
     name = key.name.title().replace("_", "")
-    served = span(handler(key).versions)
+    served = span(HANDLERS[key])
     if key is ApiKey.PRODUCE:
-        served = f"{span(range(request.versions[0], handler(key).versions.stop))} (advertised {served})"
-    if handler(key).unenforced:
+        served = f"{span(range(request.versions[0], HANDLERS[key].stop))} (advertised {served})"
+    if key in UNENFORCED:
         served += " (if asked for)"
-    if handler(key).private:
+    if key.is_private:
         served += " (Ottla's own, not advertised)"
     flexible = "never" if request.flexible_from == FOREVER else str(request.flexible_from)
     summary = (request.__doc__ or "").strip().splitlines()[0]

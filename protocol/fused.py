@@ -1,9 +1,9 @@
-"""Straight-line decode and encode code, made from a layout's construct object.
+"""Straight-line decode and encode code, made from a layout's leaf.
 
 A `StructLeaf` is walked once and a Python function is written: runs of fixed-size fields become one
 ``struct.unpack_from``, strings and arrays become inline code with the same checks that the leaves make. The function
 does what ``Layout.parse`` or ``Layout.build`` do, ten to forty times faster; property tests hold the two together.
-When a decoder refuses, `Layout.decode` lets the construct object find the path of the field that is wrong, unless the
+When a decoder refuses, `Layout.decode` lets the leaf find the path of the field that is wrong, unless the
 message is long.
 
 Each function can be written as steps, too (`ottla.protocol.steps`): the same code, which stops between array items.
@@ -131,12 +131,12 @@ def _bad(what: str) -> MalformedFrame:
 
 
 def fused_decoder(layout: StructLeaf, max_items: int, *, in_steps: bool = False) -> Any:
-    """Write ``decode(data, offset) -> message`` for a layout's construct object; with ``in_steps`` as steps.
+    """Write ``decode(data, offset) -> message`` for a layout's leaf; with ``in_steps`` as steps.
 
     ``max_items`` bounds the items of all its arrays, and its tags, together.
 
-    The function raises MalformedFrame, IndexError, struct.error or UnicodeDecodeError for bytes that the construct
-    object refuses; it ignores what follows the message.
+    The function raises MalformedFrame, IndexError, struct.error or UnicodeDecodeError for bytes that the leaf
+    refuses; it ignores what follows the message.
     """
     source = _Source(in_steps)
     source.line("end = len(data)")
@@ -333,7 +333,7 @@ class _DecodeWriter:
 
 
 def fused_encoder(layout: StructLeaf) -> Encoder:
-    """Write ``encode(message) -> bytes`` for a layout's construct object."""
+    """Write ``encode(message) -> bytes`` for a layout's leaf."""
     source = _Source()
     writer = _EncodeWriter(source, has_records(layout))
     writer.struct(layout, "o")

@@ -1,4 +1,4 @@
-"""Construct leaf types of the Kafka wire format, each with its checks.
+"""Leaf types of the Kafka wire format, each with its checks.
 
 construct's own building blocks are not used for what a peer controls: its ``VarInt`` has no bound and is quadratic
 (400 kB of ``0x80`` stall it for seconds), and its compiled parsers accept negative lengths. Every leaf here checks
@@ -15,8 +15,6 @@ from functools import lru_cache
 from io import BytesIO
 from typing import Any
 from uuid import UUID
-
-from construct import Construct, StreamError
 
 from ottla.protocol.errors import MalformedFrame
 
@@ -82,14 +80,28 @@ def remaining(stream: BytesIO) -> int:
     return stream.getbuffer().nbytes - stream.tell()
 
 
-class Leaf(Construct):  # type: ignore[misc]
+def unfit(text: str, path: str) -> Exception:
+    """The error of a value that does not fit its field; construct's."""
+    from construct import StreamError
+
+    error: Exception = StreamError(text, path=path)
+    return error
+
+
+class Leaf:
     """A wire type. ``minimum`` is the smallest number of bytes that it can take; arrays are bounded by it.
 
-    The context of ``_parse`` is a list of one number: how many array items and tags the message may still have.
+    The context of ``parse`` is a list of one number: how many array items and tags the message may still have.
     """
 
     minimum: int = 1
     default: Any = None
+
+    def parse(self, stream: BytesIO, context: Any, path: str) -> Any:
+        raise NotImplementedError
+
+    def build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
+        raise NotImplementedError
 
     def take(self, stream: BytesIO, size: int, path: str) -> bytes:
         """Read exactly ``size`` bytes or say where they were missing."""
@@ -122,20 +134,19 @@ class Fixed(Leaf):
     """An integer, float or boolean of fixed size, big-endian. ``code`` is its letter in `struct`."""
 
     def __init__(self, code: str, default: Any = 0) -> None:
-        super().__init__()
         self.code = code
         self.packer = struct.Struct(">" + code)
         self.minimum = self.packer.size
         self.default = default
 
-    def _parse(self, stream: BytesIO, context: Any, path: str) -> Any:
+    def parse(self, stream: BytesIO, context: Any, path: str) -> Any:
         return self.packer.unpack(self.take(stream, self.minimum, path))[0]
 
-    def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
+    def build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         try:
             stream.write(self.packer.pack(obj))
         except struct.error as error:
-            raise StreamError(f"{obj!r} does not fit: {error}", path=path) from None
+            raise unfit(f"{obj!r} does not fit: {error}", path) from None
         return obj
 
 
@@ -157,10 +168,10 @@ class UuidLeaf(Leaf):
     minimum = 16
     default = ZERO_UUID
 
-    def _parse(self, stream: BytesIO, context: Any, path: str) -> UUID:
+    def parse(self, stream: BytesIO, context: Any, path: str) -> UUID:
         return UUID(bytes=self.take(stream, 16, path))
 
-    def _build(self, obj: UUID, stream: BytesIO, context: Any, path: str) -> UUID:
+    def build(self, obj: UUID, stream: BytesIO, context: Any, path: str) -> UUID:
         stream.write(obj.bytes)
         return obj
 
@@ -185,7 +196,6 @@ class Sized(Leaf):
     def __init__(
         self, length_code: str, *, compact: bool, nullable: bool, text: bool, shared: bool = False, cut: bool = False
     ) -> None:
-        super().__init__()
         self.cut = cut
         self.length_code = length_code
         self.compact = compact
@@ -195,7 +205,7 @@ class Sized(Leaf):
         self.minimum = 1 if compact else struct.calcsize(">" + length_code)
         self.default = None if nullable else ("" if text else b"")
 
-    def _parse(self, stream: BytesIO, context: Any, path: str) -> str | bytes | None:
+    def parse(self, stream: BytesIO, context: Any, path: str) -> str | bytes | None:
         if self.compact:
             size = self.read_uvarint(stream, path) - 1
             if self.text and size > MAX_TEXT_BYTES:
@@ -215,10 +225,10 @@ class Sized(Leaf):
         except UnicodeDecodeError:
             raise self.fail(path, "not valid UTF-8") from None
 
-    def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
+    def build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         if obj is None:
             if not self.nullable:
-                raise StreamError("None where null is not allowed", path=path)
+                raise unfit("None where null is not allowed", path)
             stream.write(b"\0" if self.compact else b"\xff" * self.minimum)
             return obj
         data = obj.encode() if self.text else obj
@@ -230,7 +240,7 @@ class Sized(Leaf):
             try:
                 stream.write(struct.pack(">" + self.length_code, len(data)))
             except struct.error:
-                raise StreamError(f"{len(data)} bytes do not fit the length field", path=path) from None
+                raise unfit(f"{len(data)} bytes do not fit the length field", path) from None
         stream.write(data)
         return obj
 
@@ -242,7 +252,6 @@ class ArrayLeaf(Leaf):
     """
 
     def __init__(self, item: Leaf, *, compact: bool, nullable: bool, repeats: bool = False) -> None:
-        super().__init__()
         self.item = item
         self.compact = compact
         self.nullable = nullable
@@ -250,7 +259,7 @@ class ArrayLeaf(Leaf):
         self.minimum = 1 if compact else 4
         self.default = None if nullable else []
 
-    def _parse(self, stream: BytesIO, context: Any, path: str) -> list[Any] | None:
+    def parse(self, stream: BytesIO, context: Any, path: str) -> list[Any] | None:
         if self.compact:
             count = self.read_uvarint(stream, path) - 1
         else:
@@ -262,15 +271,15 @@ class ArrayLeaf(Leaf):
         if count * max(1, self.item.minimum) > remaining(stream):
             raise self.fail(path, f"{count} items announced, {remaining(stream)} bytes left")
         self.spend(context, count, path)
-        return [self.item._parse(stream, context, f"{path}[{index}]") for index in range(count)]
+        return [self.item.parse(stream, context, f"{path}[{index}]") for index in range(count)]
 
-    def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
+    def build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         if obj is None:
             if not self.nullable:
-                raise StreamError("None where null is not allowed", path=path)
+                raise unfit("None where null is not allowed", path)
             stream.write(b"\0" if self.compact else b"\xff\xff\xff\xff")
             return obj
         stream.write(uvarint_bytes(len(obj) + 1) if self.compact else struct.pack(">i", len(obj)))
         for index, item in enumerate(obj):
-            self.item._build(item, stream, context, f"{path}[{index}]")
+            self.item.build(item, stream, context, f"{path}[{index}]")
         return obj

@@ -1,4 +1,4 @@
-"""Messages are declared once; a version's wire form is a construct object made from the declaration.
+"""Messages are declared once; a version's wire form is a leaf made from the declaration.
 
 ```python
 @message(versions=range(0, 5), flexible_from=4)
@@ -14,7 +14,7 @@ class HeartbeatRequest:
 The class becomes a slotted, keyword-only dataclass. ``HeartbeatRequest.layout(4)`` is its `Layout` at version 4: the
 fields present there, in compact forms because 4 is flexible (KIP-482), then the tag buffer. A field that is absent
 at a version reads as its default, so handlers see one shape whatever the version. ``parse`` and ``build`` of a layout
-run the construct object; ``decode`` and ``encode`` run straight-line code made from it by `ottla.protocol.fused`.
+run it as a construct object; ``decode`` and ``encode`` run straight-line code made from it by `ottla.protocol.fused`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from collections.abc import Callable
 from functools import cache, cached_property, partial
 from io import BytesIO
 from struct import error as struct_error
-from typing import Any, ClassVar, TypeVar, dataclass_transform
-
-from construct import StreamError
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from ottla.protocol.errors import MalformedFrame, UnsupportedVersion
 from ottla.protocol.framing import Gathered
@@ -102,21 +100,52 @@ def wire(
 
 
 def _as_dataclass(cls: type[T]) -> type[T]:
-    """Turn the `wire` attributes into dataclass fields and keep them as ``__wire__``."""
-    fields = []
-    for name in cls.__annotations__:
-        if not isinstance(declared := cls.__dict__.get(name), WireField):
-            continue
-        wire_field = dataclasses.replace(declared, name=name)
-        fields.append(wire_field)
-        if isinstance(wire_field.default, (list, type)):
-            factory = list if isinstance(wire_field.default, list) else wire_field.default
-            setattr(cls, name, dataclasses.field(default_factory=factory))
-        else:
-            setattr(cls, name, wire_field.default)
-    made = dataclasses.dataclass(slots=True, kw_only=True)(cls)
-    made.__wire__ = tuple(fields)  # type: ignore[attr-defined]
-    return made
+    """Turn the `wire` attributes into slots, and keep what they declare as ``__wire__``.
+
+    The methods of the dataclass are written when one of them is first needed. That takes a third of a millisecond,
+    there are hundreds of these classes, and a decoder needs none of them.
+    """
+    fields = {name: field for name in cls.__annotations__ if isinstance(field := vars(cls).get(name), WireField)}
+    kept = {name: value for name, value in vars(cls).items() if name not in fields and name not in _OF_DICTS}
+
+    def finish() -> None:
+        # What is made a dataclass is a class of this call's own: two threads may come at the same time.
+        twin = type(cls.__name__, (), kept | {name: _default_of(field) for name, field in fields.items()})
+        done = vars(dataclasses.dataclass(kw_only=True)(twin))
+        for name in _WRITTEN:
+            setattr(made, name, done[name])
+
+    for name, field in fields.items():
+        field.name = name
+    unfinished = {name: _Unfinished(name, finish) for name in _WRITTEN}
+    declared = {"__slots__": tuple(fields), "__wire__": tuple(fields.values()), "__match_args__": (), "__hash__": None}
+    made: Any = type(cls.__name__, cls.__bases__, kept | declared | unfinished)
+    return cast("type[T]", made)
+
+
+_OF_DICTS = ("__dict__", "__weakref__")
+_WRITTEN = ("__init__", "__repr__", "__eq__", "__dataclass_fields__", "__dataclass_params__")
+
+
+def _default_of(field: WireField) -> Any:
+    """The default as a dataclass takes it."""
+    if isinstance(field.default, (list, type)):
+        return dataclasses.field(default_factory=list if isinstance(field.default, list) else field.default)
+    return field.default
+
+
+class _Unfinished:
+    """Stands for an attribute of a dataclass until it, or another one, is first asked for."""
+
+    __slots__ = ("finish", "name")
+
+    def __init__(self, name: str, finish: Callable[[], None]) -> None:
+        self.name = name
+        self.finish = finish
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        self.finish()
+        return getattr(owner if instance is None else instance, self.name)
 
 
 # `wire` is not named as a field specifier: to type checkers every field then has a default, as it has.
@@ -181,7 +210,14 @@ class Layout:
         self.version = version
         self.flexible: bool = version >= cls.flexible_from  # type: ignore[attr-defined]
         self.max_items: int = cls.max_items  # type: ignore[attr-defined]
-        self.construct = StructLeaf(cls, version, self.flexible)
+        self.leaf = StructLeaf(cls, version, self.flexible)
+
+    @cached_property
+    def construct(self) -> Any:
+        """The construct object. The library is imported for it: what serves traffic needs only the leaf."""
+        from ottla.protocol.reference import Reference
+
+        return Reference(self.leaf)
 
     def parse(self, data: bytes, offset: int = 0) -> Any:
         """Decode by construct, ignoring bytes behind the message as Kafka does.
@@ -189,9 +225,7 @@ class Layout:
         Raises:
             MalformedFrame: with the path of the field that is wrong.
         """
-        stream = BytesIO(data)
-        stream.seek(offset)
-        return self.construct._parse(stream, [self.max_items], self.message.__name__)
+        return self.construct._parse(_from(data, offset), [self.max_items], self.message.__name__)
 
     def build(self, obj: Any) -> bytes:
         """Encode by construct.
@@ -220,8 +254,8 @@ class Layout:
         """The function behind `decode`, compiled when first asked for; a hot path holds on to it."""
         from ottla.protocol.fused import fused_decoder
 
-        fast = fused_decoder(self.construct, self.max_items)
-        parse, name = self.parse, self.message.__name__
+        fast = fused_decoder(self.leaf, self.max_items)
+        leaf, max_items, name = self.leaf, self.max_items, self.message.__name__
 
         def decode(data: bytes, offset: int) -> Any:
             try:
@@ -230,7 +264,7 @@ class Layout:
                 # The reference knows the path of the offending field; fused code only knows that there is one. It
                 # takes up to ten times as long: nobody who sends garbage shall have that for megabytes.
                 if len(data) - offset <= PATH_BYTES:
-                    parse(data, offset)
+                    leaf.parse(_from(data, offset), [max_items], name)
                 raise MalformedFrame(f"{name}: {error}") from None
 
         return decode
@@ -255,7 +289,7 @@ class Layout:
         """The function behind `encode`, compiled when first asked for."""
         from ottla.protocol.fused import fused_encoder
 
-        return fused_encoder(self.construct)
+        return fused_encoder(self.leaf)
 
     def response_encoder(self, *, header_tags: bool, fused: bool = True) -> Callable[[Any, int], bytes | Gathered]:
         """A function ``(message, correlation_id) -> frame``: length, response header, message.
@@ -270,11 +304,11 @@ class Layout:
         if fused:
             from ottla.protocol.fused import fused_response_encoder
 
-            write = cache(partial(fused_response_encoder, self.construct, header_tags, in_steps=True))
-            whole: Callable[[Any, int], bytes | Gathered] = fused_response_encoder(self.construct, header_tags)
+            write = cache(partial(fused_response_encoder, self.leaf, header_tags, in_steps=True))
+            whole: Callable[[Any, int], bytes | Gathered] = fused_response_encoder(self.leaf, header_tags)
             whole.in_steps = lambda obj, correlation_id: write()(obj, correlation_id)  # type: ignore[attr-defined]
             return whole
-        most = most_answered(self.construct)
+        most = most_answered(self.leaf)
 
         def encode(obj: Any, correlation_id: int) -> bytes:
             header = correlation_id.to_bytes(4, "big", signed=True) + (b"\0" if header_tags else b"")
@@ -289,7 +323,14 @@ class Layout:
         return f"<Layout {self.message.__name__} v{self.version}>"
 
 
+def _from(data: bytes, offset: int) -> BytesIO:
+    """The data, to be read from the offset on."""
+    stream = BytesIO(data)
+    stream.seek(offset)
+    return stream
+
+
 __all__ = [
     "ArrayOf", "Boolean", "Bytes", "Float64", "Int8", "Int16", "Int32", "Int64", "Layout", "Message", "Records",
-    "StreamError", "String", "UInt16", "UInt32", "Uuid", "WireType", "message", "struct", "wire",
+    "String", "UInt16", "UInt32", "Uuid", "WireType", "message", "struct", "wire",
 ]  # fmt: skip

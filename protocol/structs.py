@@ -1,4 +1,4 @@
-"""A declared field, and the construct object that reads and writes the fields of a class at a version."""
+"""A declared field, and the leaf that reads and writes the fields of a class at a version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_ANSWER_BYTES = 100 << 20
 """No answer is larger, but those with records, which have bounds of their own. It is as much as a request may be."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class WireType:
     """A type as a declaration names it; `leaf` gives its form at a version.
 
@@ -51,7 +51,7 @@ class WireType:
                 return Fixed(code, self.default)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class ArrayOf:
     """An array of a wire type or of a struct class.
 
@@ -68,13 +68,13 @@ class ArrayOf:
 
 
 def leaf_of(declared: Any, version: int, flexible: bool, nullable: bool = False) -> Leaf:
-    """The construct leaf of a declared type (wire type, array or struct class) at a version."""
+    """The leaf of a declared type (wire type, array or struct class) at a version."""
     if isinstance(declared, (WireType, ArrayOf)):
         return declared.leaf(version, flexible=flexible, nullable=nullable)
     return StructLeaf(declared, version, flexible, nullable=nullable)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class WireField:
     """One field of a declaration; see `wire`."""
 
@@ -126,7 +126,6 @@ class StructLeaf(Leaf):
     """
 
     def __init__(self, cls: type, version: int, flexible: bool, *, nullable: bool = False) -> None:
-        super().__init__()
         self.cls = cls
         self.flexible = flexible
         self.nullable = nullable
@@ -138,10 +137,10 @@ class StructLeaf(Leaf):
         self.absent = [f for f in declared if not f.present(version) or f.tagged(version)]
         self.minimum = 1 if nullable else sum(leaf.minimum for _, leaf in self.fields) + int(flexible)
 
-    def _parse(self, stream: BytesIO, context: Any, path: str) -> Any:
+    def parse(self, stream: BytesIO, context: Any, path: str) -> Any:
         if self.nullable and self.take(stream, 1, path)[0] >= 0x80:
             return None
-        values = {name: leaf._parse(stream, context, f"{path}.{name}") for name, leaf in self.fields}
+        values = {name: leaf.parse(stream, context, f"{path}.{name}") for name, leaf in self.fields}
         if self.flexible:
             self._parse_tags(stream, context, path, values)
         return self.cls(**values)
@@ -159,26 +158,26 @@ class StructLeaf(Leaf):
             if tag in known:
                 name, leaf = known[tag]
                 inner = BytesIO(data)
-                values[name] = leaf._parse(inner, context, f"{path}.{name}")
+                values[name] = leaf.parse(inner, context, f"{path}.{name}")
                 if remaining(inner):
                     raise self.fail(f"{path}.{name}", "tagged field shorter than its announced size")
             else:
                 self.spend(context, size * UNKNOWN_BYTE_ITEMS, f"{path}.tags[{tag}]")
 
-    def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
+    def build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         if self.nullable:
             stream.write(b"\xff" if obj is None else b"\x01")
             if obj is None:
                 return None
         for name, leaf in self.fields:
-            leaf._build(getattr(obj, name), stream, context, f"{path}.{name}")
+            leaf.build(getattr(obj, name), stream, context, f"{path}.{name}")
         if self.flexible:
             tags = []
             for field, leaf in self.tagged:
                 value = getattr(obj, field.name)
                 if not field.is_default(value):
                     inner = BytesIO()
-                    leaf._build(value, inner, context, f"{path}.{field.name}")
+                    leaf.build(value, inner, context, f"{path}.{field.name}")
                     tags.append((field.tag, inner.getvalue()))
             stream.write(uvarint_bytes(len(tags)))
             for tag, data in tags:

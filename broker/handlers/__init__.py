@@ -3,11 +3,10 @@
 A handler module has ``handle(request, ctx, services)``, which returns the response, or None when it will be given later
 through ``ctx.reply``. An ``async def handle`` does slow work and is run in a task. A module may have
 ``failed(request, code)``, the answer when we have a bug; it is needed where the response has no error code of its own
-at the top. ``VERSIONS`` is the range that ApiVersions advertises where it is not the request's. ``REPEATS = True`` says
-that clients send the same request again and again, that it is always answered at once, and that the same answer is the
-same object: the decoded request and the encoded answer are kept for the next one. ``UNENFORCED = True`` marks an API of
-what is kept and described and not enforced: it is served only where the settings say so. ``PRIVATE = True`` marks one
-of our own: it is served, and not advertised.
+at the top. ``REPEATS = True`` says that clients send the same request again and again, that it is always answered at
+once, and that the same answer is the same object: the decoded request and the encoded answer are kept for the next one.
+
+A module is imported when its API is first asked for: what must be known before stands here.
 """
 
 from __future__ import annotations
@@ -18,10 +17,64 @@ from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 
-HANDLERS: tuple[ApiKey, ...] = tuple(ApiKey)
-"""The APIs that are served: every one whose messages are declared."""
+HANDLERS: dict[ApiKey, range] = {
+    ApiKey.PRODUCE: range(14),  # requests of versions 0 to 2 close the connection
+    ApiKey.FETCH: range(4, 19),
+    ApiKey.LIST_OFFSETS: range(1, 12),
+    ApiKey.METADATA: range(14),
+    ApiKey.OFFSET_COMMIT: range(2, 11),
+    ApiKey.OFFSET_FETCH: range(1, 11),
+    ApiKey.FIND_COORDINATOR: range(7),
+    ApiKey.JOIN_GROUP: range(10),
+    ApiKey.HEARTBEAT: range(5),
+    ApiKey.LEAVE_GROUP: range(6),
+    ApiKey.SYNC_GROUP: range(6),
+    ApiKey.DESCRIBE_GROUPS: range(7),
+    ApiKey.LIST_GROUPS: range(6),
+    ApiKey.API_VERSIONS: range(5),
+    ApiKey.CREATE_TOPICS: range(2, 8),
+    ApiKey.DELETE_TOPICS: range(1, 7),
+    ApiKey.DELETE_RECORDS: range(3),
+    ApiKey.INIT_PRODUCER_ID: range(6),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: range(2, 5),
+    ApiKey.ADD_PARTITIONS_TO_TXN: range(6),
+    ApiKey.ADD_OFFSETS_TO_TXN: range(5),
+    ApiKey.END_TXN: range(6),
+    ApiKey.WRITE_TXN_MARKERS: range(1, 3),
+    ApiKey.TXN_OFFSET_COMMIT: range(6),
+    ApiKey.DESCRIBE_ACLS: range(1, 4),
+    ApiKey.CREATE_ACLS: range(1, 4),
+    ApiKey.DELETE_ACLS: range(1, 4),
+    ApiKey.DESCRIBE_CONFIGS: range(1, 5),
+    ApiKey.ALTER_CONFIGS: range(3),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: range(1, 3),
+    ApiKey.DESCRIBE_LOG_DIRS: range(1, 6),
+    ApiKey.CREATE_PARTITIONS: range(4),
+    ApiKey.DELETE_GROUPS: range(3),
+    ApiKey.ELECT_LEADERS: range(3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: range(2),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: range(1),
+    ApiKey.OFFSET_DELETE: range(1),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: range(2),
+    ApiKey.ALTER_CLIENT_QUOTAS: range(2),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: range(1),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: range(1),
+    ApiKey.UPDATE_FEATURES: range(3),
+    ApiKey.DESCRIBE_CLUSTER: range(3),
+    ApiKey.DESCRIBE_PRODUCERS: range(1),
+    ApiKey.DESCRIBE_TRANSACTIONS: range(1),
+    ApiKey.LIST_TRANSACTIONS: range(3),
+    ApiKey.LIST_CONFIG_RESOURCES: range(2),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
+    ApiKey.DESCRIBE_GROUP_HISTORY: range(1),
+}
+"""The APIs that are served, every one whose messages are declared, and the versions that ApiVersions advertises."""
+
+UNENFORCED = frozenset((ApiKey.ALTER_USER_SCRAM_CREDENTIALS,))
+"""APIs of what is kept and described and not enforced: they are served only where the settings say so."""
 
 
 class Handler(NamedTuple):
@@ -32,8 +85,6 @@ class Handler(NamedTuple):
     is_async: bool
     failed: Callable[[Any, int], Any] | None
     repeats: bool
-    unenforced: bool
-    private: bool
 
 
 @cache
@@ -42,11 +93,9 @@ def handler(key: ApiKey) -> Handler:
     module = import_module(f"ottla.broker.handlers.{key.module}")
     handle = module.handle
     return Handler(
-        versions=getattr(module, "VERSIONS", None) or api(key).request.versions,
+        versions=HANDLERS[key],
         handle=handle,
         is_async=iscoroutinefunction(handle),
         failed=getattr(module, "failed", None),
         repeats=getattr(module, "REPEATS", False),
-        unenforced=getattr(module, "UNENFORCED", False),
-        private=getattr(module, "PRIVATE", False),
     )

@@ -18,8 +18,6 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResult,
 )
 
-UNENFORCED = True
-
 
 async def handle(
     request: AlterUserScramCredentialsRequest, ctx: RequestContext, services: Services

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 from ottla.broker.context import RequestContext
-from ottla.broker.handlers import HANDLERS, handler
+from ottla.broker.handlers import HANDLERS, UNENFORCED
 from ottla.broker.handlers.services import Services
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -75,13 +75,11 @@ def table(*, unenforced: bool = False) -> list[ApiVersion]:
     Args:
         unenforced: whether those of things that are kept and not enforced are.
     """
-    rows = []
-    for key in HANDLERS:
-        versions = handler(key).versions
-        if handler(key).private or (handler(key).unenforced and not unenforced):
-            continue
-        rows.append(ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1]))
-    return rows
+    return [
+        ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])
+        for key, versions in HANDLERS.items()
+        if not key.is_private and (unenforced or key not in UNENFORCED)
+    ]
 
 
 @cache

@@ -7,7 +7,6 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
 
-PRIVATE = True
 VIEWS = ("why", "timeline", "events")
 
 

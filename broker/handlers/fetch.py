@@ -62,8 +62,6 @@ from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Steps
 from ottla.protocol.structs import shared_default
 
-VERSIONS = range(4, 19)
-
 _NOWHERE, _NOBODY, _NOTHING = (
     shared_default(EpochEndOffset),
     shared_default(LeaderIdAndEpoch),

@@ -29,8 +29,6 @@ from ottla.protocol.messages.list_offsets import (
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
 
-VERSIONS = range(1, 12)
-
 _NEVER = 1 << 16
 _CONSUMER = -1
 

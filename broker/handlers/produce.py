@@ -56,9 +56,6 @@ from ottla.protocol.records import (
 from ottla.protocol.steps import NEXT_IN_LINE, Steps
 from ottla.protocol.structs import shared_default
 
-VERSIONS = range(14)
-"""The advertised versions. Requests of versions 0 to 2 close the connection."""
-
 _LENGTH = Struct(">i").unpack_from
 _NOBODY = shared_default(LeaderIdAndEpoch)
 

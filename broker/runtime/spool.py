@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import mmap
-import tempfile
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +33,8 @@ class Spool(Sequence[Buffer]):
         """Add a batch; not once reading has begun. Raises ``OSError`` where there is no room."""
         assert self._view is None, "somebody reads already"
         if not self._is_on_disk and self._directory is not None and self.size_bytes > MEMORY_BYTES:
+            import tempfile  # with all kinds of archives, which no start needs
+
             held, self._file = self._file, tempfile.TemporaryFile(dir=self._directory)  # noqa: SIM115
             self._is_on_disk = True
             self._file.write(held.getbuffer())  # type: ignore[attr-defined]

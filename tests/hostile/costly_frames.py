@@ -25,16 +25,16 @@ def costly_bodies(layout: Any, items: int) -> Iterator[tuple[str, bytes]]:
 
     Of those with an item in every inner array some more than ``items`` would be one item too many: they have fewer.
     """
-    for array in _arrays(layout.construct):
+    for array in _arrays(layout.leaf):
         for inner in (0, 1):
             each = 1 + inner * sum(1 for _ in _arrays(array.item))
             if inner and each == 1:
                 continue
-            above = sum(1 for outer in _arrays(layout.construct) if outer is not array and _holds(outer, array))
+            above = sum(1 for outer in _arrays(layout.leaf) if outer is not array and _holds(outer, array))
             count = (items - above) // each
-            yield f"{_path(layout.construct, array)}/{inner}", _Writer(array, count, inner).write(layout.construct)
+            yield f"{_path(layout.leaf, array)}/{inner}", _Writer(array, count, inner).write(layout.leaf)
     if layout.flexible:
-        yield "tags", _Writer(None, 0, 0).write(layout.construct)[:-1] + tags(items)
+        yield "tags", _Writer(None, 0, 0).write(layout.leaf)[:-1] + tags(items)
 
 
 def tags(count: int) -> bytes:

@@ -107,20 +107,18 @@ def test_every_handler_has_its_messages_and_every_message_its_handler() -> None:
             handlers.add(path.stem)
     assert handlers == {key.module for key in HANDLERS}
     assert set(HANDLERS) == set(ApiKey)
-    assert len(HANDLERS) == len(set(HANDLERS))
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)
 def test_advertised_versions_are_declared(key: ApiKey) -> None:
-    served, declared = handler(key).versions, api(key).request.versions
-    assert served.step == 1
-    assert len(served) > 0
+    """The table says them, so that no messages are imported to tell them; a message that gets one is told there."""
+    served, declared = HANDLERS[key], api(key).request.versions
     if key is ApiKey.PRODUCE:
-        assert served[0] == 0
+        assert served == range(declared.stop)
         assert declared[0] == 3
     else:
-        assert served[0] >= declared[0]
-    assert served[-1] <= declared[-1]
+        assert served == declared
+    assert handler(key).versions == served
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)

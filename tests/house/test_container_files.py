@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 
@@ -22,3 +23,15 @@ def test_both_engines_know_the_options_of_the_health_check() -> None:
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     (options,) = re.findall(r"HEALTHCHECK ([^\[]*)CMD", image)
     assert set(re.findall(r"--([a-z-]+)=", options)) <= {"interval", "timeout", "start-period", "retries"}
+
+
+def test_the_image_has_bytecode() -> None:
+    """What a start imports is compiled when the image is built: the one who runs there may not write it."""
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "PYTHONDONTWRITEBYTECODE" not in image
+    (imported,) = re.findall(r'^RUN \S+python -c "import ([^"]*)"$', image.replace("\\\n", ""), re.MULTILINE)
+    modules = re.split(r",\s*", imported)
+    assert {"uvloop", "ottla.broker.app", "ottla.cli.serve", "ottla.observe.observatory"} <= set(modules)
+    for name in modules:
+        importlib.import_module(name)
+    assert image.index("RUN /opt") < image.index("USER ")

@@ -209,7 +209,7 @@ def test_what_the_smallest_array_entries_cost() -> None:
 def _widest(layout: Any) -> Iterator[bytes]:
     """The message with one top-level array of very many empty entries."""
     layout.decode(layout.encode(layout.message()))  # compiled now, not when it is measured
-    for name, leaf in layout.construct.fields:
+    for name, leaf in layout.leaf.fields:
         if isinstance(leaf, ArrayLeaf) and isinstance(leaf.item, StructLeaf):
             entry = at_version(leaf.item.cls(), layout.version)
             obj = at_version(layout.message(), layout.version)
