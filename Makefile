@@ -124,7 +124,7 @@ format: $(VENV)/.test ## let ruff mend what it can
 bench: $(VENV)/.test ## heartbeats, commits, the log, starts, the recorder and an open console, beside Apache Kafka, kfake and librdkafka's mock (about half an hour)
 	@$(BIN)/python bench/startup.py
 	@$(BIN)/python bench/big_log.py
-	@$(BIN)/python bench/log.py $(ARGS)
+	@$(BIN)/python bench/records.py $(ARGS)
 	@$(BIN)/python bench/heartbeat.py $(ARGS)
 	@$(BIN)/python bench/recorder.py
 	@$(BIN)/python bench/console.py
