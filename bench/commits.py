@@ -162,7 +162,7 @@ COLUMNS = {
 
 @click.command(help=__doc__)
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Turns of each server.")
-@click.option("--seconds", default=1.5, show_default=True, type=click.FloatRange(0.1), help="Of one turn.")
+@click.option("--seconds", default=1.0, show_default=True, type=click.FloatRange(0.1), help="Of one turn.")
 @click.option("--warm-up", "warm", default=15.0, show_default=True, type=click.FloatRange(0.1),
               help="Seconds of each load before a JVM is measured.")  # fmt: skip
 @click.option("--before", metavar="COMMIT", default="", help="Measure the Ottla of a commit, too.")
@@ -181,6 +181,7 @@ def main(
     figures = Figures(missing)
     generator = compile_generator()
     server_core, core = choose_cores()
+    directory.mkdir(exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="commits-", dir=directory))
     try:
         with started(names, server_core, data, before) as servers:

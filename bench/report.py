@@ -18,6 +18,7 @@ from pathlib import Path
 FIGURES = Path(__file__).resolve().parent / ".build" / "figures"
 """What each benchmark measured last, as JSON: acceptance.py and chart.py read it."""
 CALLED = {
+    "bare": "bare uvloop",
     "ottla": "Ottla",
     "ottla-os": "Ottla, durability=os",
     "before": "Ottla before",
