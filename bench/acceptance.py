@@ -143,8 +143,8 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
         if subprocess.run(command).returncode:
             raise click.ClickException(f"{script} could not measure")
     figures = Figures.saved("heartbeats", "commits", "rebalances", "records", "before", "size")
-    table = [("load", "what", "goal", "measured", "Ottla / the other", "verdict")]
-    table += [goal.judged(figures) for goal in goals()]
+    head = ("load", "what", "goal", "measured", "Ottla / the other", "verdict")
+    table = [head, *(goal.judged(figures) for goal in goals())]
     click.echo(plain(table))
     if write:
         chart.draw_all(chart.IMAGES)

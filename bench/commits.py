@@ -95,11 +95,6 @@ def commits(identities: Sequence[Identity], partitions: int = 1, first: int = 0)
     return Load(frames, error_at - 4 + 7 * partitions + 2, error_at, rising_at)
 
 
-def without_members(connections: int) -> list[Identity]:
-    """A group each, to whose offsets nobody belongs."""
-    return [Identity(f"bench-group-{number:07d}", "", -1) for number in range(connections)]
-
-
 def fill(server: Server) -> None:
     """Make the topic, and logs long enough for all offsets."""
     partitions = MOCK_PARTITIONS if server.name == "mock" else PARTITIONS
@@ -128,9 +123,11 @@ class Committers:
     def __init__(self, generator: Path, server: Server, kind: Kind, core: int | None) -> None:
         self.server, self.kind = server, kind
         self._generator, self._core = generator, core
-        prefix = f"member-{kind.connections}-{kind.partitions}"
+        prefix = f"{kind.connections}-{kind.partitions}"
         self._identities = (
-            form_groups(server, kind.connections, 1, prefix) if kind.member else without_members(kind.connections)
+            form_groups(server, kind.connections, 1, f"member-{prefix}")
+            if kind.member
+            else [Identity(f"alone-{prefix}-{number:06d}", "", -1) for number in range(kind.connections)]
         )
         self._first = 0
 

@@ -226,11 +226,11 @@ def form_groups(
         BenchError: the server refused or did not answer.
     """
     if server.name == "bare":
-        return [Identity(f"{prefix}-{i // size}", f"bench-{uuid.UUID(int=i)}", 1) for i in range(connections)]
+        return [Identity(f"{prefix}-{i // size:06d}", f"bench-{uuid.UUID(int=i)}", 1) for i in range(connections)]
     members: list[Member] = []
     try:
         for i in range(connections):
-            members.append(Member(server, f"{prefix}-{i // size}"))
+            members.append(Member(server, f"{prefix}-{i // size:06d}"))
             members[-1].check_versions()
         join_all(members)
         sync_all(members)

@@ -7,7 +7,7 @@
  * ids come back in order, and its error code. Connections are opened one after the other, each proven by one answered
  * request before the next is opened, because some servers have a very short accept queue.
  *
- * request_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_MICROSECONDS \
+ * request_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID \
  *              RESPONSE_BYTES ERROR_AT PERIOD_MS [RISING_AT ...]
  *
  * RESPONSE_BYTES is the size of every response, its length prefix included, and ERROR_AT where in it the error
@@ -309,17 +309,17 @@ static void read_requests(struct connection *connections, int count)
 
 int main(int argc, char **argv)
 {
-    if (argc < 12 || argc > 12 + MAX_RISING) {
-        fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_US "
+    if (argc < 11 || argc > 11 + MAX_RISING) {
+        fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID "
                 "RESPONSE_BYTES ERROR_AT PERIOD_MS [RISING_AT ...]\n", argv[0]);
         return 2;
     }
     int count = atoi(argv[3]), pid = atoi(argv[7]), poll = epoll_create1(0);
     window = atoi(argv[4]);
-    response_bytes = atoi(argv[9]);
-    error_at = atoi(argv[10]);
-    period_ns = (uint64_t)atoi(argv[11]) * 1000000u;
-    for (int i = 12; i < argc; i++)
+    response_bytes = atoi(argv[8]);
+    error_at = atoi(argv[9]);
+    period_ns = (uint64_t)atoi(argv[10]) * 1000000u;
+    for (int i = 11; i < argc; i++)
         rising_at[rising++] = atoi(argv[i]) + 4;
     double warm_up = atof(argv[5]), seconds = atof(argv[6]);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
@@ -331,10 +331,8 @@ int main(int argc, char **argv)
         fail("no such server process");
     struct connection *connections = calloc((size_t)count, sizeof *connections);
     read_requests(connections, count);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         open_connection(&connections[i], &address, poll);
-        usleep((useconds_t)atoi(argv[8]));
-    }
     for (int i = 0; i < count && period_ns == 0; i++)
         send_requests(&connections[i], window, clock_ns(CLOCK_MONOTONIC));
     due_ns = clock_ns(CLOCK_MONOTONIC);

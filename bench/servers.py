@@ -207,14 +207,13 @@ def measure(
     window: int,
     seconds: float,
     core: int | None,
-    pace_us: int = 0,
 ) -> Run:
     """Put one load on one server; the generator runs on `core` if given.
 
     Raises:
         BenchError: the server closed a connection, stopped answering, or answered an error.
     """
-    figures = (connections, window, WARM_UP_SECONDS, seconds, server.pid, pace_us, load.response_bytes, load.error_at,
+    figures = (connections, window, WARM_UP_SECONDS, seconds, server.pid, load.response_bytes, load.error_at,
                load.period_ms, *load.rising_at)  # fmt: skip
     done = subprocess.run(
         [str(generator), server.host, str(server.port), *map(str, figures)],
