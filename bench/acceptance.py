@@ -60,7 +60,8 @@ class Goal(NamedTuple):
 
     def judged(self, figures: Figures) -> tuple[str, ...]:
         """A row of the table."""
-        words = f"{'≥' if self.at_least else '≤'} {self.limit:,g}" + f" of {CALLED[self.against]}" * bool(self.against)
+        words = f"{'≥' if self.at_least else '≤'} {self.limit:,g}"
+        words += f" of {CALLED[self.against]}" if self.against else ""
         name, digits = QUANTITIES[self.quantity]
         if self.against:
             value = figures.ratio(self.load, self.quantity, "ottla", self.against)
@@ -134,14 +135,14 @@ def open_with(path: Path, pictures: str, goals: str) -> None:
 @click.option("--only", multiple=True, type=click.Choice([*STEPS]), help="Benchmarks to run; repeatable.")
 @click.option("--write/--no-write", default=True, help="Write RESULTS.md and the pictures.")
 def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
-    write = write and not quick
+    write, failed = write and not quick, []
     for script in only or STEPS:
         command = [sys.executable, str(HERE / script), *ALWAYS.get(script, ()), *(STEPS[script] if quick else ())]
         if write:
             command += ["--write", str(RESULTS)]
         click.echo(f"\n=== {script}", err=True)
         if subprocess.run(command).returncode:
-            raise click.ClickException(f"{script} could not measure")
+            failed.append(script)
     figures = Figures.saved("heartbeats", "commits", "rebalances", "records", "before", "size")
     head = ("load", "what", "goal", "measured", "Ottla / the other", "verdict")
     table = [head, *(goal.judged(figures) for goal in goals())]
@@ -150,8 +151,12 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
         chart.draw_all(chart.IMAGES)
         pictures = "\n".join(PICTURE.format(name=p.name, title=p.title, better=p.better) for p in chart.PICTURES)
         about = describe(choose_cores()[0] is not None)
-        about |= {"before": BEFORE, "start": "the goals of a start are in the section on it"}
+        verdicts = [row[-1] for row in table[1:]]
+        reached = f"{verdicts.count('reached')} of {len(verdicts)}; those of a start are in the section on it"
+        about |= {"before": BEFORE, "reached": reached}
         open_with(RESULTS, PICTURES.format(pictures=pictures), section("Goals", about, table))
+    if failed:
+        raise click.ClickException(f"could not measure: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -147,6 +147,8 @@ def draw(picture: Picture, figures: Figures, theme: Theme) -> str:
         servers = [
             server for server in SERVERS if any((one.load, server, one.quantity) in figures.found for one in row)
         ]
+        if not servers:
+            continue
         width = (WIDTH - 2 * MARGIN - LABELS) / len(row)
         y += PANEL_HEAD
         for place, server in enumerate(servers):
