@@ -171,41 +171,50 @@ def join_all(members: Sequence[Member]) -> None:
 
 def sync_all(members: Sequence[Member]) -> None:
     """Give every member of a generation its assignment, which is empty."""
+    groups: dict[str, list[str]] = {}
+    for member in members:
+        groups.setdefault(member.group_id, []).append(member.member_id)
     leaders = [m for m in members if m.member_id == m.leader_id]
     for follower in members:
-        if follower not in leaders:
+        if follower.member_id != follower.leader_id:
             follower.send_sync([])
     # The mock cluster takes no SyncGroup any more once the leader's has arrived.
     time.sleep(SETTLES_SECONDS)
     for leader in leaders:
-        leader.send_sync([m.member_id for m in members if m.group_id == leader.group_id])
+        leader.send_sync(groups[leader.group_id])
     for member in members:
         member.receive_sync()
 
 
-class Group:
-    """One group whose members stay connected, and rebalance as often as they are told to."""
+class Crowd:
+    """Groups whose members stay connected, and rebalance as often as they are told to."""
 
-    def __init__(self, server: Server, size: int) -> None:
-        self._members = [Member(server, f"rebalanced-{uuid.uuid4()}") for _ in range(size)]
-        for member in self._members:
-            member.group_id = self._members[0].group_id
+    def __init__(self, server: Server, members: int, size: int) -> None:
+        name = uuid.uuid4()
+        self._members = [Member(server, f"rebalanced-{name}-{number // size}") for number in range(members)]
         join_all(self._members)
         sync_all(self._members)
 
-    def rebalance(self) -> None:
-        """Have the leader join again, and then all others."""
-        leader = next(one for one in self._members if one.member_id == one.leader_id)
-        self._members.remove(leader)
-        leader.send_join()
+    def rebalance(self) -> float:
+        """Have each leader join again, and then all others; how long it took, in seconds."""
+        began = time.perf_counter()
+        leaders = [one for one in self._members if one.member_id == one.leader_id]
+        followers = [one for one in self._members if one.member_id != one.leader_id]
+        for leader in leaders:
+            leader.send_join()
         time.sleep(SETTLES_SECONDS)  # who comes before the rebalance has begun is told the old generation
-        for member in self._members:
-            member.send_join()
-        self._members.insert(0, leader)
+        for follower in followers:
+            follower.send_join()
         for member in self._members:
             if error := member.receive_join():
                 raise BenchError(f"JoinGroup of {member.group_id} answered error {error}")
         sync_all(self._members)
+        return time.perf_counter() - began - 2 * SETTLES_SECONDS
+
+    def close(self) -> None:
+        """Close the connections; the members stay in their groups."""
+        for member in self._members:
+            member.close()
 
 
 def form_groups(
@@ -217,11 +226,11 @@ def form_groups(
         BenchError: the server refused or did not answer.
     """
     if server.name == "bare":
-        return [Identity(f"{prefix}-{i // size}", f"bench-{uuid.UUID(int=i)}", 1) for i in range(connections)]
+        return [Identity(f"{prefix}-{i // size:06d}", f"bench-{uuid.UUID(int=i)}", 1) for i in range(connections)]
     members: list[Member] = []
     try:
         for i in range(connections):
-            members.append(Member(server, f"{prefix}-{i // size}"))
+            members.append(Member(server, f"{prefix}-{i // size:06d}"))
             members[-1].check_versions()
         join_all(members)
         sync_all(members)

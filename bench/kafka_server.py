@@ -3,6 +3,8 @@
 Its settings are Kafka's own but for the replicas (there is one node) and what every server of the benchmarks is given;
 the JVM's options are those of Kafka's start script. Prints ``host:port pid``, the process id of the JVM, once the
 broker answers for groups, and runs until its stdin ends or it is ended. Needs Java and, the first time, Maven.
+
+    kafka_server.py [DIRECTORY [SETTING=VALUE …]]
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,8 +50,8 @@ STEP_SECONDS = 0.005
 API_VERSIONS, FIND_COORDINATOR = 18, 10
 
 
-def formatted(directory: Path) -> tuple[list[str], int]:
-    """Prepare a directory for a broker; gives the command that starts one there, and its port."""
+def formatted(directory: Path, more: Sequence[str] = ()) -> tuple[list[str], int]:
+    """Prepare a directory for a broker, with more settings; gives the command that starts one there, and its port."""
     port, controller = free_port(), free_port()
     settings = SETTINGS | {
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
@@ -57,7 +60,7 @@ def formatted(directory: Path) -> tuple[list[str], int]:
         "log.dirs": directory / "data",
     }
     properties = directory / "server.properties"
-    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "utf-8")
+    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()) + "\n".join(more), "utf-8")
     java = ["java", *JVM, "-cp", f"{jars()}/*"]
     tool = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
     subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
@@ -116,7 +119,7 @@ def main() -> None:
     directory = Path(tempfile.mkdtemp(prefix="kafka-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
     process = None
     try:
-        command, port = formatted(directory)
+        command, port = formatted(directory, sys.argv[2:])
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
         wait_for(process, port)
         print(f"127.0.0.1:{port} {process.pid}", flush=True)

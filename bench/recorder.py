@@ -12,17 +12,19 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import click
+from commits import Committers, Kind, fill
 from heartbeat_groups import form_groups, heartbeats
-from log import COMMITTED_TOPIC, commits
 from report import describe, rewrite_section
-from servers import Load, Run, Server, choose_cores, compile_generator, measure, running
+from servers import Server, choose_cores, compile_generator, measure, running
 
 GOAL = 0.05
+Turn = dict[str, float]
+"""Figures of a turn: ``per_second`` and ``cpu_us``."""
 QUIET = (
     *("--set", "ottla.history.memory.bytes=0", "--set", "ottla.sentinel.enable=false"),
     *("--set", "ottla.group.events.enable=false"),
@@ -70,7 +72,7 @@ def servers(variants: Sequence[str], core: int | None, directory: Path) -> Itera
         found = {}
         for name in variants:
             data = directory / name.replace(" ", "-")
-            options = ["--data-dir", str(data), "--create-topic", f"{COMMITTED_TOPIC}:1", *VARIANTS[name]]
+            options = ["--data-dir", str(data), *VARIANTS[name]]
             options += ["--set", "group.initial.rebalance.delay.ms=1000"]
             if "file" in name:
                 options += ["--record", str(directory / "recording")]
@@ -79,24 +81,34 @@ def servers(variants: Sequence[str], core: int | None, directory: Path) -> Itera
 
 
 def compare(
-    load_name: str,
-    loads: dict[str, Load],
-    found: dict[str, Server],
-    rows: dict[tuple[str, str], Row],
-    turn: tuple[Path, int, float, int | None],
-    number: int,
+    load_name: str, turns: Mapping[str, Callable[[], Turn]], rows: dict[tuple[str, str], Row], number: int
 ) -> None:
     """One round: each server has a turn, another one first each time."""
-    generator, connections, seconds, core = turn
-    names = [*found][number % len(found) :] + [*found][: number % len(found)]
-    runs: dict[str, Run] = {
-        name: measure(generator, found[name], loads[name], connections, 1, seconds, core) for name in names
-    }
+    names = [*turns][number % len(turns) :] + [*turns][: number % len(turns)]
+    runs = {name: turns[name]() for name in names}
     for name, run in runs.items():
         if name != "off":
             row = rows.setdefault((load_name, name), Row(load_name, name))
-            row.per_second.append((runs["off"].responses / seconds, run.responses / seconds))
-            row.cpu_us.append((runs["off"].cpu_us, run.cpu_us))
+            row.per_second.append((runs["off"]["per_second"], run["per_second"]))
+            row.cpu_us.append((runs["off"]["cpu_us"], run["cpu_us"]))
+
+
+def beating(server: Server, connections: int, seconds: float, core: int | None) -> Callable[[], Turn]:
+    """A turn of heartbeats."""
+    load = heartbeats(form_groups(server, connections, prefix="beating"))
+
+    def turn() -> Turn:
+        run = measure(compile_generator(), server, load, connections, 1, seconds, core)
+        return {"per_second": run.per_second, "cpu_us": run.cpu_us}
+
+    return turn
+
+
+def committing(server: Server, connections: int, seconds: float, core: int | None) -> Callable[[], Turn]:
+    """A turn of commits."""
+    fill(server)
+    committers = Committers(compile_generator(), server, Kind(connections), core)
+    return lambda: committers.turn(seconds)
 
 
 def _medians(pairs: Sequence[tuple[float, float]]) -> list[float]:
@@ -137,17 +149,16 @@ def main(
     write: Path | None,
 ) -> None:  # fmt: skip
     """Compare an Ottla that records with one that does not."""
-    generator = compile_generator()
     server_core, load_core = choose_cores() if pin else (None, None)
     names = ["off", *(variants or [name for name in VARIANTS if name != "off"])]
     rows: dict[tuple[str, str], Row] = {}
-    turn = (generator, connections, seconds, load_core)
+    of_turn = (connections, seconds, load_core)
     with tempfile.TemporaryDirectory() as directory, servers(names, server_core, Path(directory)) as found:
-        beats = {name: heartbeats(form_groups(server, connections, prefix="beating")) for name, server in found.items()}
-        same = dict.fromkeys(found, commits(connections))
+        beats = {name: beating(server, *of_turn) for name, server in found.items()}
+        commits = {name: committing(server, *of_turn) for name, server in found.items()}
         for number in range(rounds):
-            compare("heartbeat", beats, found, rows, turn, number)
-            compare("durable commit", same, found, rows, turn, number)
+            compare("heartbeat", beats, rows, number)
+            compare("durable commit", commits, rows, number)
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
     ordered = sorted(rows.values(), key=lambda row: row.load, reverse=True)
     about = describe(server_core is not None)

@@ -1,17 +1,20 @@
 /* Load generator of the benchmarks: one thread, epoll, non-blocking sockets.
  *
- * Keeps WINDOW unanswered requests open on each connection, always the same one but for its correlation id:
- * whatever a readable event answers is asked again in one write. Every response is checked: its length, that
- * correlation ids come back in order, and its error code. Connections are opened one after the other, each
- * proven by one answered request before the next is opened, because some servers have a very short accept queue.
+ * Keeps WINDOW unanswered requests open on each connection, always the same one but for its correlation id and what
+ * rises: whatever a readable event answers is asked again in one write. With a PERIOD the requests on stdin, of which
+ * there may then be several for each connection, are sent one after the other instead, evenly, all of them once in each
+ * period; a latency counts from when the request was due. Every response is checked: its length, that correlation
+ * ids come back in order, and its error code. Connections are opened one after the other, each proven by one answered
+ * request before the next is opened, because some servers have a very short accept queue.
  *
- * request_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_MICROSECONDS \
- *              RESPONSE_BYTES ERROR_AT
+ * request_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID \
+ *              RESPONSE_BYTES ERROR_AT PERIOD_MS [RISING_AT ...]
  *
  * RESPONSE_BYTES is the size of every response, its length prefix included, and ERROR_AT where in it the error
- * code is. Request frames are read from stdin, one a line in hexadecimal and without their length prefix;
- * connection i takes line i modulo their number. One line of JSON on stdout; exit code 1 and a line on stderr if
- * the server closed a connection, stopped answering or broke the protocol.
+ * code is. RISING_AT are places of 64-bit numbers in every request that have the value of the first one, and one more
+ * in each request of a connection. Request frames are read from stdin, one a line in hexadecimal and without their
+ * length prefix; connection i takes line i modulo their number. One line of JSON on stdout; exit code 1 and a line on
+ * stderr if the server closed a connection, stopped answering or broke the protocol.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,19 +32,26 @@
 #include <unistd.h>
 
 enum {
-    MAX_RESPONSE = 128,
-    MAX_FRAME = 512,   /* of a request */
+    MAX_RESPONSE = 256,
+    MAX_FRAME = 1024,  /* of a request */
+    MAX_RISING = 64,
     MAX_WINDOW = 100,  /* so that a window always fits a socket's buffers and a short write is a fault */
     EVENTS = 256,
-    STALLED_MS = 5000, /* no event at all for this long: the server stopped answering */
+    STALLED_MS = 10000, /* no event at all for this long: the server stopped answering */
     SUB_BUCKETS = 64,  /* of the latency histogram in each power of two: steps of at most 1.6 % */
     BUCKETS = 64 * SUB_BUCKETS,
+};
+
+struct request {
+    char bytes[MAX_FRAME];
+    int size; /* with its length prefix */
 };
 
 struct connection {
     int fd;
     int frame_size;         /* bytes of one request with its length prefix */
     char *frames;           /* WINDOW copies of the request, so that up to WINDOW leave in one write */
+    uint64_t first;         /* what the numbers that rise begin with */
     uint32_t next_sent;     /* correlation id of the next request */
     uint32_t next_answered; /* correlation id that the next response must carry */
     uint64_t *sent_ns;      /* when request `correlation id modulo WINDOW` was sent */
@@ -49,8 +59,11 @@ struct connection {
     char input[MAX_RESPONSE * (MAX_WINDOW + 1)];
 };
 
-static int window, response_bytes, error_at;
-static uint64_t responses, errors;
+static int window, response_bytes, error_at, rising, rising_at[MAX_RISING];
+static struct request *requests; /* as stdin has them */
+static int request_count, next_due;
+static uint64_t period_ns, due_ns; /* of a load with a period: when the next request is due */
+static uint64_t responses, errors, slowest_ns;
 static int first_error;
 static uint64_t histogram[BUCKETS];
 
@@ -99,6 +112,12 @@ static void put_u32(char *at, uint32_t value)
     memcpy(at, &value, 4);
 }
 
+static void put_u64(char *at, uint64_t value)
+{
+    put_u32(at, (uint32_t)(value >> 32));
+    put_u32(at + 4, (uint32_t)value);
+}
+
 static uint32_t get_u32(const char *at)
 {
     uint32_t value;
@@ -124,7 +143,10 @@ static int build_request(char *frame, const char *line)
 static void send_requests(struct connection *c, int count, uint64_t now)
 {
     for (int i = 0; i < count; i++) {
-        put_u32(c->frames + i * c->frame_size + 8, c->next_sent);
+        char *frame = c->frames + i * c->frame_size;
+        put_u32(frame + 8, c->next_sent);
+        for (int place = 0; place < rising; place++)
+            put_u64(frame + rising_at[place], c->first + c->next_sent);
         c->sent_ns[c->next_sent % (uint32_t)window] = now;
         c->next_sent++;
     }
@@ -132,6 +154,22 @@ static void send_requests(struct connection *c, int count, uint64_t now)
     errno = 0;
     if (send(c->fd, c->frames, (size_t)size, MSG_NOSIGNAL) != size)
         fail("a window of requests could not be sent whole");
+}
+
+/* Send what is due; its latency counts from then, so that a slow server is not asked less. */
+static void send_due(struct connection *connections, int count, uint64_t now)
+{
+    for (; due_ns <= now; due_ns += period_ns / (uint64_t)request_count) {
+        struct connection *c = &connections[next_due % count];
+        struct request *request = &requests[next_due];
+        next_due = (next_due + 1) % request_count;
+        errno = 0;
+        if (c->next_sent - c->next_answered >= (uint32_t)window)
+            fail("the server answers less than it is asked");
+        c->frame_size = request->size;
+        memcpy(c->frames, request->bytes, (size_t)request->size);
+        send_requests(c, 1, due_ns);
+    }
 }
 
 static int bucket_of(uint64_t ns)
@@ -172,7 +210,10 @@ static void check_response(struct connection *c, const char *frame, uint64_t now
     int error = (unsigned char)frame[error_at] << 8 | (unsigned char)frame[error_at + 1];
     if (error != 0 && errors++ == 0)
         first_error = error;
-    histogram[bucket_of(now - c->sent_ns[c->next_answered % (uint32_t)window])]++;
+    uint64_t took = now - c->sent_ns[c->next_answered % (uint32_t)window];
+    histogram[bucket_of(took)]++;
+    if (took > slowest_ns)
+        slowest_ns = took;
     c->next_answered++;
     responses++;
 }
@@ -217,61 +258,69 @@ static void open_connection(struct connection *c, const struct sockaddr_in *addr
 }
 
 /* Serve events until the monotonic clock reads `until_ns`; returns when it stopped. */
-static uint64_t run(int poll, uint64_t until_ns)
+static uint64_t run(int poll, struct connection *connections, int count, uint64_t until_ns)
 {
     struct epoll_event events[EVENTS];
     uint64_t now = clock_ns(CLOCK_MONOTONIC);
     while (now < until_ns) {
+        if (period_ns > 0)
+            send_due(connections, count, now);
         errno = 0;
-        int ready = epoll_wait(poll, events, EVENTS, STALLED_MS);
-        if (ready == 0 || (ready < 0 && errno != EINTR))
+        int ready = epoll_wait(poll, events, EVENTS, period_ns > 0 ? (int)((due_ns - now) / 1000000u) : STALLED_MS);
+        if ((ready == 0 && period_ns == 0) || (ready < 0 && errno != EINTR))
             fail("the server stopped answering");
         for (int i = 0; i < ready; i++) {
             struct connection *c = events[i].data.ptr;
-            int count = receive(c, &now);
-            if (count > 0)
-                send_requests(c, count, now);
+            int answered = receive(c, &now);
+            if (answered > 0 && period_ns == 0)
+                send_requests(c, answered, now);
         }
+        if (period_ns > 0)
+            now = clock_ns(CLOCK_MONOTONIC);
     }
     return now;
 }
 
 static void read_requests(struct connection *connections, int count)
 {
-    char frame[MAX_FRAME], line[2 * MAX_FRAME];
-    int lines = 0;
-    for (; lines < count && fgets(line, sizeof line, stdin) != NULL; lines++) {
-        struct connection *c = &connections[lines];
-        c->frame_size = build_request(frame, line);
-        c->frames = malloc((size_t)(c->frame_size * window));
-        for (int i = 0; i < window; i++)
-            memcpy(c->frames + i * c->frame_size, frame, (size_t)c->frame_size);
+    static char line[2 * MAX_FRAME + 2];
+    while ((period_ns > 0 || request_count < count) && fgets(line, sizeof line, stdin) != NULL) {
+        if ((requests = realloc(requests, (size_t)(request_count + 1) * sizeof *requests)) == NULL)
+            fail("out of memory");
+        struct request *request = &requests[request_count++];
+        request->size = build_request(request->bytes, line);
     }
     errno = 0;
-    if (lines == 0)
+    if (request_count == 0)
         fail("no request on stdin");
+    int copies = period_ns > 0 ? 1 : window;
     for (int i = 0; i < count; i++) {
-        struct connection *c = &connections[i], *like = &connections[i % lines];
+        struct connection *c = &connections[i];
+        struct request *request = &requests[i % request_count];
         c->sent_ns = calloc((size_t)window, sizeof *c->sent_ns);
-        if (i < lines)
-            continue;
-        c->frame_size = like->frame_size;
-        c->frames = malloc((size_t)(c->frame_size * window));
-        memcpy(c->frames, like->frames, (size_t)(c->frame_size * window));
+        c->frame_size = request->size;
+        c->frames = malloc((size_t)(MAX_FRAME * copies));
+        for (int copy = 0; copy < copies; copy++)
+            memcpy(c->frames + copy * c->frame_size, request->bytes, (size_t)c->frame_size);
+        if (rising > 0)
+            c->first = get_u32(request->bytes + rising_at[0] + 4); /* its upper half is 0 */
     }
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 11) {
-        fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID PACE_US "
-                "RESPONSE_BYTES ERROR_AT\n", argv[0]);
+    if (argc < 11 || argc > 11 + MAX_RISING) {
+        fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID "
+                "RESPONSE_BYTES ERROR_AT PERIOD_MS [RISING_AT ...]\n", argv[0]);
         return 2;
     }
     int count = atoi(argv[3]), pid = atoi(argv[7]), poll = epoll_create1(0);
     window = atoi(argv[4]);
-    response_bytes = atoi(argv[9]);
-    error_at = atoi(argv[10]);
+    response_bytes = atoi(argv[8]);
+    error_at = atoi(argv[9]);
+    period_ns = (uint64_t)atoi(argv[10]) * 1000000u;
+    for (int i = 11; i < argc; i++)
+        rising_at[rising++] = atoi(argv[i]) + 4;
     double warm_up = atof(argv[5]), seconds = atof(argv[6]);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
     clockid_t server_clock;
@@ -282,30 +331,35 @@ int main(int argc, char **argv)
         fail("no such server process");
     struct connection *connections = calloc((size_t)count, sizeof *connections);
     read_requests(connections, count);
-    for (int i = 0; i < count; i++) {
-        open_connection(&connections[i], &address, poll);
-        usleep((useconds_t)atoi(argv[8]));
-    }
     for (int i = 0; i < count; i++)
+        open_connection(&connections[i], &address, poll);
+    for (int i = 0; i < count && period_ns == 0; i++)
         send_requests(&connections[i], window, clock_ns(CLOCK_MONOTONIC));
+    due_ns = clock_ns(CLOCK_MONOTONIC);
 
-    run(poll, clock_ns(CLOCK_MONOTONIC) + (uint64_t)(warm_up * 1e9));
+    run(poll, connections, count, clock_ns(CLOCK_MONOTONIC) + (uint64_t)(warm_up * 1e9));
     memset(histogram, 0, sizeof histogram);
+    slowest_ns = 0;
     uint64_t before = responses, waited = waited_ns(pid), own_waited = waited_ns(getpid());
     uint64_t server = clock_ns(server_clock), own = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    uint64_t start = clock_ns(CLOCK_MONOTONIC), end = run(poll, start + (uint64_t)(seconds * 1e9));
+    uint64_t start = clock_ns(CLOCK_MONOTONIC), end = run(poll, connections, count, start + (uint64_t)(seconds * 1e9));
     server = clock_ns(server_clock) - server;
     own = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own;
     waited = waited_ns(pid) - waited;
     own_waited = waited_ns(getpid()) - own_waited;
 
+    uint32_t most_sent = 0;
+    for (int i = 0; i < count; i++)
+        if (connections[i].next_sent > most_sent)
+            most_sent = connections[i].next_sent;
     double took = (double)(end - start) / 1e9;
     uint64_t answered = responses - before;
     printf("{\"responses\": %llu, \"seconds\": %.6f, \"per_second\": %.1f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+           "\"max_us\": %.1f, \"most_sent\": %u, "
            "\"errors\": %llu, \"first_error\": %d, \"server_cpu_seconds\": %.6f, \"generator_cpu_seconds\": %.6f, "
            "\"server_waited_seconds\": %.6f, \"generator_waited_seconds\": %.6f}\n",
            (unsigned long long)answered, took, (double)answered / took, percentile_us(0.50),
-           percentile_us(0.99), (unsigned long long)errors, first_error, (double)server / 1e9,
-           (double)own / 1e9, (double)waited / 1e9, (double)own_waited / 1e9);
+           percentile_us(0.99), (double)slowest_ns / 1000, most_sent, (unsigned long long)errors, first_error,
+           (double)server / 1e9, (double)own / 1e9, (double)waited / 1e9, (double)own_waited / 1e9);
     return 0;
 }

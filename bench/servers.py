@@ -7,15 +7,21 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
+
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.headers import frame_request
+from ottla.protocol.schema import Message
 
 HERE = Path(__file__).resolve().parent
 COMMANDS = {
@@ -25,11 +31,18 @@ COMMANDS = {
     "kafka": [sys.executable, str(HERE / "kafka_server.py")],
     "kfake": [str(HERE / ".build" / "kfake")],
 }
-START_SECONDS = {"kafka": 150.0}
+START_SECONDS = {"kafka": 150.0, "ottla": 300.0}
 USUAL_START_SECONDS = 20.0
 STOP_SECONDS = 5.0
+ANSWER_SECONDS = 60.0
 WARM_UP_SECONDS = 0.5
-JUST_IN_TIME = frozenset({"kafka"})
+JUST_IN_TIME = frozenset({"kafka", "kafka-flush"})
+OTTLA_OPTIONS = (
+    # Long enough for all members of a group to meet in its first generation; and for as many connections as are asked.
+    *("--set", "group.initial.rebalance.delay.ms=1000", "--set", "max.connections=15000"),
+)
+FLUSHED = "log.flush.interval.messages=1"
+"""Of Apache Kafka: sync every batch, as Ottla does."""
 
 
 @dataclass(slots=True)
@@ -44,11 +57,15 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The generator's load; connection i sends the frame i modulo their number. See request_load.c."""
+    """The generator's load; connection i sends the frame i modulo their number, in each of which the numbers at
+    ``rising_at`` rise. With a period all frames are sent once in each, whatever the answers take. See request_load.c.
+    """
 
     frames: Sequence[bytes]
     response_bytes: int
     error_at: int
+    rising_at: Sequence[int] = ()
+    period_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +77,8 @@ class Run:
     per_second: float
     p50_us: float
     p99_us: float
+    max_us: float
+    most_sent: int
     errors: int
     first_error: int
     server_cpu_seconds: float
@@ -110,7 +129,7 @@ def prepared(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     there, missing = [], {}
     for name in names:
         try:
-            prepare(name)
+            prepare(name.partition("-")[0])
             there.append(name)
         except Missing as error:
             missing[name] = str(error)
@@ -147,7 +166,7 @@ def running(name: str, core: int | None, options: Sequence[str] = (), path: Path
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env=None if path is None else os.environ | {"PYTHONPATH": str(path)},
+            env=_environment(path),
             preexec_fn=pinned(core),
         )
         assert process.stdout is not None and process.stdin is not None
@@ -174,6 +193,12 @@ def running(name: str, core: int | None, options: Sequence[str] = (), path: Path
             process.stdout.close()
 
 
+def _environment(path: Path | None) -> dict[str, str]:
+    """With bytecode, and with names that the kernel knows for the threads of Python."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPATH": os.pathsep.join(map(str, filter(None, (path, HERE / "named_threads"))))}
+
+
 def measure(
     generator: Path,
     server: Server,
@@ -182,14 +207,14 @@ def measure(
     window: int,
     seconds: float,
     core: int | None,
-    pace_us: int = 0,
 ) -> Run:
     """Put one load on one server; the generator runs on `core` if given.
 
     Raises:
         BenchError: the server closed a connection, stopped answering, or answered an error.
     """
-    figures = (connections, window, WARM_UP_SECONDS, seconds, server.pid, pace_us, load.response_bytes, load.error_at)
+    figures = (connections, window, WARM_UP_SECONDS, seconds, server.pid, load.response_bytes, load.error_at,
+               load.period_ms, *load.rising_at)  # fmt: skip
     done = subprocess.run(
         [str(generator), server.host, str(server.port), *map(str, figures)],
         input="".join(f"{frame.hex()}\n" for frame in load.frames),
@@ -213,6 +238,94 @@ def warm_up(generator: Path, server: Server, load: Load, connections: int, secon
     """
     if server.name in JUST_IN_TIME:
         measure(generator, server, load, connections, 1, seconds, core)
+
+
+def framed(request: Message, version: int) -> bytes:
+    """A request as it is sent, with its length."""
+    key = ApiKey[re.sub("(?<!^)(?=[A-Z])", "_", type(request).__name__.removesuffix("Request")).upper()]
+    body = request.layout(version).encode(request)
+    return frame_request(key, version, 0, "bench", body, flexible=version >= request.flexible_from)
+
+
+def ask(server: Server, request: Message, version: int) -> bytes:
+    """Send one request on a connection of its own; the answer behind its correlation id.
+
+    Raises:
+        OSError: the server is not there.
+    """
+    with socket.create_connection((server.host, server.port), ANSWER_SECONDS) as connection:
+        connection.sendall(framed(request, version))
+        with connection.makefile("rb") as answers:
+            return answers.read(int.from_bytes(answers.read(4), "big"))[4:]
+
+
+def by_turns(servers: Sequence[Server], rounds: int) -> Iterator[Server]:
+    """Each server once a round; another one begins each round, so that none always follows the same one."""
+    for number in range(rounds):
+        first = number % len(servers)
+        yield from (*servers[first:], *servers[:first])
+
+
+def cpu_seconds(server: Server) -> float:
+    """CPU time that a server has used until now."""
+    return time.clock_gettime((~server.pid << 3) | 2)  # the clock of another process; see clock_getcpuclockid(3)
+
+
+def thread_seconds(server: Server) -> dict[str, float]:
+    """CPU time of each thread of a server until now; that of its main thread is called ``loop``."""
+    found: dict[str, float] = {}
+    for task in Path(f"/proc/{server.pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            name = "loop" if task.name == str(server.pid) else (task / "comm").read_text().strip()
+            found[name] = found.get(name, 0) + int((task / "schedstat").read_text().split()[0]) / 1e9
+    return found
+
+
+def memory_bytes(server: Server) -> int:
+    """Resident memory of a server."""
+    status = Path(f"/proc/{server.pid}/status").read_text("ascii")
+    return int(status.split("VmRSS:", 1)[1].split()[0]) * 1024
+
+
+@contextlib.contextmanager
+def tree_of(commit: str) -> Iterator[Path]:
+    """The sources as a commit has them, in a folder that goes away afterwards.
+
+    Raises:
+        BenchError: there is no such commit here.
+    """
+    (HERE / ".build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=HERE / ".build") as folder:
+        made = subprocess.run(["git", "-C", str(HERE.parent), "archive", commit], capture_output=True)
+        if made.returncode:
+            raise BenchError(made.stderr.decode().strip())
+        subprocess.run(["tar", "-x", "-C", folder], input=made.stdout, check=True)
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def started(
+    names: Sequence[str], core: int | None, directory: Path, commit: str = "", options: Sequence[str] = ()
+) -> Iterator[list[Server]]:
+    """Servers that keep what they are given below a directory; ``options`` are more of each Ottla's.
+
+    Beside those of `COMMANDS` there are ``ottla-os``, which answers when the operating system has the bytes, as Apache
+    Kafka does, ``kafka-flush``, which syncs as Ottla does, and ``before``, the Ottla of a commit.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        servers = []
+        for name in names:
+            kind, path, more = name.partition("-")[0], None, list[str]()
+            if kind in ("ottla", "before"):
+                path = stack.enter_context(tree_of(commit)) / ".types" if kind == "before" else None
+                kind, more = "ottla", ["--data-dir", str(directory / name), *OTTLA_OPTIONS, *options]
+            elif kind == "kafka":
+                more = [str(directory)]
+            more += {"ottla-os": ["--set", "ottla.durability=os"], "kafka-flush": [FLUSHED]}.get(name, [])
+            servers.append(stack.enter_context(running(kind, core, more, path)))
+            servers[-1].name = name
+        yield servers
 
 
 def choose_cores() -> tuple[int | None, int | None]:

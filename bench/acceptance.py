@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Run the benchmarks that the goals for speed are judged by, one after the other, and say which goals are reached.
+
+Each leaves its section in RESULTS.md and its figures; from these come the pictures and the table of goals that the
+file opens with. A goal is a ratio of medians of the same turns, or a figure of Ottla alone.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import chart
+import click
+from report import CALLED, Figures, describe, plain, section
+from servers import HERE, choose_cores
+
+BEFORE = "c51d629"
+"""The commit that commits and rebalances shall cost less than."""
+RESULTS = HERE / "RESULTS.md"
+STEPS = {
+    "heartbeat.py": ("--rounds", "1", "--seconds", "0.5", "--warm-up", "1", "--connections", "50", "--window", "1"),
+    "commits.py": ("--rounds", "1", "--seconds", "0.5", "--warm-up", "1", "--few"),
+    "rebalances.py": ("--rounds", "1", "--rebalances", "1", "--warm-up", "1", "--members", "1000"),
+    "records.py": ("--rounds", "1", "--scale", "0.1", "--warm-up", "1"),
+    "before.py": ("--pairs", "2", "--seconds", "0.3"),
+    "startup.py": ("--runs", "1"),
+    "size.py": ("--members", "4000", "--seconds", "3", "--beside", "2", "--rebalanced", "1000", "--scale", "0.02"),
+}
+"""The benchmarks, and what makes each of them quick."""
+ALWAYS = {
+    "commits.py": ("--before", BEFORE),
+    "rebalances.py": ("--before", BEFORE),
+    "before.py": (BEFORE, "--only", "heartbeat"),
+}
+PICTURES = """# Results
+
+{pictures}
+Each number of this file has the command that measures it; [README.md](README.md) says how they are measured.
+"""
+PICTURE = """<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="../docs/images/{name}-dark.svg">
+  <img alt="{title}: {better}; the tables below have the same figures" src="../docs/images/{name}-light.svg">
+</picture>
+"""
+
+
+class Goal(NamedTuple):
+    """One goal: a figure of Ottla that shall be at most or at least so much, alone or in terms of another server's."""
+
+    load: str
+    quantity: str
+    limit: float
+    against: str = ""
+    at_least: bool = False
+
+    def judged(self, figures: Figures) -> tuple[str, ...]:
+        """A row of the table."""
+        words = f"{'≥' if self.at_least else '≤'} {self.limit:,g}"
+        words += f" of {CALLED[self.against]}" if self.against else ""
+        name, digits = QUANTITIES[self.quantity]
+        if self.against:
+            value = figures.ratio(self.load, self.quantity, "ottla", self.against)
+        else:
+            value = figures.median(self.load, "ottla", self.quantity)
+        if value is None:
+            return self.load, name, words, "not measured", "", ""
+        spread = figures.text(self.load, "ottla", self.quantity, digits)
+        if self.against:
+            spread += f" / {figures.text(self.load, self.against, self.quantity, digits)}"
+        good = value >= self.limit if self.at_least else value <= self.limit
+        return self.load, name, words, f"{value:,.2f}", spread, "reached" if good else "**missed**"
+
+
+QUANTITIES = {
+    "cpu_us": ("CPU, µs", 1),
+    "per_second": ("per second", 0),
+    "cpu_ms": ("CPU, ms per MB", 2),
+    "mb_per_second": ("MB/s", 0),
+    "grown": ("CPU more than before, share", 3),
+    "p99_ms": ("p99, ms", 1),
+    "max_ms": ("longest, ms", 1),
+    "of_a_core": ("share of a core", 2),
+    "mb": ("memory, MB", 0),
+    "cpu_s": ("CPU, s", 2),
+    "seconds": ("seconds", 2),
+}
+"""What each is called, and how many digits of it are told."""
+
+
+def goals() -> Iterator[Goal]:
+    """All of them."""
+    of_commits = {"64": (0.75, 1.2, 1.5, 0.6), "1,024": (0.95, 1.05, 1.15, 0.85)}
+    for connections, (kafka_cpu, kafka_rate, kfake_cpu, kfake_rate) in of_commits.items():
+        load = f"commit, {connections} connections"
+        yield Goal(load, "cpu_us", kafka_cpu, "kafka")
+        yield Goal(load, "per_second", kafka_rate, "kafka", at_least=True)
+        yield Goal(load, "cpu_us", kfake_cpu, "kfake")
+        yield Goal(load, "per_second", kfake_rate, "kfake", at_least=True)
+        yield Goal(load, "cpu_us", 0.45, "before")
+    for members, (alone, kafka_cpu, kfake_cpu) in {"1,000": (65, 0.5, 1.15), "5,000": (70, 0.9, 0.55)}.items():
+        load = f"rebalance, {members} members"
+        yield Goal(load, "cpu_us", alone)
+        yield Goal(load, "cpu_us", kafka_cpu, "kafka")
+        yield Goal(load, "cpu_us", kfake_cpu, "kfake")
+    yield Goal("heartbeat", "grown", 0.02)
+    for beside in ("DescribeGroups of 10,000 groups", "a rebalance of 10,000 members"):
+        yield Goal(f"heartbeats beside {beside}", "p99_ms", 20)
+        yield Goal(f"heartbeats beside {beside}", "max_ms", 50)
+    for quantity, limit in {"of_a_core": 0.45, "mb": 320, "max_ms": 50}.items():
+        yield Goal("100,000 members heartbeat", quantity, limit)
+    for quantity, limit in {"mb": 300, "cpu_s": 2.5}.items():
+        yield Goal("start with 1,000,000 offsets of 10,000 groups", quantity, limit)
+    for quantity, limit in {"mb": 1200, "seconds": 15}.items():
+        yield Goal("start with 1,000,000 offsets of 1,000,000 groups", quantity, limit)
+    for what in ("produce", "consume"):
+        for size in ("100", "10,000"):
+            yield Goal(f"{what}, {size} bytes", "mb_per_second", 1.3, "kafka", at_least=True)
+            yield Goal(f"{what}, {size} bytes", "cpu_ms", 0.5, "kafka")
+    yield Goal("produce, 10,000 bytes", "mb_per_second", 0.6, "mock", at_least=True)
+
+
+def open_with(path: Path, pictures: str, goals: str) -> None:
+    """Begin a file of results with the pictures and the goals; what follows stays."""
+    rest = re.sub(r"\A.*?(?=^## (?!Goals\n))", "", path.read_text("utf-8"), count=1, flags=re.DOTALL | re.MULTILINE)
+    path.write_text(f"{pictures}\n{goals}\n{rest}", "utf-8")
+
+
+@click.command(help=__doc__)
+@click.option("--quick", is_flag=True, help="See only whether everything runs; nothing is written.")
+@click.option("--only", multiple=True, type=click.Choice([*STEPS]), help="Benchmarks to run; repeatable.")
+@click.option("--write/--no-write", default=True, help="Write RESULTS.md and the pictures.")
+def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
+    write, failed = write and not quick, []
+    for script in only or STEPS:
+        command = [sys.executable, str(HERE / script), *ALWAYS.get(script, ()), *(STEPS[script] if quick else ())]
+        if write:
+            command += ["--write", str(RESULTS)]
+        click.echo(f"\n=== {script}", err=True)
+        if subprocess.run(command).returncode:
+            failed.append(script)
+    figures = Figures.saved("heartbeats", "commits", "rebalances", "records", "before", "size")
+    head = ("load", "what", "goal", "measured", "Ottla / the other", "verdict")
+    table = [head, *(goal.judged(figures) for goal in goals())]
+    click.echo(plain(table))
+    if write:
+        chart.draw_all(chart.IMAGES)
+        pictures = "\n".join(PICTURE.format(name=p.name, title=p.title, better=p.better) for p in chart.PICTURES)
+        about = describe(choose_cores()[0] is not None)
+        verdicts = [row[-1] for row in table[1:]]
+        reached = f"{verdicts.count('reached')} of {len(verdicts)}; those of a start are in the section on it"
+        about |= {"before": BEFORE, "reached": reached}
+        open_with(RESULTS, PICTURES.format(pictures=pictures), section("Goals", about, table))
+    if failed:
+        raise click.ClickException(f"could not measure: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
