@@ -158,7 +158,9 @@ class View:
         if group is None or group.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
             return False
         age_ms = self._clock.wall_ms() - group.state_timestamp_ms if group.state_timestamp_ms else 0
-        return age_ms < old_ms and not any(getattr(member.parked_join, "is_gone", False) for member in group.members.values())
+        return age_ms < old_ms and not any(
+            getattr(member.parked_join, "is_gone", False) for member in group.members.values()
+        )
 
     def offsets(self, group_id: str) -> list[OffsetState]:
         group = self._groups.get(group_id)

@@ -274,7 +274,7 @@ class Layout:
         """What `decoder` does as steps, for long messages."""
         from ottla.protocol.fused import fused_decoder
 
-        fast, name = fused_decoder(self.construct, self.max_items, in_steps=True), self.message.__name__
+        fast, name = fused_decoder(self.leaf, self.max_items, in_steps=True), self.message.__name__
 
         def decode(data: bytes, offset: int) -> Steps[Any]:
             try:
