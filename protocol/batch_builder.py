@@ -139,6 +139,18 @@ def record_body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[
     )
 
 
+def plain_batch(bodies: Sequence[bytes], timestamp_ms: int) -> bytes:
+    """The batch that a `BatchBuilder` makes of records of one time, as `record_body` gives them; in fewer steps."""
+    count = len(bodies)
+    records = bytearray()
+    for delta, body in enumerate(bodies):
+        place = encode_varint(delta)
+        records += encode_varint(len(body) + len(place) + 2) + b"\0\0" + place + body
+    producer = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+    after_crc = _AFTER_CRC.pack(Codec.NONE, count - 1, timestamp_ms, timestamp_ms, *producer, count)
+    return _seal(0, NO_LEADER_EPOCH, after_crc, records)
+
+
 def record_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> int:
     """The most bytes that one more record of this content takes in a batch, before compression."""
     # Length, attributes, timestamp delta, offset delta, two lengths and the header count at their longest.

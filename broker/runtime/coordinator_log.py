@@ -34,6 +34,7 @@ from ottla.protocol.records import (
     decompressed_records,
     iter_batches,
     parse_marker,
+    plain_batch,
     record_at,
     record_body,
 )
@@ -215,16 +216,13 @@ class CoordinatorLog:
     def _append(self, partition: int, tokens: list[object], writes: list[list[bytes]]) -> bool:
         """Append writes as one batch; False if it would be too large."""
         wall_ms = self._clock.wall_ms()
-        builder = BatchBuilder()
-        for bodies in writes:
-            for body in bodies:
-                builder.append_body(body, wall_ms)
-        batch = builder.build()
+        bodies = writes[0] if len(writes) == 1 else [body for bodies in writes for body in bodies]
+        batch = plain_batch(bodies, wall_ms)
         if len(batch) > self._max_batch_bytes:
             return False
         try:
             self._served(partition).log.append(
-                batch, count=builder.count, max_timestamp_ms=wall_ms, done=partial(self._done, tokens)
+                batch, count=len(bodies), max_timestamp_ms=wall_ms, done=partial(self._done, tokens)
             )
         except EngineError as error:
             self._refused(tokens, error)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.coordination.shard import Write, append_error
-from ottla.broker.core.effects import Asker, Reply
+from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Commit, OffsetsCommitted
 from ottla.broker.core.groups.classic.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine
@@ -97,41 +97,45 @@ class CommitWrite(Write[Machine]):
         return CommittedOffset(offset, leader_epoch, metadata, timestamp_ms, -1, topic.topic_id)
 
     def done(self, m: Machine, error: ErrorCode) -> None:
-        offsets = self.group.offsets
+        if error:
+            self.failed(m, error)
+            return
         moved_back: list[Commit] = []
         for topic, partition, committed in self.accepted:
-            offsets.write_ends(topic, partition)
-            if not error:
-                before = offsets.get(topic, partition) if m.observed else None
-                if before is not None and before.offset > committed.offset:
-                    moved_back.append(Commit(topic, partition, before.offset, before.leader_epoch, before.metadata))
-                self.keep(m, topic, partition, committed)
-        if error:
-            for _, _, answer in self.undecided:
-                if not answer.error_code:
-                    answer.error_code = append_error(error)
-            m.drop_if_vacant(self.group)
-        elif moved_back or m.recorded:
-            partitions = len(self.accepted)
-            m.emit(
-                OffsetsCommitted(
-                    group_id=self.group_id,
-                    cause=m.cause,
-                    member_id=self.request.member_id,
-                    partitions=partitions,
-                    moved_back=moved_back,
+            before = self.keep(m, topic, partition, committed)
+            if before is not None and before.offset > committed.offset:
+                moved_back.append(Commit(topic, partition, before.offset, before.leader_epoch, before.metadata))
+        if m.observed:
+            if moved_back or m.recorded:
+                m.emit(
+                    OffsetsCommitted(
+                        group_id=self.group_id,
+                        cause=m.cause,
+                        member_id=self.request.member_id,
+                        partitions=len(self.accepted),
+                        moved_back=moved_back,
+                    )
                 )
-            )
-        elif m.observed:
-            m.observer.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
-        if error or m.recorded:
-            m.reply(self.ctx, self.response, self.group_id, self.request.member_id)
-        else:
-            m.effects.append(Reply(self.ctx, self.response))
+            else:
+                m.observer.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
+        m.grant(self.ctx, self.response, self.group_id, self.request.member_id)
 
-    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Take one of the offsets in, now that it is durable."""
-        self.group.offsets.store(topic, partition, committed)
+    def failed(self, m: Machine, error: ErrorCode) -> None:
+        """Answer that nothing was written."""
+        offsets = self.group.offsets
+        for topic, partition, _ in self.accepted:
+            offsets.write_ends(topic, partition)
+        for _, _, answer in self.undecided:
+            if not answer.error_code:
+                answer.error_code = append_error(error)
+        m.drop_if_vacant(self.group)
+        m.reply(self.ctx, self.response, self.group_id, self.request.member_id)
+
+    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
+        """Take one of the offsets in, now that it is durable; returns what was committed before."""
+        offsets = self.group.offsets
+        offsets.write_ends(topic, partition)
+        return offsets.store(topic, partition, committed)
 
 
 Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, PartitionOutcome]

@@ -96,11 +96,16 @@ class CommittedOffsets:
         partitions = self.by_topic.get(topic)
         return None if partitions is None else partitions.get(partition)
 
-    def store(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Replace the offset of a partition by the record that is the last one in the log."""
-        self._put(topic, partition, committed)
+    def store(self, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
+        """Replace the offset of a partition by the record that is the last one in the log; returns the one before."""
+        table = self.by_topic.get(topic)
+        if table is None:
+            table = self.table(topic)
+        before = table.get(partition)
+        table[partition] = committed
         if self.pending:
             self._overtake(topic, partition, self._number)
+        return before
 
     def _put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
         self.table(topic)[partition] = committed

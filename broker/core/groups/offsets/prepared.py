@@ -93,10 +93,9 @@ class PreparedWrite(CommitWrite):
             table.write_begins(topic, partition)
             bodies.append(record(offset, wall_ms))
 
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        if error:
-            self.response, self.undecided = commit_response(self.request, {})
-        super().done(m, error)
+    def failed(self, m: Machine, error: ErrorCode) -> None:
+        self.response, self.undecided = commit_response(self.request, {})
+        super().failed(m, error)
 
 
 def prepare(m: Machine, request: OffsetCommitRequest) -> PreparedCommit | None:

@@ -49,8 +49,11 @@ class TransactionalCommitWrite(CommitWrite):
     def committed(self, m: Machine, topic: Any, partition: Any, metadata: str) -> CommittedOffset:
         return CommittedOffset(partition.committed_offset, partition.committed_leader_epoch, metadata, m.wall_ms)
 
-    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> None:
+    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
+        offsets = self.group.offsets
+        offsets.write_ends(topic, partition)
         m.shards[self.shard.partition].hold(self.group, self.producer_id, topic, partition, committed)
+        return offsets.get(topic, partition)
 
 
 def commit(
