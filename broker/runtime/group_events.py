@@ -35,7 +35,6 @@ Row: TypeAlias = tuple[bytes, bytes, int]
 """A record that waits: key, value, timestamp (ms)."""
 
 
-
 def topic_configs(settings: Settings) -> dict[str, str]:
     """The settings with which the topic is created.
 

@@ -233,6 +233,9 @@ class Counting:
     def waits_calmly(self, group_id: str, old_ms: int) -> bool:
         return False
 
+    def member_count(self, group_id: str) -> int:
+        return 0
+
     def group(self, group_id: str) -> GroupState:
         self.looked.append(group_id)
         return GroupState(group_id, 0, "Empty", 1, None, None, None, [], [], "", 0, [])
