@@ -150,11 +150,10 @@ class Machine(CoordinatorMachine[GroupShard]):
         The purgatory looks after it no later than a heartbeat of right now would make it due, so that heartbeats
         need not touch the purgatory. If it turns out to be early the same is done again.
         """
-        at_ms = member.session_deadline_ms = self.now_ms + member.session_timeout_ms
-        if timeout_ms is not None:
-            member.session_deadline_ms = self.now_ms + timeout_ms
-            at_ms = min(member.session_deadline_ms, at_ms)
-        self.deadlines.set(TimerKey(Timer.SESSION, group.group_id, member.member_id), at_ms)
+        session_ms = member.session_timeout_ms
+        member.session_deadline_ms = self.now_ms + (session_ms if timeout_ms is None else timeout_ms)
+        key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
+        self.deadlines.set(key, min(member.session_deadline_ms, self.now_ms + session_ms))
 
     def heard_of(self, group: Group, member_id: str) -> None:
         """A member that commits is alive: its session starts afresh."""
