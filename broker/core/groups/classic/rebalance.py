@@ -207,13 +207,12 @@ def announce(m: Machine, group: Group) -> None:
 
     Static members that did not rejoin are awaited too, and dropped if they do not sync.
     """
-    pending_sync = group.pending_sync
     for member in group.members.values():
         if (ctx := group.unpark_join(member)) is not None:
             m.grant(ctx, join_success(ctx, group, member), group.group_id, member.member_id)
         m.start_session(group, member)
         member.is_new = False
-        pending_sync[member.member_id] = None
+        group.pending_sync[member.member_id] = None
     at_ms = m.arm(Timer.SYNC, group, group.rebalance_timeout_ms)
     _note_open(m, group, Timer.SYNC, at_ms, list(group.pending_sync))
 
