@@ -2,7 +2,7 @@
 
 What happens leaves an event, or a note of a commit, in a short queue. Those who look at the group as it is at that
 moment are told at once. The others are told of many together, which costs them half as much: once the turn of the
-event loop is over, when there are many, or when somebody asks what was observed.
+event loop is over, when there are many or large ones, or when somebody asks what was observed.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Observers(Observer):
         self._soon: Soon | None = None
         self._waiting: list[Event | CommitNote] = []
         self._is_due = False
+        self._has_large = False  # something that waits takes much memory
         self._set(observers)
         self.wants_requests = wants_requests or any(one.wants_requests for one in observers)
         self.wants_all = any(one.wants_all for one in observers)
@@ -94,9 +95,11 @@ class Observers(Observer):
                 self._report(event)
         waiting = self._waiting
         waiting.append(event)
+        is_time = len(waiting) >= MOST_WAITING
         if is_large is not None and is_large(event):
-            self.tell(with_large=True)
-        elif self._soon is None or len(waiting) >= MOST_WAITING:
+            is_time = is_time or self._has_large or event.__class__ not in _OF_REBALANCES
+            self._has_large = True
+        if is_time or self._soon is None:
             self.tell()
         elif not self._is_due:
             self._is_due = True
@@ -115,7 +118,8 @@ class Observers(Observer):
         waiting = self._waiting
         waiting.append(note)
         if not 0 < len(note[6]) <= FEW_BYTES:
-            self.tell(with_large=True)
+            self._has_large = True
+            self.tell()
         elif self._soon is None or len(waiting) >= MOST_WAITING:
             self.tell()
         elif self.wants_all and not self._is_due:
@@ -129,19 +133,16 @@ class Observers(Observer):
             except Exception:  # as above
                 self._log.error("an observer failed", of="a commit", exc_info=True)
 
-    def tell(self, *, with_large: bool = False) -> None:
-        """Tell those who wait of all that has happened until now.
-
-        Args:
-            with_large: something of it takes much memory.
-        """
+    def tell(self) -> None:
+        """Tell those who wait of all that has happened until now."""
         waiting, self._waiting = self._waiting, []
+        has_large, self._has_large = self._has_large, False
         self._is_due = False
         if not waiting:
             return
         for recorder in self._recorders:
             try:
-                recorder.take(waiting, holds=not with_large)
+                recorder.take(waiting, holds=not has_large)
             except Exception:  # as above
                 self._report(waiting)
         by_type = self._later_by_type
@@ -198,3 +199,6 @@ _LARGE: dict[type[Event], Callable[[Any], bool]] = {
     TxnCommitReceived: lambda event: len(event.commits) > FEW,
 }
 """Types of events that may take much memory, and a test of it: such an event does not wait for others."""
+
+_OF_REBALANCES = frozenset((AssignmentsPublished, BarrierClosed, BarrierOpened, SyncReceived))
+"""One of these does wait for the end of the turn: what a large group did takes long enough without its observers."""

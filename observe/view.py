@@ -5,7 +5,7 @@ Reading it changes nothing, and costs nothing that anybody waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ottla.broker.clock import Clock
@@ -32,6 +32,9 @@ from ottla.observe.snapshot import (
 )
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, assigned_partitions, subscribed_topics
 from ottla.protocol.errors import MalformedFrame
+
+STEP_MEMBERS = 500
+"""So many members of a large group are described at once; it takes a few milliseconds."""
 
 
 class Identity(NamedTuple):
@@ -135,17 +138,53 @@ class View:
             return None
         now_ms = self._clock.monotonic_ms()
         decoded = self._decoded_of(group)
+        return self._state(
+            group, [self._member(group, one, decoded[one.member_id], now_ms) for one in group.members.values()]
+        )
+
+    def group_in_steps(self, group_id: str) -> Iterator[GroupState | None]:
+        """The same of a large group, for who has time: None after each few members.
+
+        It ends without the group if that has changed meanwhile.
+        """
+        group = self._groups.get(group_id)
+        if group is None:
+            return
+        seen, described = (group.state, group.generation, group.revision), []
+        members = list(group.members.values())
+        try:
+            for first in range(0, len(members), STEP_MEMBERS):
+                now_ms, some = self._clock.monotonic_ms(), members[first : first + STEP_MEMBERS]
+                decoded = self._decode(group, some)
+                self._decoded.setdefault(group_id, {}).update(decoded)
+                described += [self._member(group, one, decoded[one.member_id], now_ms) for one in some]
+                yield None
+                now = self._groups.get(group_id)
+                if now is not group or (group.state, group.generation, group.revision) != seen:
+                    return
+            yield self._state(group, described)
+        finally:
+            known = self._decoded.pop(group_id, {})
+            if self._groups.get(group_id) is group and known:
+                self._decoded[group_id] = {name: known[name] for name in group.members if name in known}
+
+    def member_count(self, group_id: str) -> int:
+        """Number of members of a group; 0 if there is none."""
+        group = self._groups.get(group_id)
+        return 0 if group is None else len(group.members)
+
+    def _state(self, group: Group, members: list[MemberState]) -> GroupState:
         barrier, awaited = self._barrier(group)
         age_ms = self._clock.wall_ms() - group.state_timestamp_ms if barrier and group.state_timestamp_ms else 0
         return GroupState(
-            group_id=group_id,
+            group_id=group.group_id,
             partition=group.shard.partition,
             state=group.state.value,
             generation=group.generation,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
             state_since_ms=group.state_timestamp_ms,
-            members=[self._member(group, one, decoded[one.member_id], now_ms) for one in group.members.values()],
+            members=members,
             pending_members=list(group.pending_members),
             barrier=barrier,
             barrier_age_ms=max(0, age_ms),
@@ -247,10 +286,20 @@ class View:
 
     def _decoded_of(self, group: Group) -> dict[str, _Decoded]:
         """The decoded bytes of all members; only new ones are read."""
+        after = self._decode(group, group.members.values())
+        if after:
+            self._decoded[group.group_id] = after
+        else:
+            self._decoded.pop(group.group_id, None)
+        if len(self._decoded) > 2 * len(self._groups) + 16:
+            self._decoded = {name: kept for name, kept in self._decoded.items() if name in self._groups}
+        return after
+
+    def _decode(self, group: Group, members: Iterable[Member]) -> dict[str, _Decoded]:
         before = self._decoded.get(group.group_id, {})
         after = {}
         subscribed: dict[bytes, list[str] | None] = {}  # most members say the same
-        for member in group.members.values():
+        for member in members:
             metadata = _metadata(group, member)
             known = before.get(member.member_id)
             if known is None or known.metadata is not metadata or known.assignment is not member.assignment:
@@ -259,12 +308,6 @@ class View:
                 assigned = _assigned(group.protocol_type, member.assignment)
                 known = _Decoded(metadata, member.assignment, subscribed[metadata], assigned)
             after[member.member_id] = known
-        if after:
-            self._decoded[group.group_id] = after
-        else:
-            self._decoded.pop(group.group_id, None)
-        if len(self._decoded) > 2 * len(self._groups) + 16:
-            self._decoded = {name: kept for name, kept in self._decoded.items() if name in self._groups}
         return after
 
     def _partition(self, topic: str, index: int, committed: CommittedOffset) -> Partition | None:

@@ -28,7 +28,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 
 REPLIES_A_TURN = 128
-"""So many answers of one entry are given at once; more would hold up others for more than a few milliseconds."""
+"""An entry that answers more waits for the next turn to do so: that many take a few milliseconds."""
 
 Q = TypeVar("Q")
 C = TypeVar("C")
@@ -287,20 +287,12 @@ class Host:
         self.settle()
 
     def _put_off(self, effects: list[Any], defer: Defer) -> list[Any]:
-        """Let all answers but the first ones wait for their turn; returns the other effects."""
-        now: list[Any] = []
-        left, is_due = REPLIES_A_TURN, bool(self._unsaid)
-        for effect in effects:
-            if effect.__class__ is not Reply:
-                now.append(effect)
-            elif left:
-                left -= 1
-                now.append(effect)
-            else:
-                self._unsaid.append(effect)
+        """Let answers wait for their turn; returns the other effects."""
+        is_due = bool(self._unsaid)
+        self._unsaid.extend(effect for effect in effects if effect.__class__ is Reply)
         if self._unsaid and not is_due:
             defer(self._say_some)
-        return now
+        return [effect for effect in effects if effect.__class__ is not Reply]
 
     def _say_some(self) -> None:
         """Give the next slice of the answers that wait."""

@@ -7,6 +7,8 @@ of them each second, those that wait for members and those in which something ch
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
+from functools import partial
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core import events
@@ -17,6 +19,7 @@ from ottla.observe.sentinels.looks import look
 from ottla.observe.sentinels.model import Finding, Now, named, short
 from ottla.observe.sentinels.progress import Progress
 from ottla.observe.sentinels.repeats import REFUSALS, Repeats
+from ottla.observe.snapshot import GroupState
 from ottla.observe.view import View
 from ottla.observe.why.model import Episode
 
@@ -25,6 +28,9 @@ TURN_MS = 1_000
 MOST_A_TURN = 500
 LONGEST_TURN_MS = 10
 """So many groups are looked at in one turn at most, and for so long; then the interval takes longer."""
+
+LARGE_MEMBERS = 1_000
+"""A group with more members is described over several turns of the loop."""
 
 MOST_FAILED = 16
 """After a bug with so many groups no group is looked at any more: each costs a traceback in the log."""
@@ -59,6 +65,7 @@ class Sentinels(events.ByType):
         self._restless: dict[str, None] = {}
         self._wanted: OrderedDict[str, None] = OrderedDict()
         self._failed: dict[str, None] = {}
+        self._described: dict[str, None] = {}  # the large groups that are being described
         self._cycle: deque[str] = deque()
         self._timer: TimerHandle | None = None
         self._last_commit: events.CommitNote | None = None
@@ -109,8 +116,7 @@ class Sentinels(events.ByType):
                 if group_id not in self._failed:
                     self._look(group_id, now)
             except Exception:  # a bug of ours with this group: the others are looked at all the same
-                self._log.error("the sentinels failed with a group, and look at it no more", of=group_id, exc_info=True)
-                self._failed[group_id] = None
+                self._fail(group_id)
                 if len(self._failed) > MOST_FAILED:
                     raise
             if self._clock.monotonic_ms() - now.ms >= LONGEST_TURN_MS:
@@ -120,10 +126,39 @@ class Sentinels(events.ByType):
         view = self._view
         # While it rebalances it is looked at each second, and to describe ten thousand members takes a part of that.
         is_calm = view.waits_calmly(group_id, self._settings.ottla_sentinel_barrier_ms)
+        if not is_calm and view.member_count(group_id) > LARGE_MEMBERS:
+            if group_id not in self._described:
+                self._described[group_id] = None
+                self._go_on(group_id, view.group_in_steps(group_id))
+            return
         group = None if is_calm else view.group(group_id)
         if group is None and not is_calm:
             self._forget(group_id, now)
-            return
+        else:
+            self._judge(group_id, group, now)
+
+    def _go_on(self, group_id: str, steps: Iterator[GroupState | None]) -> None:
+        """Describe some more members of a large group; look at it once that is done, unless it has changed."""
+        try:
+            for group in steps:
+                if group is None:
+                    self._clock.call_at(self._clock.monotonic_ms(), partial(self._go_on, group_id, steps))
+                    return
+                self._judge(group_id, group, Now(self._clock.monotonic_ms(), self._clock.wall_ms()))
+                break
+            else:
+                self._wanted[group_id] = None
+        except Exception:  # as in `sweep`
+            self._fail(group_id)
+        del self._described[group_id]
+
+    def _fail(self, group_id: str) -> None:
+        self._log.error("the sentinels failed with a group, and look at it no more", of=group_id, exc_info=True)
+        self._failed[group_id] = None
+
+    def _judge(self, group_id: str, group: GroupState | None, now: Now) -> None:
+        """Tell what is found about a group; None stands for one that only waits."""
+        view = self._view
         findings = [] if group is None else list(look(group, view.partition_count, self._settings))
         is_stable = group is not None and group.state == "Stable"
         findings += self._progress.look(group_id, is_stable, view.progress(group_id), now.ms)

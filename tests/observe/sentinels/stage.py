@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -113,6 +114,7 @@ class Stage:
 
     def call_at(self, when_ms: int, callback: Any) -> Any:
         self.callbacks.append((when_ms, callback))
+        self.callbacks.sort(key=itemgetter(0))
         return SimpleNamespace(cancel=self.callbacks.clear)
 
     def wait(self, ms: int) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from ottla.broker.core.events import SentinelCleared, SentinelRaised, StateChanged
 from ottla.broker.settings import Settings
+from ottla.observe import view
+from ottla.observe.sentinels import watch
 from ottla.observe.sentinels.model import SENTINELS
 from ottla.observe.sentinels.watch import Sentinels
 from ottla.observe.snapshot import GroupState, OffsetProgress
@@ -32,6 +34,31 @@ def stage() -> Stage:
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[one.title for one in CASES])
 def test_scene(index: int, record: bool) -> None:
     compare(SCENES, index, Scene().play(CASES[index]), record=record)
+
+
+@pytest.fixture
+def in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group is a large one, and described a member at a time."""
+    monkeypatch.setattr(watch, "LARGE_MEMBERS", 0)
+    monkeypatch.setattr(view, "STEP_MEMBERS", 1)
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=[one.title for one in CASES])
+def test_scene_of_large_groups(index: int, in_steps: None) -> None:
+    compare(SCENES, index, Scene().play(CASES[index]), record=False)
+
+
+def test_a_large_group_that_changes_while_it_is_described_is_described_anew(stage: Stage, in_steps: None) -> None:
+    stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [3]}})
+    stage.sentinels.sweep()
+    next_step = stage.callbacks.pop(0)
+    stage.form(FAIR)
+    stage.callbacks.insert(0, next_step)
+    stage.wait(MINUTE)
+    assert stage.emitted == [], "no mixture of two generations"
+    stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
+    stage.wait(MINUTE)
+    assert stage.active == ["two_believers"]
 
 
 def test_a_group_in_order_is_left_in_peace(stage: Stage) -> None:
@@ -232,6 +259,9 @@ class Counting:
 
     def waits_calmly(self, group_id: str, old_ms: int) -> bool:
         return False
+
+    def member_count(self, group_id: str) -> int:
+        return 0
 
     def group(self, group_id: str) -> GroupState:
         self.looked.append(group_id)

@@ -298,9 +298,9 @@ class Group:
         if self.state is EMPTY:
             return bool(protocol_type) and bool(protocols)
         if protocol_type == self.protocol_type:
-            everybody, support = len(self.members), self.protocol_support
+            everybody = len(self.members)
             for name, _ in protocols:
-                if support.get(name, 0) == everybody:
+                if self.protocol_support.get(name, 0) == everybody:
                     return True
         return False
 

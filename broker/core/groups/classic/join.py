@@ -67,8 +67,8 @@ def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
         return join_error(ctx, ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     member = group.members.get(member_id or group.static_members.get(request.group_instance_id or "", ""))
     protocols = _protocols(request)
-    is_unchanged = member is not None and member.protocols == protocols
-    if not is_unchanged and not m.has_room(group, _growth(member, request, ctx)):
+    unchanged = member is not None and member.protocols == protocols
+    if not unchanged and not m.has_room(group, _growth(member, request, ctx)):
         m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
         if member is None:
             m.remove_member(group, member_id, "the group keeps too much")
@@ -76,7 +76,7 @@ def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker)
     if not group.supports(request.protocol_type, protocols):
         return join_error(ctx, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     if member_id:
-        return _join_known(m, group, request, ctx, protocols, is_unchanged=is_unchanged)
+        return _join_known(m, group, request, ctx, protocols, unchanged=unchanged)
     if request.group_instance_id is not None:
         return _join_static(m, group, request, ctx, request.group_instance_id)
     return _join_dynamic(m, group, request, ctx)
@@ -139,7 +139,7 @@ def _join_known(
     ctx: Asker,
     protocols: list[tuple[str, bytes]],
     *,
-    is_unchanged: bool,
+    unchanged: bool,
 ) -> JoinGroupResponse | None:
     member_id = request.member_id
     if member_id in group.pending_members:
@@ -157,7 +157,7 @@ def _join_known(
         _park(m, group, member, ctx)
         try_finish(m, group)
         return None
-    if group.state is COMPLETING_REBALANCE and is_unchanged:
+    if group.state is COMPLETING_REBALANCE and unchanged:
         if group.unannounced:
             _park(m, group, member, ctx)
             return None
@@ -166,7 +166,7 @@ def _join_known(
     if group.state is STABLE and group.leader_id == member_id:
         why = Reason(Began.LEADER_REJOINED, member_id, reason, state=group.state)
         return _rejoin(m, group, member, request, ctx, protocols, why)
-    if group.state is STABLE and is_unchanged:
+    if group.state is STABLE and unchanged:
         return join_success(ctx, group, member)
     why = Reason(Began.UPDATED, member_id, reason, state=group.state)
     return _rejoin(m, group, member, request, ctx, protocols, why)

@@ -1,0 +1,144 @@
+"""An entry that answers very many members: others get their turn in between, and nobody is left out."""
+
+import pytest
+
+from ottla.broker.core.effects import Append, Reply
+from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.runtime.host import REPLIES_A_TURN, Host
+from tests.shell.host import Clock, Log
+
+TOPIC = "__consumer_offsets"
+MANY = 3 * REPLIES_A_TURN + 1
+
+
+class Context:
+    """Keeps what it is answered with, in the order of all answers."""
+
+    def __init__(self, said, name):
+        self.said, self.name = said, name
+
+    def reply(self, response):
+        self.said.append((self.name, response))
+
+
+class Machine:
+    """A coordinator that asks for what the test gives it."""
+
+    partition_count = 0
+
+    def __init__(self):
+        self.effects = []
+
+    def take_effects(self):
+        effects, self.effects = self.effects, []
+        return effects
+
+    def next_deadline_ms(self):
+        return None
+
+    def ask(self, effects, ctx, now_ms, wall_ms):
+        self.effects += effects
+
+
+class World:
+    """``turn`` is a turn of the event loop."""
+
+    def __init__(self, *, defers=True):
+        self.said, self.due = [], []
+        self.machine = Machine()
+        self.host = Host(
+            Clock(),
+            FetchPurgatory(),
+            partition=lambda tp: None,
+            max_batch_bytes=1 << 20,
+            report=Log(),
+            defer=self.due.append if defers else None,
+        )
+        self.host.add(TOPIC, self.machine)
+
+    def turn(self):
+        due, self.due[:] = list(self.due), []
+        for function in due:
+            function()
+
+    def answer(self, names):
+        self.host.enter(self.machine.ask, [Reply(Context(self.said, name), name) for name in names], None)
+
+    @property
+    def names(self):
+        return [name for name, _ in self.said]
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+def test_a_slice_of_them_is_given_each_turn_in_their_order(world):
+    world.answer(range(MANY))
+    lengths = []
+    while world.due:
+        lengths.append(len(world.said))
+        world.turn()
+    assert lengths == [0, REPLIES_A_TURN, 2 * REPLIES_A_TURN, 3 * REPLIES_A_TURN]
+    assert world.names == list(range(MANY))
+
+
+def test_others_are_answered_in_between(world):
+    world.answer(range(MANY))
+    world.turn()
+    world.answer(["another"])
+    assert world.names == [*range(REPLIES_A_TURN), "another"]
+    while world.due:
+        world.turn()
+    assert world.names == [*range(REPLIES_A_TURN), "another", *range(REPLIES_A_TURN, MANY)]
+
+
+def test_those_of_a_second_entry_follow_the_first(world):
+    world.answer(range(MANY))
+    world.answer(range(MANY, 2 * MANY))
+    turns = 0
+    while world.due:
+        assert len(world.due) == 1, "one slice a turn"
+        world.turn()
+        turns += 1
+    assert turns == -(-2 * MANY // REPLIES_A_TURN)
+    assert world.names == list(range(2 * MANY))
+
+
+def test_what_is_to_be_written_does_not_wait(world):
+    appended = []
+    world.host._hosted[1].carry_out[Append] = appended.append
+    write = Append(0, [], object())
+    replies = [Reply(Context(world.said, name), name) for name in range(MANY)]
+    world.host.enter(world.machine.ask, [*replies[:5], write, *replies[5:]], None)
+    assert appended == [write]
+    assert world.said == []
+
+
+def test_few_are_given_at_once(world):
+    world.answer(range(REPLIES_A_TURN))
+    assert world.names == list(range(REPLIES_A_TURN))
+    assert not world.due
+
+
+def test_without_a_loop_all_are_given_at_once():
+    world = World(defers=False)
+    world.answer(range(MANY))
+    assert world.names == list(range(MANY))
+
+
+def test_a_broker_that_stops_answers_all(world):
+    world.answer(range(MANY))
+    world.host.stop()
+    assert world.names == list(range(MANY))
+    world.turn()
+    assert len(world.said) == MANY
+
+
+def test_one_that_is_killed_answers_nobody_more(world):
+    world.answer(range(MANY))
+    world.turn()
+    world.host.silence()
+    world.turn()
+    assert world.names == list(range(REPLIES_A_TURN))
