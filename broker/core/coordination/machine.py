@@ -11,7 +11,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from ottla.broker.core.coordination.shard import Shard, ShardState, Write
 from ottla.broker.core.effects import Append, Asker, Effect, Reply
@@ -24,8 +26,8 @@ S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
 
-class TimerKey(NamedTuple):
-    """The key of a deadline.
+class TimerKey(Struct, frozen=True, gc=False):
+    """The key of a deadline. There is one for each member.
 
     Attributes:
         timer: the kind of deadline, by its coordinator.
