@@ -116,3 +116,11 @@ def test_nothing_old_is_collected_before_much_has_grown_old(monkeypatch: pytest.
         monkeypatch.setattr(gc, "get_count", lambda survivals=survivals: (0, 0, survivals))
         garbage.settle()
     assert done == ["collect", "freeze"]
+
+
+def test_a_circle_is_found() -> None:
+    def work() -> None:
+        one: list[object] = []
+        one.append(one)
+
+    assert left_behind(work) == {"list": ROUNDS}
