@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import gc
 import os
 import shlex
 import signal
@@ -29,6 +28,7 @@ from ottla.broker.setting_sources import (
     protects,
 )
 from ottla.broker.settings import FIELDS, BadSetting, Settings
+from ottla.cli import garbage
 from ottla.cli.output import Refused, say
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -200,6 +200,7 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) 
     from ottla.broker.app import Broker, CannotStart  # takes a while, in which a signal may come
     from ottla.observe.observatory import Observatory
 
+    garbage.hold()
     broker = Broker(loaded.settings, **where, log=log, observing=Observatory(loaded.settings, log))
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
@@ -215,7 +216,7 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) 
             _write_atomically(ready, f"{broker.listening}\n")
         say(broker.listening)
         broker.tell_ready()
-        _collect_garbage_rarely()
+        garbage.begin(loop.call_later)
     await stopping.wait()
     _let_signals_end_it(loop)
     await broker.stop()
@@ -275,12 +276,6 @@ def _with(words: Sequence[str], option: str, value: str) -> list[str]:
     """The same command line, but with this value of an option."""
     kept = [word for at, word in enumerate(words) if word != option and words[at - 1 : at] != [option]]
     return [*(word for word in kept if not word.startswith(f"{option}=")), option, value]
-
-
-def _collect_garbage_rarely() -> None:
-    """Counting references frees the objects of a request at once; cycles are rare and can wait."""
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 100)
 
 
 def _run(main: Coroutine[Any, Any, int]) -> int:

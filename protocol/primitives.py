@@ -156,10 +156,18 @@ def uuid_of(raw: bytes) -> UUID:
     return UUID(bytes=raw)
 
 
+MOST_SHARED = 128
+"""Longer texts are not shared."""
+
+
 @lru_cache(maxsize=4096)
+def _same(text: str) -> str:
+    return text
+
+
 def same_text(text: str) -> str:
     """One object for texts that are equal: what clients say again and again need not be kept as often."""
-    return text
+    return _same(text) if len(text) <= MOST_SHARED else text
 
 
 class UuidLeaf(Leaf):

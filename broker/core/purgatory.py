@@ -12,7 +12,7 @@ Nothing here knows what a key means or what time it is.
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -27,11 +27,10 @@ class Deadlines(Generic[K]):
     __slots__ = ("_due", "_heap", "_queued", "_sequence")
 
     def __init__(self) -> None:
-        self._due: dict[K, tuple[int, int]] = {}
-        """Key → (deadline, sequence number of the call that set it)."""
-        self._queued: dict[K, tuple[int, int]] = {}
-        """Key → the same pair as the responsible heap entry has it. Outlives a cancelled key until that surfaces, or
-        the heap is rebuilt."""
+        self._due: dict[K, tuple[int, int, K]] = {}
+        """Key → (deadline, sequence number of the call that set it, key)."""
+        self._queued: dict[K, tuple[int, int, K]] = {}
+        """Key → the responsible heap entry. Outlives a cancelled key until that surfaces, or the heap is rebuilt."""
         self._heap: list[tuple[int, int, K]] = []
         self._sequence = 0
 
@@ -49,11 +48,12 @@ class Deadlines(Generic[K]):
     def set(self, key: K, at_ms: int) -> None:
         """Let ``key`` be due at ``at_ms``, whenever it was due before."""
         self._sequence = sequence = self._sequence + 1
-        self._due[key] = (at_ms, sequence)
+        entry = (at_ms, sequence, key)
+        self._due[key] = entry
         queued = self._queued.get(key)
         if queued is None or at_ms < queued[0]:
-            self._queued[key] = (at_ms, sequence)
-            heappush(self._heap, (at_ms, sequence, key))
+            self._queued[key] = entry
+            heappush(self._heap, entry)
             if len(self._heap) > 2 * len(self._due) + _REBUILD_SLACK:
                 self._rebuild()
 
@@ -96,20 +96,20 @@ class Deadlines(Generic[K]):
         """Bring the top of the heap in line with the truth."""
         heap, due, queued = self._heap, self._due, self._queued
         while heap:
-            at_ms, sequence, key = heap[0]
-            if queued.get(key) != (at_ms, sequence):
+            entry = heap[0]
+            key = entry[2]
+            if queued.get(key) is not entry:
                 heappop(heap)
             elif (truth := due.get(key)) is None:
                 heappop(heap)
                 del queued[key]
-            elif truth != (at_ms, sequence):
-                heappop(heap)
+            elif truth is not entry:
                 queued[key] = truth
-                heappush(heap, (*truth, key))
+                heapreplace(heap, truth)
             else:
                 return
 
     def _rebuild(self) -> None:
         self._queued = dict(self._due)
-        self._heap[:] = [(*due, key) for key, due in self._due.items()]
+        self._heap[:] = self._due.values()
         heapify(self._heap)

@@ -133,7 +133,8 @@ class CoordinatorLog:
         except (Corrupt, BatchError) as error:
             self.machine.load_failed(partition, self._clock.monotonic_ms())
             raise DamagedLog(TopicPartition(self.topic, partition), str(error)) from error
-        self.machine.loaded(partition, *self._now())
+        for _ in self.machine.activating(partition, *self._now()):
+            await asyncio.sleep(0)
 
     def _replay(self, partition: int, header: BatchHeader, batch: Buffer) -> None:
         if header.is_control:

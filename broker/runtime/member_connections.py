@@ -48,13 +48,15 @@ class MemberConnections:
 
     def joined(self, request: JoinGroupRequest, ctx: RequestContext, answer: JoinGroupResponse | None) -> None:
         """Take note of the connection of somebody who has joined (None: and waits), or was given an id to join with."""
+        group = self._coordinator.groups.get(request.group_id)
+        group_id = request.group_id if group is None else group.group_id
         if answer is None:
             member_id = request.member_id or self._newest_member_id(request)
         elif answer.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             member_id = answer.member_id
         else:
             return
-        self._bind((request.group_id, member_id), ctx)
+        self._bind((group_id, member_id), ctx)
 
     def leaving(self, request: LeaveGroupRequest, ctx: RequestContext) -> None:
         """Take note of the connection of members that leave, and not of somebody else who removes them."""

@@ -7,7 +7,7 @@ triggered it) or one went on (then they added to it).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -151,7 +151,7 @@ class Account:
         """A member consumes nothing any more but what it holds: it is gone, or it gave the rest up to rejoin."""
         if not known.owned:
             return
-        owned = known.partitions(again=not is_gone)
+        owned: Sequence[Partition] = known.partitions(again=not is_gone)
         if held:
             owned = [one for one in owned if one not in held]
         self.standing.stop(owned, at_ms, known.member_id, is_gone=is_gone)

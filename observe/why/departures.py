@@ -31,6 +31,11 @@ RESTARTS = frozenset(
 """The ways in which a member goes that is restarted; one that crashes is not said to have been restarted."""
 
 
+def _own(known: Known) -> list[int]:
+    """The departures of a member as a list that it shares with its successors."""
+    return known.departures if isinstance(known.departures, list) else []
+
+
 @dataclass(slots=True, eq=False)
 class Departures:
     """The last departures of a group, oldest first.
@@ -50,8 +55,9 @@ class Departures:
         Args:
             members: how many are left: the larger a group, the more departures are one story.
         """
-        departure.known.departures.append(departure.wall_ms)
-        del departure.known.departures[:-MOST_PER_MEMBER]
+        of_member = departure.known.departures = _own(departure.known)
+        of_member.append(departure.wall_ms)
+        del of_member[:-MOST_PER_MEMBER]
         for earlier in reversed(self.recent):
             if earlier.known.is_bare:
                 break
@@ -79,7 +85,7 @@ class Departures:
     def replaced(self, known: Known, event: MemberReplaced, members: int) -> None:
         """A static member came back with another id, while its old one was a member."""
         old = Known(event.old_member_id, known.client_id, known.client_host, known.group_instance_id)
-        old.departures = known.departures
+        old.departures = known.departures = _own(known)
         departure = Departure(old, Cause.STATIC_MEMBER_REPLACED, event.at_ms, event.wall_ms)
         departure.back_ms = event.wall_ms
         self.gone(departure, members)

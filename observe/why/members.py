@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from sys import intern
 from typing import TypeAlias
 
@@ -35,14 +36,17 @@ def read_subscription(data: bytes) -> Subscription | None:
             return None
 
 
-def read_partitions(data: bytes) -> list[Partition] | None:
+def read_partitions(data: bytes) -> tuple[Partition, ...] | None:
     """The partitions of an assignment, none if it is empty; None if it cannot be read."""
     if not data:
-        return []
+        return ()
     try:
-        return assigned_partitions(data)
+        return tuple(assigned_partitions(data))
     except MalformedFrame:
         return None
+
+
+NOTHING_HELD: frozenset[Partition] = frozenset()
 
 
 class Asked:
@@ -63,7 +67,7 @@ class Asked:
         self.is_partial = False
         self.names = [intern(protocol.name) for protocol in protocols]
         self.topics: list[str] | None = None
-        self.held: frozenset[Partition] = frozenset()
+        self.held: frozenset[Partition] = NOTHING_HELD
         self.user_data: list[bytes | None] = []
         if protocol_type != PROTOCOL_TYPE:
             return
@@ -79,10 +83,27 @@ class Asked:
             held.update((one.topic, partition) for one in said.owned_partitions for partition in one.partitions)
         if readable:
             self.topics = sorted(topics)
-            self.held = frozenset(held)
+            self.held = frozenset(held) if held else NOTHING_HELD
 
 
 NOTHING_ASKED = Asked("", ())
+
+MOST_SHARED_BYTES = 1_024
+"""What is asked for is shared between members if its metadata are no longer than this together."""
+
+
+def asked_for(protocol_type: str, protocols: Sequence[NamedBytes], *, is_partial: bool = False) -> Asked:
+    """One object for what is asked for, however many ask: most members of a group ask for the same."""
+    named = tuple((protocol.name, protocol.data) for protocol in protocols)
+    is_small = sum(len(data) for _, data in named) <= MOST_SHARED_BYTES
+    return (_shared if is_small else _shared.__wrapped__)(protocol_type, named, is_partial)
+
+
+@lru_cache(maxsize=1024)
+def _shared(protocol_type: str, protocols: tuple[tuple[str, bytes], ...], is_partial: bool) -> Asked:
+    asked = Asked(protocol_type, [NamedBytes(name, data) for name, data in protocols])
+    asked.is_partial = is_partial
+    return asked
 
 
 @dataclass(slots=True, eq=False)
@@ -112,13 +133,13 @@ class Known:
     asked: Asked = NOTHING_ASKED
     assignment: bytes = b""
     owned: int = 0
-    read: list[Partition] | None = None
+    read: tuple[Partition, ...] | None = None
     heard_ms: int = NEVER
     sign_ms: int = NEVER
     lost_ms: int = NEVER
     is_connected: bool = False
     error: str = ""
-    departures: list[int] = field(default_factory=list)
+    departures: Sequence[int] = ()
     awaited_sync: int = -1
 
     def __post_init__(self) -> None:
@@ -140,8 +161,8 @@ class Known:
         known.session_timeout_ms = member.session_timeout_ms
         known.rebalance_timeout_ms = member.rebalance_timeout_ms
         if protocol_name is not None:
-            known.asked = Asked(protocol_type or "", [NamedBytes(protocol_name, member.subscription)])
-            known.asked.is_partial = True
+            only = [NamedBytes(protocol_name, member.subscription)]
+            known.asked = asked_for(protocol_type or "", only, is_partial=True)
         known.assign(member.assignment, is_readable=protocol_type == PROTOCOL_TYPE)
         return known
 
@@ -149,7 +170,7 @@ class Known:
         """Take over what a JoinGroup asks for; returns what was asked before."""
         before = self.asked
         if before.protocols != join.protocols:
-            self.asked = Asked(join.protocol_type, join.protocols)
+            self.asked = asked_for(join.protocol_type, join.protocols)
         self.session_timeout_ms = join.session_timeout_ms
         has_own = join.rebalance_timeout_ms >= 0
         self.rebalance_timeout_ms = join.rebalance_timeout_ms if has_own else join.session_timeout_ms
@@ -161,7 +182,7 @@ class Known:
         self.heard_ms = self.sign_ms = at_ms
         self.lost_ms = NEVER
 
-    def assign(self, assignment: bytes, *, is_readable: bool = True) -> list[Partition] | None:
+    def assign(self, assignment: bytes, *, is_readable: bool = True) -> tuple[Partition, ...] | None:
         """Take over an assignment; returns its partitions, None if they cannot be read."""
         if self.read is None or not is_readable or assignment != self.assignment:
             self.read = read_partitions(assignment) if is_readable else None
@@ -169,11 +190,11 @@ class Known:
         self.owned = len(self.read or ())
         return self.read
 
-    def partitions(self, *, again: bool = False) -> list[Partition]:
+    def partitions(self, *, again: bool = False) -> tuple[Partition, ...]:
         """Its partitions; none if they cannot be read. ``again``: keep them, as they are soon needed once more."""
         found = self.read
         if found is None:
-            found = read_partitions(self.assignment) or []
+            found = read_partitions(self.assignment) or ()
         self.read = found if again or len(found) <= FEW_PARTITIONS else None
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla.broker.core import events
@@ -228,7 +228,7 @@ def on_published(account: Account, event: events.AssignmentsPublished) -> None:
     owner_before: dict[Partition, str] = {}
     for member_id, assignment in run.gone.items():
         owner_before.update((one, member_id) for one in read_partitions(assignment) or ())
-    given: dict[str, list[Partition]] = {}
+    given: dict[str, Sequence[Partition]] = {}
     is_known = is_consumer = account.protocol_type in (None, PROTOCOL_TYPE)
     for item in event.assignments:
         member_id, data = item.name, item.data
@@ -242,7 +242,7 @@ def on_published(account: Account, event: events.AssignmentsPublished) -> None:
         if partitions is None or data != known.assignment:
             partitions = known.assign(data, is_readable=is_consumer)
             is_known = is_known and partitions is not None
-        given[member_id] = partitions or []
+        given[member_id] = partitions or ()
         run.part(known).after = known.owned
     run.episode.partitions_known = is_known
     account.formed_ms = event.at_ms
@@ -253,7 +253,7 @@ def on_published(account: Account, event: events.AssignmentsPublished) -> None:
 
 
 def _hand_over(
-    account: Account, run: Run, owner_before: dict[Partition, str], given: dict[str, list[Partition]], at_ms: int
+    account: Account, run: Run, owner_before: dict[Partition, str], given: Mapping[str, Sequence[Partition]], at_ms: int
 ) -> None:
     """Partitions change hands; those that nobody has now go on standing still."""
     moves = []

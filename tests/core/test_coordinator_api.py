@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ottla.broker.core import events as events_
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.groups.config import GroupConfig
-from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.coordinator import ACTIVATED_AT_ONCE, GroupCoordinator
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -49,6 +51,43 @@ def stable_world(members: int = 1) -> World:
         sync = sync_fields("g", 1, member_id)
         assert world.send("c", ApiKey.SYNC_GROUP, 5, sync).answer.error_code == ErrorCode.NONE
     return world
+
+
+def test_groups_that_were_loaded_are_served_in_pieces_of_one_entry() -> None:
+    events: list[events_.Event] = []
+    loading = GroupCoordinator(
+        GroupConfig(), lambda: "id", partition_count=1, observer=events_.EveryEvent(events.append)
+    )
+    loading.start()
+    loading.load_started(0, 0)
+    value = encode_offset_value(OffsetValue(offset=1, metadata=""))
+    for number in range(3 * ACTIVATED_AT_ONCE):
+        loading.replay(0, CoordinatorRecord(offset_key(f"g{number}", "t", 0), value), number)
+    pieces = loading.activating(0, 5, 6)
+    number = loading.cause + 1
+    entries = 0
+    for _ in pieces:
+        if loading.shards[0].state is ShardState.LOADING:
+            # Somebody asks meanwhile.
+            assert loading.heartbeat(HeartbeatRequest(group_id="g0", member_id="m"), 100) == ErrorCode.NONE
+            entries += 1
+    assert entries > 3
+    assert loading.shards[0].state is ShardState.ACTIVE
+    loaded = [event for event in events if isinstance(event, events_.GroupLoaded)]
+    assert len(loaded) == len(loading.groups) == 3 * ACTIVATED_AT_ONCE
+    assert {(event.cause, event.at_ms, event.wall_ms) for event in loaded} == {(number, 5, 6)}
+    assert loading.cause == number + entries
+
+
+def test_a_shard_that_is_given_up_while_its_groups_come_to_be_served_is_not_served(one_shard: GroupCoordinator) -> None:
+    one_shard.load_started(0, 0)
+    one_shard.replay(0, GOOD, 0)
+    pieces = one_shard.activating(0, 0, 0)
+    next(pieces)
+    one_shard.unload(0, 0, 0)
+    assert list(pieces) == []
+    assert one_shard.shards[0].state is ShardState.ABSENT
+    assert not one_shard.groups
 
 
 def test_a_record_that_cannot_be_read_fails_the_load(one_shard: GroupCoordinator) -> None:

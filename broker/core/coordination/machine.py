@@ -9,9 +9,11 @@ order, and asks when to call `advance` next (`next_deadline_ms`). Nothing is sai
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from ottla.broker.core.coordination.shard import Shard, ShardState, Write
 from ottla.broker.core.effects import Append, Asker, Effect, Reply
@@ -24,8 +26,8 @@ S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
 
-class TimerKey(NamedTuple):
-    """The key of a deadline.
+class TimerKey(Struct, frozen=True, gc=False):
+    """The key of a deadline. There is one for each member.
 
     Attributes:
         timer: the kind of deadline, by its coordinator.
@@ -204,14 +206,32 @@ class CoordinatorMachine(Generic[S]):
 
     def loaded(self, partition: int, now_ms: int, wall_ms: int) -> bool:
         """All records were replayed: serve the partition. False if the load had failed."""
+        is_loading = self.shards[partition].state is ShardState.LOADING
+        for _ in self.activating(partition, now_ms, wall_ms):
+            pass
+        return is_loading
+
+    def activating(self, partition: int, now_ms: int, wall_ms: int) -> Iterator[None]:
+        """Do what `loaded` does in pieces, between which others may have their turn; requests wait until it is done.
+
+        It is one entry all the same, with one number and one time.
+        """
         shard = self.shards[partition]
         if shard.state is not ShardState.LOADING:
-            return False
-        self.begin(now_ms, wall_ms)
+            return
+        number = self.begin(now_ms, wall_ms)
         self._note_ownership(shard, ShardState.ACTIVE)
+        shard.is_begun = True
+        pieces = iter(self._activate(shard))
+        is_over = None
+        while not is_over:
+            newest, self.cause, self.now_ms, self.wall_ms = self.cause, number, now_ms, wall_ms
+            is_over = next(pieces, True)
+            self.cause = newest
+            yield
+            if shard.state is not ShardState.LOADING:
+                return  # it was given up
         shard.become(ShardState.ACTIVE)
-        self._activate(shard)
-        return True
 
     def unload(self, partition: int, now_ms: int, wall_ms: int, epoch: int | None = None) -> None:
         """Give a partition up; everything that waits hears NOT_COORDINATOR.
@@ -224,9 +244,9 @@ class CoordinatorMachine(Generic[S]):
             return
         self.begin(now_ms, wall_ms)
         self._note_ownership(shard, ShardState.ABSENT)
-        was_active = shard.state is ShardState.ACTIVE
+        was_begun = shard.is_begun
         shard.become(ShardState.ABSENT)
-        if was_active:
+        if was_begun:
             self._give_up(shard)
         shard.clear()
         in_flight, shard.in_flight = shard.in_flight, {}
@@ -251,12 +271,12 @@ class CoordinatorMachine(Generic[S]):
         """Take a record in. Raises MalformedFrame if it cannot be read."""
         raise NotImplementedError
 
-    def _activate(self, shard: S) -> None:
-        """Begin to serve what was replayed."""
+    def _activate(self, shard: S) -> Iterable[None]:
+        """Begin to serve what was replayed, in pieces."""
         raise NotImplementedError
 
     def _give_up(self, shard: S) -> None:
-        """Cancel the deadlines of a shard that was served, and answer what waits in it."""
+        """Cancel the deadlines of a shard of which something was served, and answer what waits in it."""
         raise NotImplementedError
 
     def _note_ownership(self, shard: S, state: ShardState) -> None:

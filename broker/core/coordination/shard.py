@@ -30,11 +30,12 @@ class Shard:
 
     Attributes:
         refusal: the error that requests hear, NONE if they are served.
+        is_begun: it is served, or some of it is that was loaded and the rest will be soon.
         epoch: the leader epoch under which the partition was taken or given up last.
         in_flight: the writes whose outcome is not known yet, in the order of the log; an ordered set.
     """
 
-    __slots__ = ("epoch", "in_flight", "partition", "refusal", "state")
+    __slots__ = ("epoch", "in_flight", "is_begun", "partition", "refusal", "state")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -46,6 +47,7 @@ class Shard:
         """Change the state, and with it what requests hear."""
         self.state = state
         self.refusal = _REFUSALS[state]
+        self.is_begun = state is ShardState.ACTIVE
 
     def clear(self) -> None:
         """Drop what the log has told."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +46,9 @@ from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.steps import Steps
 
 NOTHING_REFUSED: Refusals = {}
+
+ACTIVATED_AT_ONCE = 1_000
+"""Groups, members and offsets that were loaded are served so many at once, and told to observers."""
 
 
 class GroupCoordinator(Machine):
@@ -357,13 +360,19 @@ class GroupCoordinator(Machine):
             return position, count
         return replay_plain(shard, body, position, count)
 
-    def _activate(self, shard: GroupShard) -> None:
+    def _activate(self, shard: GroupShard) -> Iterator[None]:
         """Serve the groups that were replayed.
 
         Every member gets a fresh session, so that a fail-over by itself evicts nobody.
         """
-        self.groups.update(shard.groups)
+        shard.tables.clear()
+        done = 0
         for group in list(shard.groups.values()):
+            done += 1 + len(group.members) + len(group.offsets)
+            if done > ACTIVATED_AT_ONCE:
+                done = 0
+                yield
+            self.groups[group.group_id] = group
             notes.group_loaded(self, group)
             self.weigh(group)
             for member in group.members.values():
@@ -386,10 +395,10 @@ class GroupCoordinator(Machine):
         if shard.sweep is not None:
             self.deadlines.cancel(shard.sweep)
         for group in shard.groups.values():
-            del self.groups[group.group_id]
-            self.drop_weight(group)
-            self.cancel_timers(group)
-            _dismiss(self, group)
+            if self.groups.pop(group.group_id, None) is not None:
+                self.drop_weight(group)
+                self.cancel_timers(group)
+                _dismiss(self, group)
 
     def _note_ownership(self, shard: GroupShard, state: ShardState) -> None:
         notes.ownership(self, shard, state)

@@ -13,7 +13,7 @@ from struct import Struct
 from struct import error as StructError
 
 from ottla.broker.core.groups.classic.group import Group, Recorded
-from ottla.broker.core.groups.classic.member import Member
+from ottla.broker.core.groups.classic.member import Member, shared
 from ottla.broker.core.groups.classic.state import EMPTY, HEARTBEAT_ANSWER, STABLE
 from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
@@ -204,7 +204,7 @@ def restore(shard: GroupShard, group_id: str, value: GroupValue, offsets: Commit
                 rebalance_timeout_ms=stored.session_timeout if rebalance_timeout == -1 else rebalance_timeout,
                 session_timeout_ms=stored.session_timeout,
                 protocol_type=value.protocol_type or "",
-                protocols=[(value.protocol or "", bytes(stored.subscription))],
+                protocols=shared([(value.protocol or "", bytes(stored.subscription))]),
                 assignment=bytes(stored.assignment),
             )
         )

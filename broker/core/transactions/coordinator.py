@@ -6,6 +6,8 @@ deadlines and ``wall_ms`` for what is written down.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.transactions import initialising, listing, requests, sweeps
@@ -143,7 +145,7 @@ class TransactionCoordinator(Machine):
         else:
             shard.entries[transactional_id] = Entry(transactional_id, shard, snapshot(record.value))
 
-    def _activate(self, shard: TransactionShard) -> None:
+    def _activate(self, shard: TransactionShard) -> Iterable[None]:
         """Finish what was decided."""
         for entry in shard.entries.values():
             self.held_bytes += entry.held_bytes
@@ -153,6 +155,7 @@ class TransactionCoordinator(Machine):
                 begin_markers(self, entry)
         self.arm_timeouts()
         self.arm_expiry(shard)
+        return ()
 
     def _give_up(self, shard: TransactionShard) -> None:
         self.deadlines.cancel(TimerKey(Timer.EXPIRY, shard.partition))

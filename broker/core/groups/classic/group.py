@@ -13,7 +13,7 @@ from typing import Any
 
 from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member, protocols_bytes, text_bytes
+from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member, Protocols, protocols_bytes, text_bytes
 from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -240,7 +240,7 @@ class Group:
     def update(
         self,
         member: Member,
-        protocols: Sequence[tuple[str, bytes]],
+        protocols: Protocols,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
@@ -248,7 +248,7 @@ class Group:
         if member.protocols != protocols:
             self._count_protocols(member, -1)
             self.held_bytes += protocols_bytes(protocols) - protocols_bytes(member.protocols)
-            member.protocols = list(protocols)
+            member.protocols = protocols
             self._count_protocols(member, 1)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms

@@ -16,7 +16,7 @@ from ottla.broker.core.events import (
 )
 from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
 from ottla.broker.core.groups.classic.group import Group, group_bytes
-from ottla.broker.core.groups.classic.member import MEMBER_BYTES, Member, protocols_bytes, text_bytes
+from ottla.broker.core.groups.classic.member import MEMBER_BYTES, Member, Protocols, protocols_bytes, shared, text_bytes
 from ottla.broker.core.groups.classic.membership import void
 from ottla.broker.core.groups.classic.rebalance import prepare, rebalance_or_finish, try_finish
 from ottla.broker.core.groups.classic.replies import SKIPS_ASSIGNMENT, join_error, join_success, sync_error
@@ -172,8 +172,8 @@ def _join_known(
     return _rejoin(m, group, member, request, ctx, protocols, why)
 
 
-def _protocols(request: JoinGroupRequest) -> list[tuple[str, bytes]]:
-    return [(protocol.name, protocol.metadata) for protocol in request.protocols]
+def _protocols(request: JoinGroupRequest) -> Protocols:
+    return shared((protocol.name, protocol.metadata) for protocol in request.protocols)
 
 
 def _rebalance_timeout(request: JoinGroupRequest, ctx: Asker) -> int:

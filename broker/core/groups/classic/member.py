@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import lru_cache
+from typing import TypeAlias
 
 from ottla.broker.core.effects import Asker
 
@@ -11,6 +13,24 @@ NO_ASSIGNMENT = b""
 
 MEMBER_BYTES = 1_024
 """Bytes that a member takes besides texts and bytes of clients, roughly."""
+
+
+Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
+"""Name and metadata of each, in order of preference."""
+
+MOST_SHARED_BYTES = 1_024
+"""Protocols are shared between members if their metadata are no longer than this together."""
+
+
+@lru_cache(maxsize=1024)
+def _same(protocols: Protocols) -> Protocols:
+    return protocols
+
+
+def shared(protocols: Iterable[tuple[str, bytes]]) -> Protocols:
+    """One object for equal protocols: most members of a group have the same."""
+    found = tuple(protocols)
+    return _same(found) if sum(len(metadata) for _, metadata in found) <= MOST_SHARED_BYTES else found
 
 
 def text_bytes(text: str | None) -> int:
@@ -44,7 +64,7 @@ class Member:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocol_type: str
-    protocols: list[tuple[str, bytes]]
+    protocols: Protocols
     assignment: bytes = NO_ASSIGNMENT
     parked_join: Asker | None = field(default=None, init=False)
     parked_sync: Asker | None = field(default=None, init=False)
