@@ -5,13 +5,13 @@
 Each run starts a broker, asks for its versions until it answers, reads the clock of its CPU, lets it idle for a second
 and reads its resident memory from /proc. All kinds take turns: Ottla with --ephemeral and with a data directory that is
 new each time, Apache Kafka with storage that was formatted before, and kfake, which keeps everything in memory; the
-last two where Java and Go are there. Ottla has bytecode, which the run that warms up wrote, but for one kind that has
-it of all but Ottla itself. Between them come a Python with the libraries that no start can do without, and
-`ottla --help`; at the end `Broker()` of ottla.testing, again and again in one process.
+last two where Java and Go are there. Ottla is compiled, but for one kind. Between them come a Python with the libraries
+that no start can do without, and `ottla --help`; at the end `Broker()` of ottla.testing, many times in one process.
 """
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import statistics
@@ -32,6 +32,7 @@ from servers import COMMANDS, prepared
 IDLE_S = 1.0
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("broker", "cli", "clients", "observe", "protocol", "testing")
 BARE = "data directory, no bytecode"
 OURS = ("ephemeral", "data directory", BARE)
 KINDS = {
@@ -67,25 +68,23 @@ class Run(NamedTuple):
     rss_bytes: float
 
 
-class Bytecode:
-    """Two folders of bytecode: of everything, and of everything but Ottla."""
+class Copies(NamedTuple):
+    """The environments of two copies of Ottla: one that is compiled, as an installed one is, and one that is not."""
 
-    def __init__(self, folder: Path) -> None:
-        self._whole, self._foreign = folder / "whole", folder / "foreign"
+    compiled: dict[str, str]
+    bare: dict[str, str]
 
-    def environment(self, *, bare: bool = False) -> dict[str, str]:
-        own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        return own | (
-            {"PYTHONPYCACHEPREFIX": str(self._foreign), "PYTHONDONTWRITEBYTECODE": "1"}
-            if bare
-            else {"PYTHONPYCACHEPREFIX": str(self._whole)}
-        )
 
-    def split(self) -> None:
-        """Make the second folder of the first, which is written by what runs with it."""
-        shutil.copytree(self._whole, self._foreign, dirs_exist_ok=True)
-        for room in ("broker", "cli", "observe", "protocol"):
-            shutil.rmtree(self._foreign / (ROOT / room).relative_to("/"))
+def copied(folder: Path) -> Copies:
+    """Copy the rooms twice. What is not Ottla has bytecode in both cases, and none is written."""
+    environments = []
+    for name in Copies._fields:
+        for room in ROOMS:
+            ignored = shutil.ignore_patterns("__pycache__", "docs")
+            shutil.copytree(ROOT / room, folder / name / "ottla" / room, ignore=ignored)
+        environments.append(os.environ | {"PYTHONPATH": str(folder / name), "PYTHONDONTWRITEBYTECODE": "1"})
+    compileall.compile_dir(folder / "compiled", quiet=2)
+    return Copies(*environments)
 
 
 def cpu_ms(pid: int) -> float:
@@ -101,7 +100,7 @@ def to_the_end(arguments: list[str], environment: Mapping[str, str]) -> float:
     return (used.ru_utime + used.ru_stime) * 1000
 
 
-def measure(kind: str, bytecode: Bytecode) -> Run:
+def measure(kind: str, copies: Copies) -> Run:
     """Start a broker once.
 
     Raises:
@@ -117,7 +116,7 @@ def measure(kind: str, bytecode: Bytecode) -> Run:
             command = COMMANDS["kfake"]
         else:
             command = [*COMMANDS["ottla"], *(["--ephemeral"] if kind == "ephemeral" else ["--data-dir", directory])]
-            environment = bytecode.environment(bare=kind == BARE)
+            environment = copies.bare if kind == BARE else copies.compiled
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         began = time.perf_counter()
         process = subprocess.Popen(command, env=environment, **pipes)
@@ -192,21 +191,16 @@ def main(runs: int, write: Path | None) -> None:
     results: dict[str, list[Run]] = {kind: [] for kind in (*OURS, *others)}
     commands: dict[str, list[float]] = {name: [] for name in COMMANDS_TO_THE_END}
     with tempfile.TemporaryDirectory() as folder:
-        bytecode = Bytecode(Path(folder))
-        for arguments in COMMANDS_TO_THE_END.values():
-            to_the_end(arguments, bytecode.environment())  # warms the disk cache and writes bytecode; not counted
+        copies = copied(Path(folder))
         for kind in results:
-            if kind == BARE:
-                bytecode.split()
-            measure(kind, bytecode)
+            measure(kind, copies)  # warms the disk cache; not counted
         for _ in range(runs):
             for kind, measured in results.items():
-                measured.append(measure(kind, bytecode))
+                measured.append(measure(kind, copies))
             for name, arguments in COMMANDS_TO_THE_END.items():
-                commands[name].append(to_the_end(arguments, bytecode.environment()))
-        embedded = [sys.executable, "-c", EMBEDDED]
-        environment = bytecode.environment()
-        told = [subprocess.run(embedded, env=environment, check=True, capture_output=True).stdout for _ in range(3)]
+                commands[name].append(to_the_end(arguments, copies.compiled))
+        embedded = {"args": [sys.executable, "-c", EMBEDDED], "env": copies.compiled, "check": True}
+        told = [subprocess.run(**embedded, capture_output=True).stdout for _ in range(3)]
     commands["`Broker()` in memory, to where it serves"] = [float(one) for one in told]
     text = as_markdown(results, commands, missing, runs)
     print(text)
