@@ -342,7 +342,7 @@ def _is_this_machine(host: str) -> bool:
     if not host:
         return False
     try:
-        # Bytes are looked up as they are; for a text Python loads the tables of international names.
+        # As bytes, as the listener does.
         found = socket.getaddrinfo(host.encode() if host.isascii() else host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return host == "localhost"  # which needs no hosts file

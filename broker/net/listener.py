@@ -322,7 +322,9 @@ def bind(host: str, port: int) -> list[socket.socket]:
             pass  # a machine without IPv6 addresses
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     if host and ":" not in host:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        # Bytes are looked up as they are; for a text Python loads the tables of international names.
+        name = host.encode() if host.isascii() else host
+        family = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0][0]
     return [socket.create_server((host, port), family=family, backlog=1024)]
 
 

@@ -28,8 +28,9 @@ atexit.register(tell)
 main()
 """
 HEAVY = {
-    "argparse", "construct", "crc32c", "difflib", "email", "importlib.metadata", "numpy", "prometheus_client",
-    "pyarrow", "pygments", "pyspark", "re2", "rich", "starlette", "structlog", "tempfile", "uvicorn",
+    "argparse", "construct", "crc32c", "difflib", "email", "encodings.idna", "importlib.metadata", "numpy",
+    "prometheus_client", "pyarrow", "pygments", "pyspark", "re2", "rich", "starlette", "structlog", "tempfile",
+    "uvicorn",
 }  # fmt: skip
 """Libraries that a broker needs later, seldom or never."""
 OF_THE_CORE = {
