@@ -8,6 +8,7 @@ file opens with. A goal is a ratio of medians of the same turns, or a figure of 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import chart
 import click
-from report import CALLED, Figures, describe, plain, section
+from report import CALLED, FIGURES, Figures, describe, plain, section
 from servers import HERE, choose_cores
 
 BEFORE = "c51d629"
@@ -136,6 +137,8 @@ def open_with(path: Path, pictures: str, goals: str) -> None:
 @click.option("--write/--no-write", default=True, help="Write RESULTS.md and the pictures.")
 def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
     write, failed = write and not quick, []
+    if not only:
+        shutil.rmtree(FIGURES, ignore_errors=True)  # all are to be of this run
     for script in only or STEPS:
         command = [sys.executable, str(HERE / script), *ALWAYS.get(script, ()), *(STEPS[script] if quick else ())]
         if write:
