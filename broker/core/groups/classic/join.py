@@ -137,7 +137,7 @@ def _join_known(
     group: Group,
     request: JoinGroupRequest,
     ctx: Asker,
-    protocols: list[tuple[str, bytes]],
+    protocols: Protocols,
     *,
     unchanged: bool,
 ) -> JoinGroupResponse | None:
@@ -192,7 +192,7 @@ def _rejoin(
     member: Member,
     request: JoinGroupRequest,
     ctx: Asker,
-    protocols: list[tuple[str, bytes]],
+    protocols: Protocols,
     reason: Reason,
 ) -> JoinGroupResponse | None:
     _update(m, group, member, request, ctx, protocols)
@@ -207,7 +207,7 @@ def _update(
     member: Member,
     request: JoinGroupRequest,
     ctx: Asker,
-    protocols: list[tuple[str, bytes]],
+    protocols: Protocols,
 ) -> None:
     is_shorter = request.session_timeout_ms < member.session_timeout_ms
     group.update(member, protocols, _rebalance_timeout(request, ctx), request.session_timeout_ms)
