@@ -60,7 +60,7 @@ class Broker:
         host, port: where to listen; an empty host means all interfaces, port 0 any free one.
         advertised: what clients are told to connect to; None tells each client the address that it reached.
         topics: (name, partitions) to create if they are not there.
-        log: takes an event and fields, as structlog's loggers do; nothing is logged without one.
+        log: a structlog logger; nothing is logged without one.
         observing: observes the broker; nobody does by default.
         engine: keeps the logs, in place of the one that suits ``directory``; not open yet.
 

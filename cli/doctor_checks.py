@@ -26,7 +26,7 @@ MIB = 1 << 20
 _VOLATILE = {"tmpfs", "ramfs", "devtmpfs"}
 _REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "sshfs", "davfs"}
 _TIME_ERROR = 5  # adjtimex(2): the clock is not synchronised
-_LIBRARIES = ("ottla", "construct", "google-crc32c", "cramjam", "uvloop", "click", "rich")
+_LIBRARIES = ("ottla", "construct", "google-crc32c", "cramjam", "structlog", "uvloop", "click", "rich")
 _OLDEST_PLAUSIBLE_S = 1_700_000_000
 
 

@@ -1,14 +1,17 @@
-"""The log of the process that serves: lines for people, or one JSON object a line, as structlog writes them.
+"""Loggers: structlog, set up by the process that serves.
 
-Nothing here touches the root logger: an embedded broker leaves its host's logging alone. Nothing is imported for a
-line either: the one that tells of trouble may come when no file can be opened any more.
+Nothing here touches the root logger: an embedded broker leaves its host's logging alone.
+
+structlog, with the rich that it imports, takes a third of a broker's start. Whoever serves holds lines that tell of no
+trouble until clients have had their first answers (`Logger.hold`). A line that warns waits for nobody, and writes those
+before it; and soon after a start all is imported, as the line that tells of trouble may come when no file can be opened
+any more.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import traceback
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -16,21 +19,21 @@ from typing import Any, TextIO
 from ottla.observe.printable import printable
 
 LEVELS = ("debug", "info", "warning", "error")
-_COLOURS = {"debug": "\33[32m", "info": "\33[32m", "warning": "\33[33m", "error": "\33[31m"}
-_DIM, _BRIGHT, _KEY, _VALUE, _PLAIN = "\33[2m", "\33[1m", "\33[36m", "\33[35m", "\33[0m"
-_LEVEL_WIDTH, _EVENT_WIDTH = 9, 30
-_QUOTED = frozenset(" \t=\r\n\"'")
-"""Text with one of them stands in quotes."""
 
 
 class Logger:
-    """Writes lines of at least a level to a stream."""
+    """Writes lines of at least a level, through a structlog logger that is made when the first one is written."""
 
     def __init__(self, log_format: str, level: str, stream: TextIO) -> None:
+        self._format = log_format
         self._least = LEVELS.index(level)
         self._stream = stream
-        self._as_json = log_format == "json"
-        self._colours = stream.isatty()
+        self._made: Any = None
+        self._held: list[tuple[str, str, dict[str, Any]]] | None = None
+
+    def hold(self) -> None:
+        """Let lines wait for `prepare`, or for one that warns."""
+        self._held = []
 
     @property
     def level(self) -> str:
@@ -56,18 +59,24 @@ class Logger:
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if LEVELS.index(level) < self._least:
             return
-        raised = fields.pop("exc_info", None)
-        # A plain traceback: it does not show what variables hold, as one may hold the token of HTTP.
-        exception = _traceback(sys.exc_info() if raised is True else raised) if raised else None
-        time = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        if self._as_json:
-            entry = fields | {"event": event, "level": level, "timestamp": time}
-            text = json.dumps(entry if exception is None else entry | {"exception": exception}, default=str)
-        else:
-            text = _console_line(time, level, event, fields, exception, colours=self._colours)
-        with suppress(OSError):  # where it cannot be written, what it tells of goes on
-            self._stream.write(text + "\n")
-            self._stream.flush()
+        if self._held is not None and level in ("debug", "info"):
+            self._held.append((level, event, {"timestamp": _now(), **fields}))
+            return
+        try:
+            self.prepare()
+            getattr(self._made, level)(event, **fields)
+        except (OSError, ImportError):
+            # The words count and not their form; and where they cannot be written, what they tell of goes on.
+            with suppress(OSError):
+                self._stream.write(f"[{level}] {event} {fields}\n")
+
+    def prepare(self) -> None:
+        """Import what lines are written with, and write those that wait."""
+        if self._made is None:
+            self._made = _structlog(self._format, self._stream)
+        held, self._held = self._held, None
+        for level, event, fields in held or ():
+            self._write(level, event, fields)
 
 
 def logger(log_format: str = "console", *, level: str = "info", stream: TextIO | None = None) -> Logger:
@@ -80,41 +89,56 @@ def logger(log_format: str = "console", *, level: str = "info", stream: TextIO |
     return Logger(log_format, level, stream if stream is not None else sys.stderr)
 
 
-def _traceback(raised: Any) -> str:
-    return "".join(traceback.format_exception(*raised)).removesuffix("\n")
+def _structlog(log_format: str, out: TextIO) -> Any:
+    import structlog
+
+    processors: list[Any] = [
+        structlog.processors.add_log_level,
+        _stamp,
+    ]
+    # Plain tracebacks: structlog's own for consoles show what variables hold, and one may hold the token of HTTP.
+    processors.append(structlog.processors.format_exc_info)
+    if log_format == "json":
+        processors.append(structlog.processors.JSONRenderer(default=str))
+    else:
+        processors += [_line_alone, _further_lines, _harmless, structlog.dev.ConsoleRenderer(colors=out.isatty())]
+    return structlog.wrap_logger(
+        structlog.PrintLogger(out),
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger("debug"),
+        context_class=dict,
+    )
 
 
-def _console_line(
-    time: str, level: str, event: str, fields: dict[str, Any], exception: str | None, *, colours: bool
-) -> str:
-    """A line for people, and what stands below it. Text of clients steers no terminal and begins no line.
-
-    A line of the coordinator says in words what its fields say: the words are enough. Of a reason of several lines all
-    but the first stand below: a command can be copied from there.
-    """
-
-    def styled(style: str, text: str) -> str:
-        return f"{style}{text}{_PLAIN}" if colours else text
-
-    fields, below = ({} if "kind" in fields else dict(fields)), []
-    if isinstance(reason := fields.get("reason"), str) and "\n" in reason:
-        fields["reason"], _, rest = reason.partition("\n")
-        below.append(_indented(rest))
-    if exception is not None:
-        below += ["", "=" * 79, "", _indented(exception)] if below else [_indented(exception)]
-    level = styled(_COLOURS[level] + _BRIGHT, level.ljust(_LEVEL_WIDTH))
-    parts = [styled(_DIM, time), f"[{level}]", styled(_BRIGHT, printable(event).ljust(_EVENT_WIDTH))]
-    parts += [f"{styled(_KEY, key)}={styled(_VALUE, _shown(fields[key]))}" for key in sorted(fields)]
-    return "\n".join([" ".join(parts).rstrip(" "), *below])
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _shown(value: Any) -> str:
-    if not isinstance(value, str):
-        return repr(value)
-    text = printable(value)
-    return repr(text) if _QUOTED & set(text) else text
+def _stamp(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A line that was held says when it was meant."""
+    event.setdefault("timestamp", _now())
+    return event
 
 
-def _indented(text: str) -> str:
-    """Lines that stand below another one."""
-    return "\n".join(f"    {printable(line)}" for line in text.split("\n"))
+def _further_lines(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Of a reason of several lines all but the first stand below: a command can be copied from there."""
+    reason = event.get("reason")
+    if isinstance(reason, str) and "\n" in reason:
+        event["reason"], _, event["stack"] = reason.partition("\n")
+    return event
+
+
+def _harmless(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Text of clients steers no terminal and begins no line: what stands below a line is indented."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            below = key in ("stack", "exception")
+            event[key] = "\n".join(f"    {printable(one)}" for one in value.split("\n")) if below else printable(value)
+    return event
+
+
+def _line_alone(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A line of the coordinator says in words what its fields say: on a console the words are enough."""
+    if "kind" not in event:
+        return event
+    return {key: event[key] for key in ("timestamp", "level", "event")}

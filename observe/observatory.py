@@ -48,7 +48,7 @@ class Observatory(Observing):
     """See the module and `Observing`.
 
     Args:
-        log: takes an event and fields, as structlog's loggers do; nothing is logged without one.
+        log: a structlog logger; nothing is logged without one.
 
     Attributes:
         measuring: None where nobody can ask for metrics.

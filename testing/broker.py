@@ -38,7 +38,7 @@ class Broker:
         data_dir: keep logs there; by default everything is in memory and gone with the broker.
         port: 0 for any free one.
         http: whether to serve console, metrics and HTTP API, on any free port of this machine.
-        log: takes an event and fields, as structlog's loggers do; by default the broker is silent.
+        log: a structlog logger; by default the broker is silent.
 
     Raises:
         ottla.broker.settings.BadSetting: a setting is unknown or out of range.

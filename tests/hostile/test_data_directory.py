@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import stat
 from itertools import count
@@ -12,11 +10,11 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
+from structlog.testing import CapturingLogger
 
 from ottla.broker.engine import ClosedToOthers, Corrupt, EngineError, LogConfig, Unavailable
 from ottla.broker.runtime import producer_states
 from ottla.broker.storage.local.engine import LocalEngine
-from ottla.observe.logs import logger
 from ottla.protocol.records import Record, TopicPartition
 from ottla.testing import Broker, BrokerProcess
 from tests.support.batches import build_batch
@@ -190,10 +188,9 @@ def test_a_directory_of_apache_kafka_is_left_as_it_is(tmp_path: Path) -> None:
 
 async def test_closing_it_is_logged(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o755)
-    out = io.StringIO()
-    log = logger("json", stream=out)
+    log = CapturingLogger()
     for _ in range(2):  # the second time there is nothing to close
         with Broker(data_dir=tmp_path, log=log):
             pass
-    told = [json.loads(line) for line in out.getvalue().splitlines() if "closed now" in line]
-    assert [(one["path"], one["before"], one["now"]) for one in told] == [(str(tmp_path), "0755", "0700")]
+    told = [call.kwargs for call in log.calls if "closed now" in str(call.args)]
+    assert told == [{"path": str(tmp_path), "before": "0755", "now": "0700"}]
