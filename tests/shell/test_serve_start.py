@@ -15,7 +15,10 @@ from tests.support.client import Client
 SERVE = """
 import atexit, sys
 from ottla.cli.main import main
+from ottla.observe.logs import Logger
 from ottla.protocol.schema import _Unfinished
+
+Logger.prepare = lambda self: None  # what log lines are written with comes after the first answers
 
 def tell():
     modules = [one for name, one in sys.modules.items() if name.startswith("ottla.protocol.")]
