@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 
 from ottla.broker.core.events import Disconnected, MemberReplaced, RequestRefused
@@ -46,7 +45,7 @@ class Departures:
     """
 
     emptied_ms: int = NEVER
-    recent: deque[Departure] = field(default_factory=deque)
+    recent: list[Departure] = field(default_factory=list)
     replaced_ids: dict[str, Departure] = field(default_factory=dict)
 
     def gone(self, departure: Departure, members: int) -> None:
@@ -65,8 +64,8 @@ class Departures:
                 earlier.known.strip()  # what it had was handed on when its input was over
         self.recent.append(departure)
         most = min(FEW_DEPARTURES + 2 * members, MOST_DEPARTURES)
-        while len(self.recent) > most:
-            self.recent.popleft()
+        if len(self.recent) > most:
+            del self.recent[:-most]
 
     def returned(self, known: Known, wall_ms: int) -> Departure | None:
         """Whose place a member takes that joins, if it is that of one who is gone.

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import structs
 
@@ -14,6 +14,7 @@ from ottla.broker.core.events import (
     CommitNote,
     Emit,
     Event,
+    GroupLoaded,
     GroupRemoved,
     Input,
     Observer,
@@ -36,6 +37,12 @@ MOST_STRANGERS = 1_000
 
 SUMMED_AT_ONCE = 1_000
 """So many episodes or groups are looked at without a pause, which takes a millisecond."""
+
+FEW_COMMITS = 8
+"""The offsets of a group that was loaded are not kept with it if they are more."""
+
+_Quiet: TypeAlias = tuple[Event, ...]
+"""What is known of a group that was only loaded: that, and what it came of."""
 
 OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
 """Events that are of no group, and tell of what happens to several."""
@@ -73,8 +80,10 @@ class History(Observer):
         self.now_ms: Callable[[], int] | None = None
         self._facts = facts
         self.store = Store(budget_bytes)
+        self._takers = self.store.keep, self.store.replace, self._tell  # of episodes: once, not for each group
         self._accounts: dict[str, Account] = {}
-        self._strangers: OrderedDict[str, None] = OrderedDict()  # those of them that may be none
+        # Those of them that may be none. One that was only loaded, without members, has no account before more happens.
+        self._strangers: OrderedDict[str, _Quiet | None] = OrderedDict()
         self._ownership: OwnershipChanged | None = None
         self._topics = Topics()
 
@@ -115,6 +124,9 @@ class History(Observer):
             return
         account = self._accounts.get(group_id)
         if account is None:
+            if event.__class__ is GroupLoaded and not event.loaded:
+                self._keep_quiet(event)
+                return
             account = self._follow(group_id)
         if self._ownership is not None:
             # It is one input of many groups, and none of their events says so.
@@ -153,16 +165,37 @@ class History(Observer):
     def _follow(self, group_id: str) -> Account:
         from ottla.observe.why.account import Account
 
-        if len(self._strangers) >= MOST_STRANGERS:
-            self._leave(next(iter(self._strangers)))
-        self._strangers[group_id] = None
-        account = Account(group_id, self.store.keep, self.store.replace, self._tell, self._topics)
+        quiet = self._strangers.get(group_id)
+        self._come(group_id, None)
+        account = Account(group_id, *self._takers, self._topics)
         account.count = self.store.last_number(group_id)
         self._accounts[group_id] = account
+        if quiet is not None:
+            for event in quiet:
+                self._handlers[type(event)](account, event)
         return account
 
+    def _keep_quiet(self, event: GroupLoaded) -> None:
+        """Take note of a group that was loaded: there may be a million of which nobody will ever ask."""
+        owner = self._ownership
+        if len(event.commits) > FEW_COMMITS:
+            event = structs.replace(event, commits=[])
+        self._come(event.group_id, (event,) if owner is None or owner.number != event.cause else (owner, event))
+
+    def _come(self, group_id: str, quiet: _Quiet | None) -> None:
+        """Somebody comes who may be none; those who came first give way."""
+        if group_id not in self._strangers and len(self._strangers) >= MOST_STRANGERS:
+            self._leave(next(iter(self._strangers)))
+        self._strangers[group_id] = quiet
+
+    def _account(self, group_id: str) -> Account | None:
+        """The account of a group, if anything is known of it."""
+        account = self._accounts.get(group_id)
+        return self._follow(group_id) if account is None and group_id in self._strangers else account
+
     def _leave(self, group_id: str) -> None:
-        self._accounts.pop(group_id).close()
+        if (account := self._accounts.pop(group_id, None)) is not None:
+            account.close()
         self._strangers.pop(group_id, None)
 
     def _tell(self, episode: Episode) -> None:
@@ -174,16 +207,16 @@ class History(Observer):
     def group_ids(self) -> list[str]:
         """The groups of which there is something to tell, in order."""
         self.catch_up()
-        return sorted({*self._accounts, *self.store.group_ids()})
+        return sorted({*self._accounts, *self._strangers, *self.store.group_ids()})
 
     def knows(self, group_id: str) -> bool:
         """True if anything happened to a group since this began."""
         self.catch_up()
-        return group_id in self._accounts or self.store.last_number(group_id) > 0
+        return self._account(group_id) is not None or self.store.last_number(group_id) > 0
 
     def generation_of(self, group_id: str) -> int:
         """The generation that a group is in; -1 if nothing is known of it."""
-        account = self._accounts.get(group_id)
+        account = self._account(group_id)
         return -1 if account is None else account.generation
 
     def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
@@ -232,7 +265,7 @@ class History(Observer):
 
     def _present(self, group_id: str, since_ms: int | None) -> tuple[list[Episode], Episode | None]:
         """The refusals that may yet be repeated, and the rebalance that runs."""
-        account = self._accounts.get(group_id)
+        account = self._account(group_id)
         if account is None:
             return [], None
         from ottla.observe.why.episodes import running as running_of
