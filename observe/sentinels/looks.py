@@ -73,9 +73,13 @@ def _overlaps(group: GroupState) -> Iterator[Finding]:
 
 def _subscriptions(group: GroupState, settings: Settings) -> Iterator[Finding]:
     wanted: dict[frozenset[str], list[str]] = {}
+    before: list[str] | None = None  # those that say the same have the same list
+    members: list[str] = []
     for member in group.members:
         if member.topics is not None:
-            wanted.setdefault(frozenset(member.topics), []).append(member.member_id)
+            if member.topics is not before:
+                before, members = member.topics, wanted.setdefault(frozenset(member.topics), [])
+            members.append(member.member_id)
     if len(wanted) < 2:
         return
     kinds = sorted(wanted.items(), key=lambda item: (-len(item[1]), sorted(item[0])))
@@ -100,8 +104,11 @@ def _subscriptions(group: GroupState, settings: Settings) -> Iterator[Finding]:
 def _unowned(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
     topics: dict[str, None] = {}
     assigned: dict[str, set[int]] = {}
+    before: list[str] | None = None
     for member in group.members:
-        topics.update(dict.fromkeys(member.topics or ()))
+        if member.topics is not before:
+            before = member.topics
+            topics.update(dict.fromkeys(before or ()))
         for topic, partitions in member.assignment.items():
             assigned.setdefault(topic, set()).update(partitions)
     for topic in topics:
