@@ -351,19 +351,18 @@ def _read(fetch: _Fetch) -> None:
 
 def _reading(fetch: _Fetch) -> Steps[None]:
     """Read every partition of a fetch, as far as its limit goes, and the room that others leave."""
-    services = fetch.services
-    reads = services.reads
+    reads, topics = fetch.services.reads, fetch.services.topics
     limit = left = min(fetch.limit, fetch.ctx.connection.answer_room_bytes, reads.room_bytes)
-    topics = services.topics
     by_name = topics.topics
     request = fetch.request
     committed = request.isolation_level == READ_COMMITTED
     is_follower = _is_follower(request)
     rows: list[Row] = []
+    nameless: list[Row] = []
     unserved: list[Row] = []
     partitions: list[Partition] = []
     away: list[tuple[TopicPartition, NotHere]] = []
-    size = nameless = 0
+    size = 0
     hurry = False
     items: Collection[AskedPartition] = fetch.asked.values()
     ends: list[int] = []  # of the partitions, as they were when each was read; kept where there are pauses
@@ -396,13 +395,8 @@ def _reading(fetch: _Fetch) -> Steps[None]:
         )
         if partition is None:
             row.aborted_transactions = []
-            if name is None:
-                row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
-                unserved.insert(nameless, (item, row))
-                nameless += 1
-            else:
-                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                unserved.append((item, row))
+            row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            (nameless if name is None else unserved).append((item, row))
             continue
         rows.append((item, row))
         if _is_another(item, partition):
@@ -420,7 +414,7 @@ def _reading(fetch: _Fetch) -> Steps[None]:
                 taken = counted(records, min(want.partition_max_bytes, left), partition, committed)
             size += taken
             left = max(0, left - taken)
-    fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
+    fetch.rows, fetch.unserved, fetch.partitions = rows, nameless + unserved, partitions
     fetch.size, fetch.away = size, away
     fetch.hurry = hurry or (size > 0 and limit < fetch.limit)  # there may be more, but there is no room for it now
     if pauses and ends != [partition.log.high_watermark for partition in partitions]:
