@@ -357,9 +357,7 @@ def _reading(fetch: _Fetch) -> Steps[None]:
     request = fetch.request
     committed = request.isolation_level == READ_COMMITTED
     is_follower = _is_follower(request)
-    rows: list[Row] = []
-    nameless: list[Row] = []
-    unserved: list[Row] = []
+    rows, nameless, unserved = list[Row](), list[Row](), list[Row]()
     partitions: list[Partition] = []
     away: list[tuple[TopicPartition, NotHere]] = []
     size = 0
@@ -414,8 +412,8 @@ def _reading(fetch: _Fetch) -> Steps[None]:
                 taken = counted(records, min(want.partition_max_bytes, left), partition, committed)
             size += taken
             left = max(0, left - taken)
-    fetch.rows, fetch.unserved, fetch.partitions = rows, nameless + unserved, partitions
-    fetch.size, fetch.away = size, away
+    fetch.rows, fetch.unserved, fetch.partitions, fetch.size = rows, nameless + unserved, partitions, size
+    fetch.away = away
     fetch.hurry = hurry or (size > 0 and limit < fetch.limit)  # there may be more, but there is no room for it now
     if pauses and ends != [partition.log.high_watermark for partition in partitions]:
         fetch.hurry = True  # nobody would be woken by what was appended since
