@@ -13,6 +13,9 @@ ANY_REQUEST_BYTES: Final = 128 << 10
 KEY_BYTES: Final = 2
 """The API key, with which every request begins."""
 
+SHARED_BYTES: Final = 4096
+"""Records of at least this size are not copied out of their frame, nor into one that is large as a whole."""
+
 
 class Gathered:
     """A large frame in pieces, which go out one after the other: nobody copies them into one.
@@ -32,6 +35,22 @@ class Gathered:
 
     def __bytes__(self) -> bytes:
         return b"".join(self.pieces)
+
+
+def gathered(chunks: list[bytes], size: int) -> Gathered:
+    """A frame of which what is large stays where it is; what is small is joined to what stands beside it."""
+    pieces: list[bytes] = []
+    small: list[bytes] = []
+    for chunk in chunks:
+        if len(chunk) < SHARED_BYTES:
+            small.append(chunk)
+            continue
+        if small:
+            pieces.append(b"".join(small))
+            small.clear()
+        pieces.append(chunk)
+    pieces.append(b"".join(small))
+    return Gathered(pieces, size)
 
 
 class FrameReader:

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from ottla.protocol.errors import MalformedFrame
-from ottla.protocol.framing import Gathered
+from ottla.protocol.framing import SHARED_BYTES, gathered
 from ottla.protocol.primitives import (
     MAX_TEXT_BYTES,
     SMALL_UVARINTS,
@@ -42,9 +42,6 @@ STEP_ITEMS: Final = 500
 
 ITEM_BYTES: Final = 64
 """As one item count so many bytes of what is written once and stands in a message again and again."""
-
-SHARED_BYTES: Final = 4096
-"""Records of at least this size are not copied out of their frame, nor into one that is large as a whole:"""
 
 GATHERED_BYTES: Final = 64 << 10
 """Responses with records, or with what they say again and again, are left in pieces if they are at least so large."""
@@ -358,22 +355,6 @@ def fused_response_encoder(layout: StructLeaf, header_tags: bool, *, in_steps: b
     writer.struct(layout, "o")
     source.line(f"return {writer.finish(framed=True)}")
     return source.compile("encode_response(o, correlation_id)")
-
-
-def gathered(chunks: list[bytes], size: int) -> Gathered:
-    """A frame of which what is large stays where it is; what is small is joined to what stands beside it."""
-    pieces: list[bytes] = []
-    small: list[bytes] = []
-    for chunk in chunks:
-        if len(chunk) < SHARED_BYTES:
-            small.append(chunk)
-            continue
-        if small:
-            pieces.append(b"".join(small))
-            small.clear()
-        pieces.append(chunk)
-    pieces.append(b"".join(small))
-    return Gathered(pieces, size)
 
 
 def folding(items: list[Any], chunks: list[bytes], most: int, too_large: Callable[[], Exception]) -> Iterator[Any]:

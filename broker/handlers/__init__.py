@@ -1,10 +1,13 @@
 """One file per API key, named as the modules of protocol/messages.
 
 A handler module has ``handle(request, ctx, services)``, which returns the response, or None when it will be given later
-through ``ctx.reply``. An ``async def handle`` does slow work and is run in a task. A module may have
-``failed(request, code)``, the answer when we have a bug; it is needed where the response has no error code of its own
-at the top. ``REPEATS = True`` says that clients send the same request again and again, that it is always answered at
-once, and that the same answer is the same object: the decoded request and the encoded answer are kept for the next one.
+through ``ctx.reply``. It may return steps (`ottla.protocol.steps`) that give the one or the other, where much is asked
+for: they are taken with turns for others in between. An ``async def handle`` does slow work and is run in a task.
+
+A module may have ``failed(request, code)``, the answer when we have a bug; it is needed where the response has no error
+code of its own at the top. ``REPEATS = True`` says that clients send the same request again and again, that it is
+always answered at once, and that the same answer is the same object: the decoded request and the encoded answer are
+kept for the next one.
 
 A module is imported when its API is first asked for: what must be known before stands here.
 """

@@ -349,19 +349,16 @@ def _read(fetch: _Fetch) -> None:
 
 def _reading(fetch: _Fetch) -> Steps[None]:
     """Read every partition of a fetch, as far as its limit goes, and the room that others leave."""
-    services = fetch.services
-    reads = services.reads
+    reads, topics = fetch.services.reads, fetch.services.topics
     limit = left = min(fetch.limit, fetch.ctx.connection.answer_room_bytes, reads.room_bytes)
-    topics = services.topics
     by_name = topics.topics
     request = fetch.request
     committed = request.isolation_level == READ_COMMITTED
     is_follower = _is_follower(request)
-    rows: list[Row] = []
-    unserved: list[Row] = []
+    rows, nameless, unserved = list[Row](), list[Row](), list[Row]()
     partitions: list[Partition] = []
     away: list[tuple[TopicPartition, NotHere]] = []
-    size = nameless = 0
+    size = 0
     hurry = False
     items: Collection[AskedPartition] = fetch.asked.values()
     ends: list[int] = []  # of the partitions, as they were when each was read; kept where there are pauses
@@ -394,13 +391,8 @@ def _reading(fetch: _Fetch) -> Steps[None]:
         )
         if partition is None:
             row.aborted_transactions = []
-            if name is None:
-                row.error_code = ErrorCode.UNKNOWN_TOPIC_ID
-                unserved.insert(nameless, (item, row))
-                nameless += 1
-            else:
-                row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                unserved.append((item, row))
+            row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            (nameless if name is None else unserved).append((item, row))
             continue
         rows.append((item, row))
         if _is_another(item, partition):
@@ -418,8 +410,8 @@ def _reading(fetch: _Fetch) -> Steps[None]:
                 taken = counted(records, min(want.partition_max_bytes, left), partition, committed)
             size += taken
             left = max(0, left - taken)
-    fetch.rows, fetch.unserved, fetch.partitions = rows, unserved, partitions
-    fetch.size, fetch.away = size, away
+    fetch.rows, fetch.unserved, fetch.partitions, fetch.size = rows, nameless + unserved, partitions, size
+    fetch.away = away
     fetch.hurry = hurry or (size > 0 and limit < fetch.limit)  # there may be more, but there is no room for it now
     if pauses and ends != [partition.log.high_watermark for partition in partitions]:
         fetch.hurry = True  # nobody would be woken by what was appended since

@@ -62,13 +62,11 @@ def _handled(
 ) -> Steps[MetadataResponse | None]:
     if wanted and ctx.api_version < _LOOKUP_BY_ID_SINCE and any(t.name is None or t.topic_id.int for t in wanted):
         return failed(request, ErrorCode.INVALID_REQUEST)
-    missing = yield from _to_create(wanted or (), request, services)
-    if not missing:
-        return (yield from _answer(request, wanted, ctx, services, {}))
+    too_many = yield from _to_create(wanted or (), request, services)
+    if not too_many or len(too_many) > MAX_PARTITIONS_PER_REQUEST:
+        return (yield from _answer(request, wanted, ctx, services, too_many))
 
-    if len(missing) > MAX_PARTITIONS_PER_REQUEST:
-        refused = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)
-        return (yield from _answer(request, wanted, ctx, services, refused))
+    missing = list(too_many)
     if any(services.topics.was_deleted(name) for name in missing):
         # A producer may have batches with the old id under way. Told of the new id now, it would send the next batch
         # before it repeats those, and none of them would be in order any more. As in Kafka it has to ask again.
@@ -97,12 +95,12 @@ def _replied(steps: Steps[MetadataResponse], ctx: RequestContext) -> Steps[None]
 
 def _to_create(
     wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, services: Services
-) -> Steps[list[str]]:
-    """The names, each once, of topics that are to be created by asking for them."""
+) -> Steps[dict[str, ErrorCode]]:
+    """The names of topics that are to be created by asking for them, and why they are not if there are too many."""
     if not (request.allow_auto_topic_creation and services.settings.auto_create_topics_enable):
-        return []
+        return {}
     topics = services.topics.topics
-    missing: dict[str, None] = {}
+    missing: dict[str, ErrorCode] = {}
     for number, topic in enumerate(wanted, 1):
         name = topic.name
         if (
@@ -112,10 +110,10 @@ def _to_create(
             and name not in INTERNAL_TOPICS
             and not invalid_name(name)
         ):
-            missing[name] = None
+            missing[name] = ErrorCode.POLICY_VIOLATION
         if not number % AT_ONCE:
             yield None
-    return list(missing)
+    return missing
 
 
 def _answer(

@@ -9,8 +9,6 @@ from ottla.protocol.schema import ArrayOf, Int16, Int32, Message, String, messag
 class DeleteGroupsRequest(Message):
     """Delete groups that have no members, with their offsets."""
 
-    max_items = 1 << 15  # of each much is looked up, and told to who observes
-
     groups_names: list[str] = wire(ArrayOf(String))
 
 

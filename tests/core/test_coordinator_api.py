@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.core import events as events_
 from ottla.broker.core.coordination.shard import ShardState
+from ottla.broker.core.effects import Append
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import ACTIVATED_AT_ONCE, GroupCoordinator
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
@@ -173,6 +174,30 @@ def test_retention_sweeps_one_partition_a_turn() -> None:
         world.coordinator.advance(1_000, 0)
         turns += 1
     assert turns == len(world.events) == 3
+
+
+def test_a_large_partition_is_swept_in_parts() -> None:
+    """One of the groups with which the sweep would go on is deleted meanwhile: it begins anew."""
+    config = GroupConfig(offsets_retention_check_interval_ms=1_000, offsets_retention_ms=1)
+    world = World(config, partition_count=1)
+    for number in range(2_000):
+        value = encode_offset_value(OffsetValue(offset=1, metadata="", commit_timestamp=0))
+        world.log.append((0, CoordinatorRecord(offset_key(f"g{number}", "t", 0), value)))
+    world.load()
+    coordinator = world.coordinator
+    parts = 0
+    while (at_ms := coordinator.next_deadline_ms()) is not None and at_ms <= 1_000:
+        coordinator.advance(1_000, 1_000_000)
+        parts += 1
+        if parts == 3:
+            shard = coordinator.shards[0]
+            assert shard.sweep is not None
+            coordinator.forget_group(shard.groups[shard.sweep.member_id], "deleted")
+        for effect in coordinator.take_effects():
+            assert isinstance(effect, Append)
+            coordinator.appended(effect.token, ErrorCode.NONE, 1_000, 1_000_000)
+    assert not coordinator.groups
+    assert parts > 10
 
 
 def test_one_turn_does_not_look_after_everybody() -> None:

@@ -13,6 +13,7 @@ from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.primitives import MAX_ITEMS, uuid_of
 from ottla.protocol.schema import PATH_BYTES
+from ottla.protocol.steps import finished
 from tests.hostile.costly_frames import costly_bodies
 
 ITEMS = 1_000
@@ -47,6 +48,15 @@ def test_what_a_message_may_hold_is_soon_decoded(key: ApiKey) -> None:
         for what, body in costly_bodies(layout, ITEMS):
             took_s = seconds(lambda decode=decode, body=body: decode(body, 0))  # type: ignore[misc]
             assert took_s / ITEMS * MAX_ITEMS < MOST_S, f"version {version}: {what}"
+
+
+@pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)
+def test_in_steps_a_message_is_decoded_as_at_once(key: ApiKey) -> None:
+    layout = api(key).request.layout(handler(key).versions[-1])
+    for what, body in costly_bodies(layout, 2_000):
+        assert finished(layout.decoder_in_steps(body, 0)) == layout.decode(body), what
+        with pytest.raises(MalformedFrame, match=layout.message.__name__):
+            finished(layout.decoder_in_steps(body[:-1], 0))
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)

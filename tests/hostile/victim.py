@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ottla.testing.process import BrokerProcess
 
@@ -49,6 +49,10 @@ class Victim(BrokerProcess):
         quick = {"group.initial.rebalance.delay.ms": 0}
         super().__init__(data_dir, settings=quick | dict(settings or {}), **options)
         self._ulimit = ulimit
+
+    def start(self, timeout_s: float = 120) -> Self:
+        """Start; there may be much to load."""
+        return super().start(timeout_s)
 
     def command(self) -> list[str]:
         limits = "".join(f"ulimit {limit} && " for limit in self._ulimit)

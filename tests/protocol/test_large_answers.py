@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGro
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.protocol.schema import Layout
+from ottla.protocol.steps import Steps, finished
 from tests.support.memory import allocations
 
 
@@ -57,7 +59,27 @@ def test_large_answers_are_written_as_small_ones(response: Any, version: int) ->
     assert layout.encode(response) == layout.build(response)
     for tags in (False, True):
         fused = layout.response_encoder(header_tags=tags)
-        assert bytes(fused(response, 7)) == layout.response_encoder(header_tags=tags, fused=False)(response, 7)
+        whole = layout.response_encoder(header_tags=tags, fused=False)(response, 7)
+        assert bytes(fused(response, 7)) == whole
+        steps = list(pauses(in_steps(fused)(response, 7), whole))
+        assert 1 < len(steps) < 100
+
+
+def in_steps(encode: Any) -> Any:
+    return encode.in_steps
+
+
+def pauses(steps: Steps[Any], outcome: bytes) -> Iterator[None]:
+    assert bytes((yield from steps)) == outcome
+
+
+def test_records_stay_where_they_are_in_steps_too() -> None:
+    rows = [PartitionData(partition_index=i, high_watermark=1, records=b"r" * 5_000) for i in range(3_000)]
+    response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
+    encode = FetchResponse.layout(12).response_encoder(header_tags=True)
+    frame = finished(in_steps(encode)(response, 7))
+    assert bytes(frame) == bytes(encode(response, 7))
+    assert rows[0].records in frame.pieces
 
 
 def test_objects_with_equal_ids_are_not_taken_for_each_other() -> None:
