@@ -209,7 +209,7 @@ class Dispatcher:
             response = route.handle(request, ctx, self.services)
             if response is None:
                 if route.is_commit:
-                    self.services.prepared.learn(bytes(frame[start:]), position - start, request, ctx, route)
+                    self.services.prepared.learn(frame, start, position, request, ctx, route)
                 return None
             if response.__class__ is GeneratorType:
                 self._begin(route, ctx, response, request=request)

@@ -84,33 +84,36 @@ class PreparedCommits:
         else:
             self.ordinary.pop(reason, None)
 
-    def learn(self, frame: bytes, body_at: int, request: OffsetCommitRequest, ctx: RequestContext, route: Any) -> None:
+    def learn(
+        self, data: bytes, start: int, body_at: int, request: OffsetCommitRequest, ctx: RequestContext, route: Any
+    ) -> None:
         """Keep the shape of a commit that the ordinary path has just handed over to the log.
 
         A connection's first request of a length is only counted: its client may never send its like.
 
         Args:
-            frame: the whole request; its body begins at ``body_at``.
+            data: holds the request from ``start`` to its end, and its body from ``body_at`` on.
             route: comes back if serving one of the shape fails; encodes answers.
         """
+        length = len(data) - start
         peer: Any = ctx.connection
-        if self.ordinary or len(frame) > LONGEST_BYTES:
+        if self.ordinary or length > LONGEST_BYTES:
             return
         shapes = peer.prepared
         if shapes is None:
             shapes = peer.prepared = Shapes(self, peer)
-        if not shapes.wants(len(frame)):
+        if not shapes.wants(length):
             return
         body = _pieces(request, ctx)
         prepared = None if body is None else prepare(self.groups, request)
         if body is None or prepared is None:
             return
-        shape = Shape(frame, body_at, body, prepared, ctx, route)
+        shape = Shape(bytes(data[start:]), body_at - start, body, prepared, ctx, route)
         shape.number, shape.revision = self.number, self.topics.revision
         if self._make_room(shape.held_bytes):
             self._shapes[shape] = shapes
             self.held_bytes += shape.held_bytes
-            shapes.add(len(frame), shape)
+            shapes.add(length, shape)
 
     def drop(self, shape: Shape) -> None:
         """Forget a shape that its connection has forgotten."""

@@ -41,8 +41,9 @@ SUMMED_AT_ONCE = 1_000
 FEW_COMMITS = 8
 """The offsets of a group that was loaded are not kept with it if they are more."""
 
-_Quiet: TypeAlias = tuple[Event, ...]
-"""What is known of a group that was only loaded: that, and what it came of."""
+_Quiet: TypeAlias = tuple[Event | CommitNote, ...]
+"""What is known of a group of which nobody has asked, and to which nothing happened: that it was loaded, what that came
+of, and the last commit."""
 
 OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
 """Events that are of no group, and tell of what happens to several."""
@@ -148,7 +149,10 @@ class History(Observer):
     def note_commit(self, note: CommitNote) -> None:
         request = note[7]
         account = self._accounts.get(request.group_id)
-        if account is None or self._ownership is not None or account.happenings or account.joined:
+        if account is None:
+            self._keep_commit(request.group_id, note)
+            return
+        if self._ownership is not None or account.happenings or account.joined:
             self(commit_event(note))
             return
         account.last = note
@@ -171,7 +175,8 @@ class History(Observer):
         account.count = self.store.last_number(group_id)
         self._accounts[group_id] = account
         if quiet is not None:
-            for event in quiet:
+            for one in quiet:
+                event = commit_event(one) if isinstance(one, tuple) else one
                 self._handlers[type(event)](account, event)
         return account
 
@@ -181,6 +186,12 @@ class History(Observer):
         if len(event.commits) > FEW_COMMITS:
             event = structs.replace(event, commits=[])
         self._come(event.group_id, (event,) if owner is None or owner.number != event.cause else (owner, event))
+
+    def _keep_commit(self, group_id: str, note: CommitNote) -> None:
+        """Take note of a commit to a group without account: thousands may only store offsets."""
+        self._ownership = None
+        quiet = self._strangers.get(group_id) or ()
+        self._come(group_id, (*(one for one in quiet if not isinstance(one, tuple)), note))
 
     def _come(self, group_id: str, quiet: _Quiet | None) -> None:
         """Somebody comes who may be none; those who came first give way."""

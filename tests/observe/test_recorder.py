@@ -350,7 +350,7 @@ def test_a_commit_whose_bytes_are_at_hand_is_read_when_somebody_asks(api_version
     asked = api_version, "client é", "/127.0.0.1", encoded, layout.decode(encoded)
     refused = {("t", 1): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     recorder, told = Recorder(1 << 20), Recorder(1 << 20)
-    for noted in ((1, 10, 20, *asked, {}), (2, 11, 21, *asked, refused)):
+    for noted in ((1, 10, 20, *asked, {}, None), (2, 11, 21, *asked, refused, None)):
         recorder.note_commit(noted)
         told(commit_event(noted))
     assert recorder.events("g") == told.events("g")
