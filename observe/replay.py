@@ -177,7 +177,9 @@ class _Replay:
                 token: Any = effect.token
                 key = token.cause, token.what, token.shard.partition
                 self._writes.setdefault(key, deque()).append(effect)
-        replayed = self._emitted[:]
+        # A load of which the recording lacks the beginning was begun for it (`Inputs.enter`).
+        states = {event.state for event in recorded if isinstance(event, OwnershipChanged)}
+        replayed = [one for one in self._emitted if not isinstance(one, OwnershipChanged) or one.state in states]
         self._emitted.clear()
         if may_be_cut:
             del replayed[len(turn) :]

@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.core import events as events_
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append
+from ottla.broker.core.groups import coordinator
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import ACTIVATED_AT_ONCE, GroupCoordinator
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
@@ -80,7 +81,10 @@ def test_groups_that_were_loaded_are_served_in_pieces_of_one_entry() -> None:
     assert loading.cause == number + entries
 
 
-def test_a_shard_that_is_given_up_while_its_groups_come_to_be_served_is_not_served(one_shard: GroupCoordinator) -> None:
+def test_a_shard_that_is_given_up_while_its_groups_come_to_be_served_is_not_served(
+    one_shard: GroupCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "ACTIVATED_AT_ONCE", 0)
     one_shard.load_started(0, 0)
     one_shard.replay(0, GOOD, 0)
     pieces = one_shard.activating(0, 0, 0)

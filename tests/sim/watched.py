@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append
 from ottla.broker.core.events import EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
@@ -161,8 +162,12 @@ class WatchedCoordinator(GroupCoordinator):
         self.world.watch.replayed(goes_on, partition, offset)
         return goes_on
 
-    def loaded(self, partition: int, now_ms: int, wall_ms: int) -> bool:
-        return bool(self._step("loaded", super().loaded, partition, now_ms, wall_ms, request=partition))
+    def activating(self, partition: int, now_ms: int, wall_ms: int) -> Iterator[None]:
+        """All its pieces are one step."""
+        is_loading = self.shards[partition].state is ShardState.LOADING
+        pieces = super().activating(partition, now_ms, wall_ms)
+        self._step("loaded", lambda: is_loading and not any(pieces), request=partition)
+        return iter(())
 
     def unload(self, partition: int, now_ms: int, wall_ms: int, epoch: int | None = None) -> None:
         self._step("unload", super().unload, partition, now_ms, wall_ms, epoch, request=partition)

@@ -223,11 +223,12 @@ class CoordinatorMachine(Generic[S]):
         self._note_ownership(shard, ShardState.ACTIVE)
         shard.is_begun = True
         pieces = iter(self._activate(shard))
-        is_over = None
-        while not is_over:
+        while True:
             newest, self.cause, self.now_ms, self.wall_ms = self.cause, number, now_ms, wall_ms
             is_over = next(pieces, True)
             self.cause = newest
+            if is_over:
+                break
             yield
             if shard.state is not ShardState.LOADING:
                 return  # it was given up
