@@ -243,8 +243,6 @@ def delete_groups(victim: Victim) -> None:
 def settings_of_groups(victim: Victim) -> None:
     """IncrementalAlterConfigs and AlterConfigs of 3,000 groups beside 2,000 topics."""
     with patient(victim) as client:
-        topics = [{"name": f"t{number}", "num_partitions": 1, "replication_factor": 1} for number in range(2_000)]
-        discard(client, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=60_000)
         for key, version in ((ApiKey.INCREMENTAL_ALTER_CONFIGS, 1), (ApiKey.ALTER_CONFIGS, 2)):
             config = {"name": "consumer.session.timeout.ms", "value": "50000"}
             resources = [
@@ -373,7 +371,10 @@ ATTACKS: dict[str, tuple[Attack, dict[str, Any]]] = {
     "ListGroups of 200,000 groups": (list_groups, {"seeds": committed(GROUPS)}),
     "DescribeGroups of 10,000 groups of 10": (describe_groups, {"seeds": with_members(TEAMS, 10), "most_ms": 20}),
     "DeleteGroups of 500,000 names": (delete_groups, {"seeds": committed(MANY_NAMES // 2)}),
-    "settings of 3,000 groups beside 2,000 topics": (settings_of_groups, {}),
+    "settings of 3,000 groups beside 2,000 topics": (
+        settings_of_groups,
+        {"topics": [f"t{number}" for number in range(2_000)]},
+    ),
     "a million topics in Metadata": (items_of_metadata, {}),
     "a million partitions in Fetch": (items_of_a_fetch, {}),
     "a million partitions in OffsetCommit": (items_of_a_commit, {}),
