@@ -281,6 +281,8 @@ class Dispatcher:
                 self._spawn(route, request, response, ctx)
             elif response is not None:
                 yield from ctx.reply_in_steps(response)
+                del response  # to let go of so much takes long, too
+                yield None
         except ProtocolError as error:
             ctx.close(str(error))
         except Exception:

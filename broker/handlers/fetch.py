@@ -181,7 +181,10 @@ def _handled_in_steps(request: FetchRequest, ctx: RequestContext, services: Serv
 
 def _read_in_steps(fetch: _Fetch) -> Steps[FetchResponse | None]:
     yield from _reading(fetch)
-    return _answer_or_park(fetch)
+    answer = _answer_or_park(fetch)
+    if answer is not None:
+        yield None  # to let go of what was read takes long, too
+    return answer
 
 
 def _answer_or_park(fetch: _Fetch) -> FetchResponse | None:
