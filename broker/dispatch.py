@@ -155,8 +155,7 @@ class Dispatcher:
                 if shapes.serve(frame, start):
                     return None
             except Exception:
-                shape = shapes.serving
-                return self._answer_bug(shape.route, shape.prepared.request, shape.ctx)
+                return self._answer_prepared_bug(shapes)
         return self._serve(frame, start, peer)
 
     @staticmethod
@@ -361,6 +360,11 @@ class Dispatcher:
             frame = self._tell_bug(route, request, ctx)
             if frame is not None:
                 ctx.connection.finish(ctx, frame)
+
+    def _answer_prepared_bug(self, shapes: Any) -> bytes | Gathered | None:
+        """End a prepared commit that failed."""
+        shape = shapes.serving
+        return self._answer_bug(shape.route, shape.prepared.request, shape.ctx)
 
     def _answer_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | Gathered | None:
         """End a request whose handler failed before it returned; its connection waits for the frame."""

@@ -25,12 +25,14 @@ from ottla.protocol.steps import Steps
 
 AT_ONCE = 250
 """Topics and partitions of one part."""
+WHOLE = 2_000
+"""Partitions of a commit that is made as a whole, as Kafka makes it: more than one consumer has in earnest."""
 
 
 def handle(
     request: OffsetCommitRequest, ctx: RequestContext, services: Services
 ) -> OffsetCommitResponse | Steps[OffsetCommitResponse] | None:
-    if ctx.is_long:
+    if ctx.is_long and sum(len(topic.partitions) for topic in request.topics) > WHOLE:
         return _in_steps(request, ctx, services)
     refused = _resolve(request, services.topics, by_id=ctx.api_version >= KNOWS_TOPIC_IDS)
     return services.host.enter(services.groups.commit_offsets, request, ctx, refused)

@@ -143,6 +143,7 @@ class Shape:
         ctx: the request that is open, for one after the other: a connection has one at a time.
         unpack, fixed: split a request as long as this one into bytes and numbers, by turns; those bytes if it has the
             shape. The numbers are the correlation id and the offsets.
+        answer: encodes what is answered: bytes that are known if all went well.
         is_used: it has served a commit since somebody was in need of room.
     """
 
@@ -159,7 +160,7 @@ class Shape:
         answer = bytes(self._encode(prepared.answer, 0))
         self._before, self._after = answer[:4], answer[8:]
         self._pack = Struct(f">4si{len(self._after)}s").pack
-        self.ctx = RequestContext(ctx.connection, ctx.api_version, 0, ctx.client_id, self._answer)
+        self.ctx = RequestContext(ctx.connection, ctx.api_version, 0, ctx.client_id, self.answer)
         self.prepared = prepared
         self.route = route
         self.length, self.body_at = len(frame), body_at
@@ -167,7 +168,7 @@ class Shape:
         self.is_used = False
         self.number = self.revision = 0
 
-    def _answer(self, response: Any, correlation_id: int) -> bytes | Gathered:
+    def answer(self, response: Any, correlation_id: int) -> bytes | Gathered:
         if response is self.prepared.answer:
             return self._pack(self._before, correlation_id, self._after)
         return self._encode(response, correlation_id)

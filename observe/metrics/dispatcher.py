@@ -13,7 +13,9 @@ from ottla.broker.context import RequestContext
 from ottla.broker.dispatch import CLIENT_ID, CORRELATION_ID, Dispatcher, Handle, Peer, Repeat, Route, correlation_id
 from ottla.broker.logger import Logger
 from ottla.observe.metrics.requests import Requests
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.framing import Gathered
+from ottla.protocol.messages.offset_commit import OffsetCommitResponse
 
 SAMPLED = 32
 """A power of two."""
@@ -70,7 +72,25 @@ class MeasuredDispatcher(Dispatcher):
                 peer.open = repeat.ctx
                 repeat.ctx.correlation_id = correlation_id(frame, start)
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
+        if peer.prepared is not None:
+            try:
+                if self._serve_prepared(frame, start, peer):
+                    return None
+            except Exception:
+                return self._answer_prepared_bug(peer.prepared)
         return self._serve(frame, start, peer)
+
+    def _serve_prepared(self, frame: bytes, start: int, peer: Peer) -> bool:
+        """Serve a commit that comes again, if it does; it is timed until its answer is encoded."""
+        timed = self.measure.begin("OffsetCommit", OffsetCommitResponse)
+        if not peer.prepared.serve(frame, start):
+            return False
+        ctx, timed.encode = peer.open, peer.prepared.serving.answer
+        if ctx is not None:
+            ctx.watch(timed)
+        else:
+            timed.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # only what was refused by the log is answered so soon
+        return True
 
     def _timed(self, repeat: Repeat) -> Any:
         began_ns = self.measure.nanoseconds()

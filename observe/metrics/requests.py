@@ -7,6 +7,7 @@ microsecond more, a heartbeat far less.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from inspect import iscoroutine, isgenerator
 from typing import Any
 
@@ -99,6 +100,10 @@ class Requests:
 
         return measured
 
+    def begin(self, api: str, response: type) -> _Timed:
+        """Begin to time a request, whose answer is encoded by what is set as its ``encode``."""
+        return _Timed(self._of(api), error_finder(response), self.nanoseconds)
+
     def cell(self, api: str, code: int) -> list[int]:
         """A list of one number: how many requests that repeat were answered with this error."""
         return self._of(api).repeated.setdefault(code, [0])
@@ -150,6 +155,7 @@ class _Timed:
             self.served.answered(self.nanoseconds() - self.began_ns, code)
 
 
+@cache
 def error_finder(response: type) -> Callable[[Any], int]:
     """Make a function that finds the first error code of an answer, at the top or in its lists; 0 if there is none."""
     at_top, arrays = False, []

@@ -19,6 +19,8 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.engine import StorageFull, Unavailable
 from ottla.broker.net.connection import Connection
 from ottla.broker.runtime.prepared_commits import ALIKE, LENGTHS, TRIES, PreparedCommits
+from ottla.observe.metrics.dispatcher import MeasuredDispatcher
+from ottla.observe.metrics.requests import Requests
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
@@ -456,6 +458,17 @@ async def test_a_bug_in_a_prepared_commit_is_answered(served: Served, monkeypatc
     assert served.connections[0].open is None
     monkeypatch.undo()
     assert commit(served, 10)
+
+
+async def test_prepared_commits_are_counted_and_timed(served: Served) -> None:
+    requests = Requests(lambda: 0)
+    served.receive = MeasuredDispatcher(served.world.services, served.world.log, "fused", requests).receive
+    assert [commit(served, number) for number in range(5)] == [0, 0, 1, 2, 3]
+    served.fails = Unavailable("failed")
+    assert commit(served, 9) == 4
+    (counted,) = requests.served()
+    assert counted.api == "OffsetCommit"
+    assert counted.by_error() == {"NONE": 5, "COORDINATOR_NOT_AVAILABLE": 1}
 
 
 async def test_shapes_do_not_outlive_their_topics(served: Served) -> None:
