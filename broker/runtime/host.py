@@ -97,7 +97,7 @@ class Host:
             partition=self._partition,
             max_batch_bytes=self._max_batch_bytes,
             defer=self._defer,
-            outcome=self._later,
+            outcome=self._together,
             report=self._report,
         )
         carry_out: dict[type, Callable[[Any], None]] = {
@@ -271,10 +271,12 @@ class Host:
             self._arm()
 
     def _later(self, outcome: Callable[[], None]) -> None:
-        """Tell the core of an outcome, after those before it, and not within one of its own entries.
+        """Tell the core of an outcome, after those before it, and not within one of its own entries."""
+        self._outcomes.append(outcome)
+        self.settle()
 
-        What a sync has made durable is told together: there may be a batch for each partition.
-        """
+    def _together(self, outcome: Callable[[], None]) -> None:
+        """The same for the writes of a batch: a sync makes one durable for each partition; all are told together."""
         self._outcomes.append(outcome)
         if self._defer is None:
             self.settle()

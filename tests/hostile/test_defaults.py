@@ -45,7 +45,8 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hosts file of our own: ``here`` is loopback, ``both`` is an address of the network as well."""
     known = {"here": ["127.0.1.1", "::1"], "both": ["127.0.0.1", "192.0.2.1"], "public.example": ["192.0.2.2"]}
 
-    def resolve(host: str, port: Any, *more: Any, **options: Any) -> list[Any]:
+    def resolve(host: str | bytes, port: Any, *more: Any, **options: Any) -> list[Any]:
+        host = host.decode() if isinstance(host, bytes) else host
         if (addresses := known.get(host)) is None:
             return real(host, port, *more, flags=socket.AI_NUMERICHOST, **options)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]

@@ -84,7 +84,7 @@ def test_a_member_cannot_grow_beyond_it_and_stays_what_it_was() -> None:
     member_id = first.answer.member_id
     for again in (join(w, "c", MIB, member_id=member_id), join(w, "c", MIB, instance="i")):
         assert again.answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert w.coordinator.groups["g"].members[member_id].protocols == [("range", bytes(1_000))]
+    assert w.coordinator.groups["g"].members[member_id].protocols == (("range", bytes(1_000)),)
     assert join(w, "c", 900, instance="i").answer.error_code == ErrorCode.NONE, "less is welcome"
 
 

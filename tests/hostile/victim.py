@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ottla.testing.process import BrokerProcess
+from tests.support.waiting import wait_for
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -51,8 +52,10 @@ class Victim(BrokerProcess):
         self._ulimit = ulimit
 
     def start(self, timeout_s: float = 120) -> Self:
-        """Start; there may be much to load."""
-        return super().start(timeout_s)
+        """Start; there may be much to load. What log lines are written with is not counted to what follows."""
+        super().start(timeout_s)
+        wait_for(lambda: "Ready" in self.log_text(), "the first line of the log")
+        return self
 
     def command(self) -> list[str]:
         limits = "".join(f"ulimit {limit} && " for limit in self._ulimit)

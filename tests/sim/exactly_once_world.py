@@ -171,7 +171,8 @@ class World(HandlersWorld):
         options: list[Callable[[], None]] = []
         options += [self._deliver] * (3 * bool(self.requests))
         options += [self._answer] * (3 * bool(self.answers))
-        options += [lambda: self.scheduled.pop(0)()] * (3 * bool(self.scheduled))
+        # What is durable takes two of them to be told.
+        options += [lambda: self.scheduled.pop(0)()] * (5 * bool(self.scheduled))
         options += [lambda: self.marks.pop(self.random.randrange(len(self.marks)))()] * (2 * bool(self.marks))
         options += [self._pass_time]
         options += [self._give_up] * (not options[:-1] or self.happens(100))
