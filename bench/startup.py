@@ -117,9 +117,9 @@ def measure(kind: str, copies: Copies) -> Run:
         else:
             command = [*COMMANDS["ottla"], *(["--ephemeral"] if kind == "ephemeral" else ["--data-dir", directory])]
             environment = copies.bare if kind == BARE else copies.compiled
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        pipe = subprocess.PIPE
         began = time.perf_counter()
-        process = subprocess.Popen(command, env=environment, **pipes)
+        process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
         assert process.stdin is not None and process.stdout is not None
         try:
             if not port:
@@ -199,8 +199,10 @@ def main(runs: int, write: Path | None) -> None:
                 measured.append(measure(kind, copies))
             for name, arguments in COMMANDS_TO_THE_END.items():
                 commands[name].append(to_the_end(arguments, copies.compiled))
-        embedded = {"args": [sys.executable, "-c", EMBEDDED], "env": copies.compiled, "check": True}
-        told = [subprocess.run(**embedded, capture_output=True).stdout for _ in range(3)]
+        embedded = [sys.executable, "-c", EMBEDDED]
+        told = [
+            subprocess.run(embedded, env=copies.compiled, check=True, capture_output=True).stdout for _ in range(3)
+        ]
     commands["`Broker()` in memory, to where it serves"] = [float(one) for one in told]
     text = as_markdown(results, commands, missing, runs)
     print(text)
