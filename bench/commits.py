@@ -13,6 +13,7 @@ import resource
 import shutil
 import struct
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ from servers import (
 )
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.protocol.records import BatchBuilder
@@ -50,6 +52,7 @@ TOPIC = "orders"
 PARTITIONS, MOCK_PARTITIONS = 20, 4
 BATCH_RECORDS, BATCHES = 50_000, 20
 """Of the first partition; of the others one batch. More than any connection commits in one run of the benchmark."""
+PATIENCE = 100
 OFFSET_COMMIT_VERSION, CREATE_TOPICS_VERSION, PRODUCE_VERSION = 8, 5, 9
 
 
@@ -112,9 +115,21 @@ def fill(server: Server) -> None:
         data = TopicProduceData(name=TOPIC, partition_data=[place])
         request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
         for _ in range(1 if partition else BATCHES):
-            answer = ProduceResponse.layout(PRODUCE_VERSION).decode(ask(server, request, PRODUCE_VERSION), 1)
-            if error := answer.responses[0].partition_responses[0].error_code:
+            error = produced(server, request)
+            for _ in range(PATIENCE):
+                if error not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+                    break
+                time.sleep(0.1)  # Kafka answers that a topic is there before its partitions are
+                error = produced(server, request)
+            if error:
                 raise BenchError(f"{server.name}: Produce answered error {error}")
+
+
+def produced(server: Server, request: ProduceRequest) -> int:
+    """The error code of the one partition of a Produce."""
+    answer = ProduceResponse.layout(PRODUCE_VERSION).decode(ask(server, request, PRODUCE_VERSION), 1)
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
 
 
 class Committers:
