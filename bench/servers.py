@@ -35,7 +35,7 @@ START_SECONDS = {"kafka": 150.0, "ottla": 300.0}
 USUAL_START_SECONDS = 20.0
 STOP_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
-WARM_UP_SECONDS = 0.5
+WARM_UP_SECONDS = 1.0
 JUST_IN_TIME = frozenset({"kafka", "kafka-flush"})
 OTTLA_OPTIONS = (
     # Long enough for all members of a group to meet in its first generation; and for as many connections as are asked.

@@ -4,7 +4,7 @@ Python frees an object as soon as nothing refers to it. Only objects that refer 
 collector, which looks at all objects of a generation and stops everything else meanwhile: 10 ms for 100,000 objects.
 Left to itself it looks at *all* that there are whenever their number has grown by a quarter. A broker with 100,000
 members stands still for more than a second then, in the middle of their heartbeats, and finds next to nothing: what a
-request or a group leaves behind are no circles (`tests/e2e/test_garbage.py` holds the hot paths to that). So:
+request or a group leaves behind are no circles (`tests/e2e/test_cycles.py` holds the hot paths to that). So:
 
 *During a start* nothing is collected. Whatever is loaded stays, and looking at it again and again, while it grows,
 takes longer than loading it.
@@ -30,8 +30,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
-YOUNG = 20_000
-OLDER = 5
+YOUNG = 50_000
+OLDER = 3
 SURVIVALS = 2
 NEVER = 1 << 30
 SETTLE_SECONDS = 1.0

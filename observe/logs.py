@@ -116,7 +116,7 @@ def _now() -> str:
 
 def _stamp(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     """A line that was held says when it was meant."""
-    event.setdefault("timestamp", _now())
+    event["timestamp"] = event.pop("timestamp", None) or _now()
     return event
 
 
