@@ -200,9 +200,7 @@ def main(runs: int, write: Path | None) -> None:
             for name, arguments in COMMANDS_TO_THE_END.items():
                 commands[name].append(to_the_end(arguments, copies.compiled))
         embedded = [sys.executable, "-c", EMBEDDED]
-        told = [
-            subprocess.run(embedded, env=copies.compiled, check=True, capture_output=True).stdout for _ in range(3)
-        ]
+        told = [subprocess.run(embedded, env=copies.compiled, check=True, capture_output=True).stdout for _ in range(3)]
     commands["`Broker()` in memory, to where it serves"] = [float(one) for one in told]
     text = as_markdown(results, commands, missing, runs)
     print(text)
