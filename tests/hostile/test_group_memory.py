@@ -23,6 +23,7 @@ from tests.core.transactions.txn_world import World as Transactions
 from tests.core.world import Ctx, World
 from tests.hostile.victim import Victim
 from tests.support.client import Client
+from tests.support.waiting import wait_for
 
 MIB = 1 << 20
 
@@ -191,6 +192,7 @@ def test_a_leaders_answer_of_200_mb() -> None:
     with Victim(settings={"ottla.group.max.bytes": 8 * MIB}) as victim, ExitStack() as members:
         honest = members.enter_context(Client(victim.port))
         honest.join("other")
+        wait_for(lambda: "Ready" in victim.log_text(), "the first line of the log, with what it is written with")
         victim.forget_peak()
         before = victim.peak_bytes()
         for _ in range(7):
