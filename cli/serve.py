@@ -31,8 +31,8 @@ from ottla.broker.settings import FIELDS, BadSetting, Settings
 from ottla.cli import garbage
 from ottla.cli.output import Refused, say
 
-LINES_AFTER_S = 0.25
-"""Log lines that tell of no trouble wait so long after a start for what they are written with."""
+LINES_AFTER_S = 0.5
+"""Log lines that tell of no trouble wait so long, from the beginning of a start, for what they are written with."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SETTINGS = {
     "insecure": "ottla.insecure",
@@ -204,6 +204,7 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) 
 
     garbage.hold()
     log.hold()
+    loop.call_later(LINES_AFTER_S, log.prepare)
     broker = Broker(loaded.settings, **where, log=log, observing=Observatory(loaded.settings, log))
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
@@ -220,7 +221,6 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) 
         say(broker.listening)
         broker.tell_ready()
         garbage.begin(loop.call_later)
-        loop.call_later(LINES_AFTER_S, log.prepare)
     await stopping.wait()
     log.prepare()
     _let_signals_end_it(loop)

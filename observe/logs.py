@@ -18,6 +18,8 @@ from typing import Any, TextIO
 
 from ottla.observe.printable import printable
 
+MOST_HELD = 1_000
+"""So many lines wait at most."""
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -61,7 +63,9 @@ class Logger:
             return
         if self._held is not None and level in ("debug", "info"):
             self._held.append((level, event, {"timestamp": _now(), **fields}))
-            return
+            if len(self._held) < MOST_HELD:
+                return
+            level, event, fields = self._held.pop()
         try:
             self.prepare()
             getattr(self._made, level)(event, **fields)

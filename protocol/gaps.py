@@ -55,13 +55,12 @@ class Gaps:
         ValueError: there are not two numbers, or something else differs.
     """
 
-    __slots__ = ("_after", "_before", "_between", "_pack", "size")
+    __slots__ = ("_after", "_before", "_between", "_pack")
 
     def __init__(self, low: bytes, high: bytes) -> None:
         pieces = pieces_around(low, high)
         self._before, self._between, self._after = pieces
         self._pack = Struct(">" + layout_of(pieces)).pack
-        self.size = len(low)
 
     def filled(self, first: int, second: int) -> bytes:
         """The message with these numbers."""

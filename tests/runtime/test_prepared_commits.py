@@ -367,13 +367,14 @@ async def test_prepared_commits_are_as_ordinary_ones_at_length(seed: int) -> Non
     [
         ("ottla.broker.runtime.prepared_commits:Shapes.serve", "or shape.revision != common.topics.revision"),
         ("groups.offsets.prepared:prepare", "len(write.accepted) != len(asked) or"),
-        ("groups.offsets.prepared:commit_again", "m.heard_of(prepared.group, prepared.claim[0])"),
+        ("groups.coordinator:GroupCoordinator.commit_prepared", "self.heard_of(group, request.member_id)"),
     ],
     ids=["a topic that is gone", "a partition that was refused", "a session that goes on"],
 )
 async def test_what_a_prepared_commit_must_not_forget(where: str, right: str) -> None:
     """The comparison counts as long as it finds what is left out."""
-    with Mutant(right, where, right, "pass" if right.startswith("m.") else "").planted(), pytest.raises(AssertionError):
+    wrong = "pass" if right.startswith("self.") else ""
+    with Mutant(right, where, right, wrong).planted(), pytest.raises(AssertionError):
         for seed in range(20):
             await (await Pair(seed).start()).play()
 

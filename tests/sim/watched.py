@@ -122,8 +122,8 @@ class WatchedCoordinator(GroupCoordinator):
     def commit_prepared(self, prepared: Any, offsets: Sequence[int], ctx: Any, now_ms: int, wall_ms: int) -> Any:
         """To the checks it is a commit that asks for an append as any other does."""
         take = super().commit_prepared
-        group = prepared.group
-        if self.groups.get(group.group_id) is not group or group.refuse_commit(*prepared.claim):
+        group = self.groups.get(prepared.request.group_id)
+        if group is None or group.shard.refusal or group.refuse_commit(*prepared.claim):
             return take(prepared, offsets, ctx, now_ms, wall_ms)
         numbers = iter(offsets)
         topics = [

@@ -26,7 +26,7 @@ from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.offsets import commit, fetch, retention, transactional
 from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
-from ottla.broker.core.groups.offsets.prepared import PreparedCommit, PreparedWrite, commit_again
+from ottla.broker.core.groups.offsets.prepared import PreparedCommit, PreparedWrite
 from ottla.broker.core.groups.replay import replay, replay_plain
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -211,11 +211,14 @@ class GroupCoordinator(Machine):
             What is to be written to the log of its shard; `appended` takes it back. None: nothing was done, and the
             commit is one for `commit_offsets`, which refuses it or makes its group.
         """
-        group = prepared.group
-        if self.groups.get(group.group_id) is not group or group.refuse_commit(*prepared.claim):
+        request = prepared.request
+        group = self.groups.get(request.group_id)
+        if group is None or group.shard.refusal or group.refuse_commit(*prepared.claim):
             return None
         self.begin(now_ms, wall_ms)
-        return commit_again(self, prepared, offsets, ctx)
+        notes.commit_received(self, request, ctx, NOTHING_REFUSED, offsets)
+        self.heard_of(group, request.member_id)
+        return PreparedWrite(self, group, prepared, offsets, ctx)
 
     def commit_transactional_offsets(
         self,

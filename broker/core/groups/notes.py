@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ottla.broker.core.coordination.machine import TimerKey
@@ -147,8 +148,14 @@ def leave_received(m: Machine, request: LeaveGroupRequest, ctx: Asker, member_id
         )
 
 
-def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
-    """An OffsetCommit came in."""
+def commit_received(
+    m: Machine,
+    request: OffsetCommitRequest,
+    ctx: Asker,
+    refused_before: Refusals,
+    offsets: Sequence[int] | None = None,
+) -> None:
+    """An OffsetCommit came in; ``offsets`` are its own where the request is one that differs in nothing else."""
     if m.observed:
         m.observer.note_commit(
             (
@@ -161,7 +168,7 @@ def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refuse
                 ctx.encoded,
                 request,
                 refused_before,
-                None,
+                offsets,
             )
         )
 

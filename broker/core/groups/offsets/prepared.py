@@ -36,14 +36,13 @@ class PreparedCommit:
         answer: what is answered if all goes well.
     """
 
-    __slots__ = ("answer", "claim", "group", "places", "request")
+    __slots__ = ("answer", "claim", "places", "request")
 
-    def __init__(self, group: Group, request: OffsetCommitRequest) -> None:
-        self.group = group
+    def __init__(self, request: OffsetCommitRequest) -> None:
         self.request = request
         self.answer, undecided = commit_response(request, {})
         self.claim = request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
-        self.places = [_place(group.group_id, topic, partition) for topic, partition, _ in undecided]
+        self.places = [_place(request.group_id, topic, partition) for topic, partition, _ in undecided]
 
 
 _Place: TypeAlias = tuple[str, int, int, str, UUID, Callable[[int, int], bytes]]
@@ -72,9 +71,9 @@ class PreparedWrite(CommitWrite):
 
     __slots__ = ("bodies",)
 
-    def __init__(self, m: Machine, prepared: PreparedCommit, offsets: Sequence[int], ctx: Asker) -> None:
+    def __init__(self, m: Machine, group: Group, prepared: PreparedCommit, offsets: Sequence[int], ctx: Asker) -> None:
         # All that its bases would set is set here: no commit comes by more often.
-        group = self.group = prepared.group
+        self.group = group
         self.ctx = ctx
         self.request, self.response, self.undecided = prepared.request, prepared.answer, ()
         self.cause = m.cause
@@ -112,26 +111,4 @@ def prepare(m: Machine, request: OffsetCommitRequest) -> PreparedCommit | None:
         return None
     if any(partition.commit_timestamp != -1 for partition in asked):
         return None
-    return PreparedCommit(group, request)
-
-
-def commit_again(m: Machine, prepared: PreparedCommit, offsets: Sequence[int], ctx: Asker) -> PreparedWrite:
-    """Commit other offsets. Its group is there, and was asked whether they may be."""
-    if m.observed:
-        m.observer.note_commit(
-            (
-                m.cause,
-                m.now_ms,
-                m.wall_ms,
-                ctx.api_version,
-                ctx.client_id,
-                ctx.client_host,
-                ctx.encoded,
-                prepared.request,
-                {},
-                offsets,
-            )
-        )
-    if prepared.claim[0]:
-        m.heard_of(prepared.group, prepared.claim[0])
-    return PreparedWrite(m, prepared, offsets, ctx)
+    return PreparedCommit(request)
