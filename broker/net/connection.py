@@ -551,12 +551,7 @@ class Connection(asyncio.Protocol):
         out.clear()
 
     def _send(self, frame: Frame) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            return
-        if frame.__class__ is bytes and len(frame) <= PIECE_BYTES and not self._answers.paused:
-            transport.write(frame)
-        elif self._answers.send(frame):
+        if self._transport is not None and self._answers.send(frame):
             self._host.unread(self)
 
     def _bound_reading(self) -> None:

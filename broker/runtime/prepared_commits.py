@@ -30,8 +30,8 @@ LONGEST_BYTES = 4096
 """Longer requests are not kept."""
 ALIKE = 8
 """So many shapes of a connection are equally long at most."""
-LENGTHS = 64
-"""So many lengths they have at most."""
+LENGTHS, LENGTH_BYTES = 64, 256
+"""So many lengths they have at most, and what it takes to remember one."""
 TRIES = 16
 """So many shapes are learned on trial; any further one has to be earned by a commit that an earlier one has served."""
 
@@ -70,7 +70,7 @@ class PreparedCommits:
         self.ordinary: dict[str, None] = {}
         self.number = 0
         self.held_bytes = 0
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._shapes: dict[Shape, Shapes] = {}  # the oldest first
 
     def changed(self) -> None:
@@ -123,7 +123,7 @@ class PreparedCommits:
     def _make_room(self, size_bytes: int) -> bool:
         """Forget the oldest shape that serves nobody, where there is no room. False if there is still none."""
         for _ in range(2):
-            if self.held_bytes + size_bytes <= self._most_bytes:
+            if self.held_bytes + size_bytes <= self.most_bytes:
                 return True
             oldest = next(iter(self._shapes), None)
             if oldest is None:
@@ -133,7 +133,7 @@ class PreparedCommits:
                 self._shapes[oldest] = self._shapes.pop(oldest)
             else:
                 self._shapes[oldest].remove(oldest)
-        return self.held_bytes + size_bytes <= self._most_bytes
+        return self.held_bytes + size_bytes <= self.most_bytes
 
 
 class Shape:
@@ -226,8 +226,9 @@ class Shapes:
         """Whether the shape of a request is worth to be kept that none of ours has served."""
         alike = self._by_length.get(length)
         if alike is None:
-            if len(self._by_length) < LENGTHS:
+            if len(self._by_length) < LENGTHS and self._common.held_bytes + LENGTH_BYTES <= self._common.most_bytes:
                 self._by_length[length] = []
+                self._common.held_bytes += LENGTH_BYTES
             return False
         return self._learned < TRIES + self._served
 
@@ -247,6 +248,7 @@ class Shapes:
     def forget(self) -> None:
         """Forget all of them: the connection is gone."""
         for alike in self._by_length.values():
+            self._common.held_bytes -= LENGTH_BYTES
             for shape in alike:
                 self._common.drop(shape)
         self._by_length.clear()

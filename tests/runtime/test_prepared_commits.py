@@ -18,7 +18,7 @@ from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.engine import StorageFull, Unavailable
 from ottla.broker.net.connection import Connection
-from ottla.broker.runtime.prepared_commits import ALIKE, LENGTHS, TRIES, PreparedCommits
+from ottla.broker.runtime.prepared_commits import ALIKE, LENGTH_BYTES, LENGTHS, TRIES, PreparedCommits
 from ottla.observe.metrics.dispatcher import MeasuredDispatcher
 from ottla.observe.metrics.requests import Requests
 from ottla.protocol.apis import ApiKey
@@ -327,7 +327,7 @@ class Pair:
         for one in self.both:
             one.notes.seen.clear()
         assert self.prepared.state() == self.ordinary.state()
-        _check(self.prepared.prepared)
+        _check(self.prepared)
 
 
 class _Nobody:
@@ -339,9 +339,11 @@ class _Nobody:
         """The answer."""
 
 
-def _check(common: PreparedCommits) -> None:
+def _check(served: Served) -> None:
     """What is held is counted."""
-    assert common.held_bytes == sum(shape.held_bytes for shape in common._shapes)
+    lengths = sum(len(one.prepared._by_length) for one in served.connections if one.prepared is not None)
+    shapes = sum(shape.held_bytes for shape in served.prepared._shapes)
+    assert served.prepared.held_bytes == shapes + lengths * LENGTH_BYTES
 
 
 @pytest.mark.parametrize("first", range(0, 12, 4))
@@ -424,11 +426,11 @@ async def test_what_never_comes_again_is_not_learned_for_ever(served: Served) ->
 
 
 async def test_the_memory_of_all_connections_is_bounded(served: Served) -> None:
-    served.prepared._most_bytes = 3 * 6000
+    served.prepared.most_bytes = 3 * 6000
     for number in range(4):
         for at in range(CONNECTIONS):
             commit(served, number, group=f"group{at}", at=at)
-    _check(served.prepared)
+    _check(served)
     assert 0 < served.prepared.held_bytes <= 3 * 6000
     for at in range(CONNECTIONS):
         served.hang_up(at)
