@@ -149,13 +149,6 @@ class Dispatcher:
                 peer.open = repeat.ctx
                 repeat.ctx.correlation_id = correlation_id(frame, start)
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
-        shapes = peer.prepared
-        if shapes is not None:
-            try:
-                if shapes.serve(frame, start):
-                    return None
-            except Exception:
-                return self._answer_prepared_bug(shapes)
         return self._serve(frame, start, peer)
 
     @staticmethod
@@ -169,6 +162,13 @@ class Dispatcher:
 
     def _serve(self, frame: bytes, start: int, peer: Peer) -> bytes | Gathered | None:
         """Serve a request that is not the last one again."""
+        if peer.prepared is not None:
+            try:
+                if self._serve_prepared(frame, start, peer):
+                    return None
+            except Exception:
+                shape = peer.prepared.serving
+                return self._answer_bug(shape.route, shape.prepared.request, shape.ctx)
         try:
             code, correlation_id, size = _START(frame, start)
         except struct_error:
@@ -228,6 +228,10 @@ class Dispatcher:
             raise
         except Exception:
             return self._answer_bug(route, request, ctx)
+
+    def _serve_prepared(self, frame: bytes, start: int, peer: Peer) -> bool:
+        """Serve a commit that comes again with other offsets; False if it is none."""
+        return bool(peer.prepared.serve(frame, start))
 
     def _serve_metered(
         self, meter: Meter, asked: tuple[int, int, int], size: int, route: Route, request: Any, peer: Peer
@@ -360,11 +364,6 @@ class Dispatcher:
             frame = self._tell_bug(route, request, ctx)
             if frame is not None:
                 ctx.connection.finish(ctx, frame)
-
-    def _answer_prepared_bug(self, shapes: Any) -> bytes | Gathered | None:
-        """End a prepared commit that failed."""
-        shape = shapes.serving
-        return self._answer_bug(shape.route, shape.prepared.request, shape.ctx)
 
     def _answer_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | Gathered | None:
         """End a request whose handler failed before it returned; its connection waits for the frame."""

@@ -72,18 +72,12 @@ class MeasuredDispatcher(Dispatcher):
                 peer.open = repeat.ctx
                 repeat.ctx.correlation_id = correlation_id(frame, start)
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
-        if peer.prepared is not None:
-            try:
-                if self._serve_prepared(frame, start, peer):
-                    return None
-            except Exception:
-                return self._answer_prepared_bug(peer.prepared)
         return self._serve(frame, start, peer)
 
     def _serve_prepared(self, frame: bytes, start: int, peer: Peer) -> bool:
         """Serve a commit that comes again, if it does; it is timed until its answer is encoded."""
         timed = self.measure.begin("OffsetCommit", OffsetCommitResponse)
-        if not peer.prepared.serve(frame, start):
+        if not super()._serve_prepared(frame, start, peer):
             return False
         ctx, timed.encode = peer.open, peer.prepared.serving.answer
         if ctx is not None:
