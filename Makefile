@@ -121,7 +121,7 @@ lint: $(VENV)/.test ## ruff
 format: $(VENV)/.test ## let ruff mend what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-bench: $(VENV)/.test ## what the goals for speed are judged by, beside Apache Kafka, kfake and librdkafka's mock (about 40 minutes)
+bench: $(VENV)/.test ## what the goals for speed are judged by, beside Apache Kafka, kfake and librdkafka's mock (long: one of its loads takes ten minutes)
 	@$(BIN)/python bench/acceptance.py $(ARGS)
 
 bench-more: $(VENV)/.test ## what a large log, the recorder and an open console cost (about ten minutes)

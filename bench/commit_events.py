@@ -24,6 +24,7 @@ from ottla.broker.core.events import UNOBSERVED, Observer
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.settings import Settings
+from ottla.cli import garbage
 from ottla.observe.observers import Observers
 from ottla.observe.recorder import Recorder
 from ottla.observe.recording import Header
@@ -164,7 +165,7 @@ def measured(rounds: int, directory: Path) -> Mapping[str, list[float]]:
 @click.command(help=__doc__)
 @click.option("--rounds", default=41, show_default=True, type=click.IntRange(1))
 def main(rounds: int) -> None:
-    gc.set_threshold(200_000, 20, 100)  # as `ottla serve` does
+    gc.set_threshold(garbage.YOUNG, garbage.OLDER, garbage.NEVER)  # as `ottla serve` does
     gc.collect()
     gc.freeze()
     with tempfile.TemporaryDirectory() as directory:

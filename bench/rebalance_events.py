@@ -20,6 +20,7 @@ from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.events import UNOBSERVED, Event, Observer
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.settings import Settings
+from ottla.cli import garbage
 from ottla.observe.group_events import GroupEvents
 from ottla.observe.recorder import Recorder
 from ottla.observe.sentinels.watch import Sentinels
@@ -168,7 +169,7 @@ class Group:
 @click.option("--rounds", default=11, show_default=True, type=click.IntRange(1))
 @click.option("--members", default=1000, show_default=True, type=click.IntRange(2))
 def main(rounds: int, members: int) -> None:
-    gc.set_threshold(200_000, 20, 100)  # as `ottla serve` does
+    gc.set_threshold(garbage.YOUNG, garbage.OLDER, garbage.NEVER)  # as `ottla serve` does
     groups = {who: Group(coordinator(observers(who)), members) for who in WHO}
     gc.freeze()
     figures: dict[str, list[float]] = {who: [] for who in WHO}

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.offsets.prepared import PreparedCommit, prepare
 from ottla.broker.runtime.coordinator_log import CoordinatorLog
+from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.framing import Gathered
 from ottla.protocol.gaps import HIGH, LOW, layout_of, pieces_around
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
@@ -38,19 +39,6 @@ TRIES = 16
 Encode = Callable[[Any, int], bytes | Gathered]
 
 
-class Topics(Protocol):
-    """The topics, whose ``revision`` rises whenever a name or an id begins to mean something else."""
-
-    revision: int
-
-
-class Peer(Protocol):
-    """A connection, as far as its commits need it."""
-
-    open: RequestContext | None
-    prepared: Shapes | None
-
-
 class PreparedCommits:
     """What the connections of a broker share for their prepared commits.
 
@@ -61,7 +49,12 @@ class PreparedCommits:
     """
 
     def __init__(
-        self, groups: GroupCoordinator, log: CoordinatorLog, topics: Topics, clock: Clock, most_bytes: int = MOST_BYTES
+        self,
+        groups: GroupCoordinator,
+        log: CoordinatorLog,
+        topics: TopicManager,
+        clock: Clock,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.groups = groups
         self.log = log
@@ -143,7 +136,6 @@ class Shape:
         ctx: the request that is open, for one after the other: a connection has one at a time.
         unpack, fixed: split a request as long as this one into bytes and numbers, by turns; those bytes if it has the
             shape. The numbers are the correlation id and the offsets.
-        answer: encodes what is answered: bytes that are known if all went well.
         is_used: it has served a commit since somebody was in need of room.
     """
 
@@ -169,6 +161,7 @@ class Shape:
         self.number = self.revision = 0
 
     def answer(self, response: Any, correlation_id: int) -> bytes | Gathered:
+        """The frame of an answer."""
         if response is self.prepared.answer:
             return self._pack(self._before, correlation_id, self._after)
         return self._encode(response, correlation_id)
@@ -177,13 +170,16 @@ class Shape:
 class Shapes:
     """The shapes of the commits of one connection.
 
+    Args:
+        peer: the connection, which has its open request as ``open``, and these as ``prepared``.
+
     Attributes:
         serving: the one whose request was served last.
     """
 
     __slots__ = ("_by_length", "_common", "_learned", "_peer", "_served", "serving")
 
-    def __init__(self, common: PreparedCommits, peer: Peer) -> None:
+    def __init__(self, common: PreparedCommits, peer: Any) -> None:
         self._common = common
         self._peer = peer
         self._by_length: dict[int, list[Shape]] = {}

@@ -41,7 +41,7 @@ SUMMED_AT_ONCE = 1_000
 FEW_COMMITS = 8
 """The offsets of a group that was loaded are not kept with it if they are more."""
 
-_Quiet: TypeAlias = tuple[Event | CommitNote, ...]
+_Quiet: TypeAlias = list[Event | CommitNote]
 """What is known of a group of which nobody has asked, and to which nothing happened: that it was loaded, what that came
 of, and the last commit."""
 
@@ -185,13 +185,18 @@ class History(Observer):
         owner = self._ownership
         if len(event.commits) > FEW_COMMITS:
             event = structs.replace(event, commits=[])
-        self._come(event.group_id, (event,) if owner is None or owner.number != event.cause else (owner, event))
+        self._come(event.group_id, [event] if owner is None or owner.number != event.cause else [owner, event])
 
     def _keep_commit(self, group_id: str, note: CommitNote) -> None:
         """Take note of a commit to a group without account: thousands may only store offsets."""
         self._ownership = None
-        quiet = self._strangers.get(group_id) or ()
-        self._come(group_id, (*(one for one in quiet if not isinstance(one, tuple)), note))
+        quiet = self._strangers.get(group_id)
+        if quiet is None:
+            self._come(group_id, [note])
+        elif quiet[-1].__class__ is tuple:
+            quiet[-1] = note
+        else:
+            quiet.append(note)
 
     def _come(self, group_id: str, quiet: _Quiet | None) -> None:
         """Somebody comes who may be none; those who came first give way."""

@@ -126,7 +126,8 @@ class DrivenNode(UnboundedHost, Node):
         )
         self._host.add(OFFSETS_TOPIC, coordinator)
         self._topics = NamedTopics(world)
-        self._prepared = PreparedCommits(coordinator, self._host.log_of(OFFSETS_TOPIC), self._topics, self)
+        log, topics = self._host.log_of(OFFSETS_TOPIC), self._topics
+        self._prepared = PreparedCommits(coordinator, log, topics, self)  # type: ignore[arg-type]
         services = Services(
             settings=Settings(),
             clock=self,
