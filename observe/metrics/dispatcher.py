@@ -76,9 +76,10 @@ class MeasuredDispatcher(Dispatcher):
 
     def _serve_prepared(self, frame: bytes, start: int, peer: Peer) -> bool:
         """Serve a commit that comes again, if it does; it is timed until its answer is encoded."""
-        timed = self.measure.begin("OffsetCommit", OffsetCommitResponse)
+        began_ns = self.measure.nanoseconds()
         if not super()._serve_prepared(frame, start, peer):
             return False
+        timed = self.measure.begun("OffsetCommit", OffsetCommitResponse, began_ns)
         ctx, timed.encode = peer.open, peer.prepared.serving.answer
         if ctx is not None:
             ctx.watch(timed)

@@ -100,9 +100,11 @@ class Requests:
 
         return measured
 
-    def begin(self, api: str, response: type) -> _Timed:
-        """Begin to time a request, whose answer is encoded by what is set as its ``encode``."""
-        return _Timed(self._of(api), error_finder(response), self.nanoseconds)
+    def begun(self, api: str, response: type, began_ns: int) -> _Timed:
+        """A request that is being timed; its answer is encoded by what is set as its ``encode``."""
+        timed = _Timed(self._of(api), error_finder(response), self.nanoseconds)
+        timed.began_ns = began_ns
+        return timed
 
     def cell(self, api: str, code: int) -> list[int]:
         """A list of one number: how many requests that repeat were answered with this error."""
