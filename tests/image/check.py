@@ -83,8 +83,9 @@ class Check:
         return {one["partition"]: one[name] or 0 for one in self.group()["offsets"]}
 
     def goes_on(self) -> None:
-        """Wait until more was produced than there was, and that is consumed."""
-        until("more is produced", lambda: sum(self.offsets("log_end_offset").values()) > self._produced)
+        """Wait until more is produced than there is now, and that is consumed."""
+        there = sum(self.offsets("log_end_offset").values())
+        until("more is produced", lambda: sum(self.offsets("log_end_offset").values()) > there)
         self.consumed()
 
     def consumed(self) -> None:
