@@ -2,7 +2,7 @@
 
 Nothing here touches the root logger: an embedded broker leaves its host's logging alone.
 
-structlog, with the rich that it imports, takes a third of a broker's start. Whoever serves holds lines that tell of no
+structlog takes a good part of a broker's start. Whoever serves holds lines that tell of no
 trouble until clients have had their first answers (`Logger.hold`). A line that warns waits for nobody, and writes those
 before it; and soon after a start all is imported, as the line that tells of trouble may come when no file can be opened
 any more.
@@ -94,7 +94,13 @@ def logger(log_format: str = "console", *, level: str = "info", stream: TextIO |
 
 
 def _structlog(log_format: str, out: TextIO) -> Any:
-    import structlog
+    # structlog imports rich where it finds it, for tracebacks that are not ours (see below): 7 MB that nobody uses.
+    found = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]
+    try:
+        import structlog
+    finally:
+        if found is None:
+            del sys.modules["rich"]
 
     processors: list[Any] = [
         structlog.processors.add_log_level,

@@ -84,3 +84,11 @@ def test_apis_that_nobody_asked_for_are_not_loaded(loaded: Loaded) -> None:
 def test_only_classes_that_were_made_an_object_of_are_finished(loaded: Loaded) -> None:
     assert int(loaded.declared) > 50
     assert set(loaded.finished) == {"ApiVersion", "ApiVersionsResponse"}
+
+
+def test_log_lines_are_written_without_what_would_draw_tracebacks() -> None:
+    program = "import sys; from ottla.observe.logs import logger; logger().info('Hello'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert "Hello" in done.stderr
+    assert "structlog" in done.stdout.split()
+    assert not {"rich", "pygments"} & set(done.stdout.split())
