@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import beside
 import click
-from report import rewrite_section
+from report import Figures, rewrite_section
 from servers import COMMANDS, prepared
 
 IDLE_S = 1.0
@@ -48,6 +48,7 @@ COMMANDS_TO_THE_END = {
     "Python, asyncio, uvloop, msgspec": ["-c", "import asyncio, uvloop, msgspec"],
     "`ottla --help`": ["-m", "ottla.cli.main", "--help"],
 }
+EMBEDDED_BROKER = "`Broker()` in memory, to where it serves"
 EMBEDDED = """
 import statistics, time
 from ottla.testing import Broker
@@ -201,7 +202,14 @@ def main(runs: int, write: Path | None) -> None:
                 commands[name].append(to_the_end(arguments, copies.compiled))
         embedded = [sys.executable, "-c", EMBEDDED]
         told = [subprocess.run(embedded, env=copies.compiled, check=True, capture_output=True).stdout for _ in range(3)]
-    commands["`Broker()` in memory, to where it serves"] = [float(one) for one in told]
+    commands[EMBEDDED_BROKER] = [float(one) for one in told]
+    figures = Figures()
+    for run in results["data directory"]:
+        figures.add("`ottla serve` to its first answer", "ottla", process_cpu_ms=run.cpu_ms, mb=run.rss_bytes / 1e6)
+    for name, taken_ms in commands.items():
+        for one in taken_ms:
+            figures.add(name, "ottla", process_cpu_ms=one)
+    figures.save("startup")
     text = as_markdown(results, commands, missing, runs)
     print(text)
     if write is not None:
