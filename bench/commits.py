@@ -9,7 +9,6 @@ README.md next to this file says more.
 
 from __future__ import annotations
 
-import resource
 import shutil
 import struct
 import tempfile
@@ -35,11 +34,13 @@ from servers import (
     compile_generator,
     measure,
     prepared,
+    raise_file_limit,
     started,
     thread_seconds,
 )
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_protocol import Assignment, ConsumerTopicPartitions, encode_assignment
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -132,6 +133,13 @@ def produced(server: Server, request: ProduceRequest) -> int:
     return code
 
 
+def assigned(partitions: int) -> bytes:
+    """The assignment of a member that owns what it commits."""
+    return encode_assignment(
+        Assignment(assigned_partitions=[ConsumerTopicPartitions(topic=TOPIC, partitions=list(range(partitions)))])
+    )
+
+
 class Committers:
     """One server under one kind of load; its offsets go on where they were."""
 
@@ -140,7 +148,7 @@ class Committers:
         self._generator, self._core = generator, core
         prefix = f"{kind.connections}-{kind.partitions}"
         self._identities = (
-            form_groups(server, kind.connections, 1, f"member-{prefix}")
+            form_groups(server, kind.connections, 1, f"member-{prefix}", assigned(kind.partitions))
             if kind.member
             else [Identity(f"alone-{prefix}-{number:06d}", "", -1) for number in range(kind.connections)]
         )
@@ -187,8 +195,7 @@ def main(
     rounds: int, seconds: float, warm: float, before: str, only: tuple[str, ...], few: bool, directory: Path,
     write: Path | None,
 ) -> None:  # fmt: skip
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_file_limit()
     names, missing = prepared([name for name in only or SERVERS if name != "before" or before])
     figures = Figures(missing)
     generator = compile_generator()

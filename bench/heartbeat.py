@@ -10,7 +10,6 @@ this file says what is measured and how.
 
 from __future__ import annotations
 
-import resource
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from servers import (
     compile_generator,
     measure,
     prepared,
+    raise_file_limit,
     started,
     warm_up,
 )
@@ -117,8 +117,7 @@ def main(
     rounds: int, seconds: float, only: tuple[str, ...], connections: tuple[int, ...], window: tuple[int, ...],
     warm: float, write: Path | None,
 ) -> None:  # fmt: skip
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_file_limit()
     names, missing = prepared(only or SERVERS)
     figures = Figures(missing)
     (HERE / ".build").mkdir(exist_ok=True)

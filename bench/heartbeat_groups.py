@@ -110,11 +110,11 @@ class Member:
         _, self.leader_id, self.member_id = texts
         return int(error)
 
-    def send_sync(self, member_ids: Sequence[str]) -> None:
-        """Ask for the assignment; the leader brings an empty one for everybody."""
+    def send_sync(self, member_ids: Sequence[str], assignment: bytes = b"") -> None:
+        """Ask for the assignment; the leader brings the same one for everybody."""
         body = _string(self.group_id) + struct.pack(">i", self.generation) + _string(self.member_id)
         body += _string(None) + struct.pack(">i", len(member_ids))
-        self.send(SYNC_GROUP, 3, body + b"".join(_string(name) + _bytes(b"") for name in member_ids))
+        self.send(SYNC_GROUP, 3, body + b"".join(_string(name) + _bytes(assignment) for name in member_ids))
 
     def receive_sync(self) -> None:
         """Take the answer to a SyncGroup."""
@@ -169,8 +169,8 @@ def join_all(members: Sequence[Member]) -> None:
         raise BenchError("the members of a group did not meet in one generation")
 
 
-def sync_all(members: Sequence[Member]) -> None:
-    """Give every member of a generation its assignment, which is empty."""
+def sync_all(members: Sequence[Member], assignment: bytes = b"") -> None:
+    """Give every member of a generation the same assignment."""
     groups: dict[str, list[str]] = {}
     for member in members:
         groups.setdefault(member.group_id, []).append(member.member_id)
@@ -181,7 +181,7 @@ def sync_all(members: Sequence[Member]) -> None:
     # The mock cluster takes no SyncGroup any more once the leader's has arrived.
     time.sleep(SETTLES_SECONDS)
     for leader in leaders:
-        leader.send_sync(groups[leader.group_id])
+        leader.send_sync(groups[leader.group_id], assignment)
     for member in members:
         member.receive_sync()
 
@@ -218,9 +218,13 @@ class Crowd:
 
 
 def form_groups(
-    server: Server, connections: int, size: int = MEMBERS_PER_GROUP, prefix: str = "bench-group"
+    server: Server,
+    connections: int,
+    size: int = MEMBERS_PER_GROUP,
+    prefix: str = "bench-group",
+    assignment: bytes = b"",
 ) -> list[Identity]:
-    """Form as many groups of up to ``size`` members as give each connection a member.
+    """Form as many groups of up to ``size`` members as give each connection a member, with the same assignment.
 
     Raises:
         BenchError: the server refused or did not answer.
@@ -233,7 +237,7 @@ def form_groups(
             members.append(Member(server, f"{prefix}-{i // size:06d}"))
             members[-1].check_versions()
         join_all(members)
-        sync_all(members)
+        sync_all(members, assignment)
     except OSError as error:
         raise BenchError(f"groups could not be formed: {error}") from error
     finally:

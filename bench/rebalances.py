@@ -9,7 +9,6 @@ next to this file says more.
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import tempfile
 import time
@@ -19,7 +18,7 @@ import beside
 import click
 from heartbeat_groups import Crowd
 from report import Figures, describe, tell
-from servers import HERE, JUST_IN_TIME, Server, by_turns, choose_cores, cpu_seconds, prepared, started
+from servers import HERE, JUST_IN_TIME, Server, by_turns, choose_cores, cpu_seconds, prepared, raise_file_limit, started
 
 SERVERS = ("ottla", "before", "kafka", "kfake")
 COLUMNS = {"members per second": ("per_second", 0), "CPU µs a member": ("cpu_us", 1)}
@@ -47,8 +46,7 @@ def main(
     rounds: int, rebalances: int, members: tuple[int, ...], size: int, warm: float, before: str, only: tuple[str, ...],
     write: Path | None,
 ) -> None:  # fmt: skip
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_file_limit(len(SERVERS) * max(members) + 1000)
     names, missing = prepared([name for name in only or SERVERS if name != "before" or before])
     figures = Figures(missing)
     server_core, core = choose_cores()

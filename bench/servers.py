@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -326,6 +327,15 @@ def started(
             servers.append(stack.enter_context(running(kind, core, more, path)))
             servers[-1].name = name
         yield servers
+
+
+def raise_file_limit(files: int = 0) -> None:
+    """Let this process and its children open as many files as it may, or so many if it may say so (as root)."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, files), max(hard, files)))
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def choose_cores() -> tuple[int | None, int | None]:

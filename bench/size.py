@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import shutil
 import tempfile
 import threading
@@ -36,6 +35,7 @@ from servers import (
     cpu_seconds,
     measure,
     memory_bytes,
+    raise_file_limit,
     started,
 )
 
@@ -213,8 +213,7 @@ def past(figures: Figures, core: int | None, directory: Path, groups: int, offse
 def main(
     members: int, seconds: float, beside_seconds: float, rebalanced: int, scale: float, write: Path | None
 ) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_file_limit()
     figures = Figures()
     server_core, core = choose_cores()
     if core is not None:
