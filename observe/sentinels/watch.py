@@ -207,14 +207,17 @@ class Sentinels(events.ByType):
             for item in topic.partitions:
                 if item.partition_index not in owned:
                     not_own.setdefault(topic.name, set()).add(item.partition_index)
-        if not_own:
-            self._strange(events.commit_event(note), not_own)
+        if not not_own:
+            return
+        owner_of = view.owners(group_id, not_own)
+        if any(owner != request.member_id for owner in owner_of.values()):
+            self._strange(events.commit_event(note), owner_of)
 
-    def _strange(self, event: events.CommitReceived, not_own: dict[str, set[int]]) -> None:
-        view, group_id = self._view, event.group_id
+    def _strange(self, event: events.CommitReceived, owner_of: dict[tuple[str, int], str]) -> None:
+        group_id = event.group_id
         foreign: dict[str, list[str]] = {}
         owners: dict[str, None] = {}
-        for (topic, partition), owner in sorted(view.owners(group_id, not_own).items()):
+        for (topic, partition), owner in sorted(owner_of.items()):
             if owner != event.member_id:
                 foreign.setdefault(topic, []).append(f"{topic}-{partition}")
                 owners[owner] = None
