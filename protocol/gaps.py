@@ -7,6 +7,7 @@ in common, and the two results are compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Final
 
@@ -14,7 +15,7 @@ LOW: Final = 0
 HIGH: Final = -1
 """Two numbers whose eight bytes all differ."""
 
-_WIDTH: Final = 8
+_ZEROS, _ONES = bytes(8), b"\xff" * 8
 
 
 def pieces_around(low: bytes, high: bytes) -> list[bytes]:
@@ -26,23 +27,28 @@ def pieces_around(low: bytes, high: bytes) -> list[bytes]:
     Raises:
         ValueError: they differ in something else.
     """
-    if len(low) != len(high):
-        raise ValueError(f"{len(low)} and {len(high)} bytes")
     found, begin, at = [], 0, 0
-    while at < len(low):
-        if low[at] == high[at]:
-            at += 1
-            continue
-        if low[at : at + _WIDTH] != bytes(_WIDTH) or high[at : at + _WIDTH] != b"\xff" * _WIDTH:
-            raise ValueError(f"something that is no int64 differs at {at}")
-        found.append(low[begin:at])
-        begin = at = at + _WIDTH
-    return [*found, low[begin:]]
+    while (at := high.find(_ONES, at)) >= 0:
+        if low[at : at + len(_ZEROS)] == _ZEROS:
+            found.append(low[begin:at])
+            begin = at = at + len(_ZEROS)
+        else:
+            at += 1  # a byte before the number looks like one of it
+    found.append(low[begin:])
+    if low != _ZEROS.join(found) or high != _ONES.join(found):
+        raise ValueError(f"something that is no int64 differs: {low.hex(' ')} and {high.hex(' ')}")
+    return found
 
 
 def layout_of(pieces: Sequence[bytes]) -> str:
     """Pieces with an int64 between each two, for `struct.Struct`."""
     return "q".join(f"{len(piece)}s" for piece in pieces)
+
+
+@lru_cache(maxsize=1024)
+def struct_of(layout: str) -> Struct:
+    """What reads and writes a layout; messages of one kind mostly have the same one."""
+    return Struct(layout)
 
 
 class Gaps:
@@ -60,7 +66,7 @@ class Gaps:
     def __init__(self, low: bytes, high: bytes) -> None:
         pieces = pieces_around(low, high)
         self._before, self._between, self._after = pieces
-        self._pack = Struct(">" + layout_of(pieces)).pack
+        self._pack = struct_of(">" + layout_of(pieces)).pack
 
     def filled(self, first: int, second: int) -> bytes:
         """The message with these numbers."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from struct import Struct
 from typing import Any
 
 from ottla.broker.clock import Clock
@@ -20,12 +19,12 @@ from ottla.broker.core.groups.offsets.prepared import PreparedCommit, prepare
 from ottla.broker.runtime.coordinator_log import CoordinatorLog
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.framing import Gathered
-from ottla.protocol.gaps import HIGH, LOW, layout_of, pieces_around
+from ottla.protocol.gaps import HIGH, LOW, layout_of, pieces_around, struct_of
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 
-MOST_BYTES = 16 << 20
+MOST_BYTES = 32 << 20
 """Memory for the shapes of all connections."""
-SHAPE_BYTES, PARTITION_BYTES = 4096, 640
+SHAPE_BYTES, PARTITION_BYTES = 7500, 640
 """What a shape takes besides its bytes, roughly, and what it takes more for each partition."""
 LONGEST_BYTES = 4096
 """Longer requests are not kept."""
@@ -33,8 +32,9 @@ ALIKE = 8
 """So many shapes of a connection are equally long at most."""
 LENGTHS, LENGTH_BYTES = 64, 256
 """So many lengths they have at most, and what it takes to remember one."""
-TRIES = 16
-"""So many shapes are learned on trial; any further one has to be earned by a commit that an earlier one has served."""
+TRIES, EARNED_BY = 16, 16
+"""So often a connection tries to learn a shape; each further time is earned by so many commits that shapes have served.
+To learn one costs about as much as an ordinary commit."""
 
 Encode = Callable[[Any, int], bytes | Gathered]
 
@@ -95,18 +95,20 @@ class PreparedCommits:
         shapes = peer.prepared
         if shapes is None:
             shapes = peer.prepared = Shapes(self, peer)
-        if not shapes.wants(length):
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        held_bytes = SHAPE_BYTES + 4 * length + PARTITION_BYTES * partitions
+        # Room first: to work out a shape of many partitions that then finds none costs more than it would ever save.
+        if not shapes.wants(length) or not self._make_room(held_bytes):
             return
         body = _pieces(request, ctx)
         prepared = None if body is None else prepare(self.groups, request)
         if body is None or prepared is None:
             return
-        shape = Shape(bytes(data[start:]), body_at - start, body, prepared, ctx, route)
+        shape = Shape(bytes(data[start:]), body_at - start, body, prepared, ctx, route, held_bytes)
         shape.number, shape.revision = self.number, self.topics.revision
-        if self._make_room(shape.held_bytes):
-            self._shapes[shape] = shapes
-            self.held_bytes += shape.held_bytes
-            shapes.add(length, shape)
+        self._shapes[shape] = shapes
+        self.held_bytes += held_bytes
+        shapes.add(length, shape)
 
     def drop(self, shape: Shape) -> None:
         """Forget a shape that its connection has forgotten."""
@@ -143,20 +145,21 @@ class Shape:
                  "length", "number", "prepared", "revision", "route", "unpack")  # fmt: skip
 
     def __init__(
-        self, frame: bytes, body_at: int, body: list[bytes], prepared: PreparedCommit, ctx: RequestContext, route: Any
-    ) -> None:
+        self, frame: bytes, body_at: int, body: list[bytes], prepared: PreparedCommit, ctx: RequestContext, route: Any,
+        held_bytes: int,
+    ) -> None:  # fmt: skip
         pieces = [frame[8:body_at] + body[0], *body[1:]]
-        self.unpack = Struct(">4si" + layout_of(pieces)).unpack_from
+        self.unpack = struct_of(">4si" + layout_of(pieces)).unpack_from
         self.fixed = (frame[:4], *pieces)
         self._encode: Encode = route.encode
         answer = bytes(self._encode(prepared.answer, 0))
         self._before, self._after = answer[:4], answer[8:]
-        self._pack = Struct(f">4si{len(self._after)}s").pack
+        self._pack = struct_of(f">4si{len(self._after)}s").pack
         self.ctx = RequestContext(ctx.connection, ctx.api_version, 0, ctx.client_id, self.answer)
         self.prepared = prepared
         self.route = route
         self.length, self.body_at = len(frame), body_at
-        self.held_bytes = SHAPE_BYTES + 4 * len(frame) + PARTITION_BYTES * len(prepared.places)
+        self.held_bytes = held_bytes
         self.is_used = False
         self.number = self.revision = 0
 
@@ -177,13 +180,13 @@ class Shapes:
         serving: the one whose request was served last.
     """
 
-    __slots__ = ("_by_length", "_common", "_learned", "_peer", "_served", "serving")
+    __slots__ = ("_by_length", "_common", "_peer", "_served", "_tried", "serving")
 
     def __init__(self, common: PreparedCommits, peer: Any) -> None:
         self._common = common
         self._peer = peer
         self._by_length: dict[int, list[Shape]] = {}
-        self._learned = self._served = 0
+        self._served = self._tried = 0
         self.serving: Shape | None = None
 
     def serve(self, frame: bytes, start: int) -> bool:
@@ -226,11 +229,11 @@ class Shapes:
                 self._by_length[length] = []
                 self._common.held_bytes += LENGTH_BYTES
             return False
-        return self._learned < TRIES + self._served
+        self._tried += 1
+        return self._tried <= TRIES + self._served // EARNED_BY
 
     def add(self, length: int, shape: Shape) -> None:
         """Keep a shape; the oldest of those that are as long gives way."""
-        self._learned += 1
         alike = self._by_length[length]
         if len(alike) >= ALIKE:
             self.remove(alike[-1])

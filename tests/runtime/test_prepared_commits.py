@@ -18,6 +18,7 @@ from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.engine import StorageFull, Unavailable
 from ottla.broker.net.connection import Connection
+from ottla.broker.runtime import prepared_commits
 from ottla.broker.runtime.prepared_commits import ALIKE, LENGTH_BYTES, LENGTHS, TRIES, PreparedCommits
 from ottla.observe.metrics.dispatcher import MeasuredDispatcher
 from ottla.observe.metrics.requests import Requests
@@ -426,15 +427,32 @@ async def test_what_never_comes_again_is_not_learned_for_ever(served: Served) ->
 
 
 async def test_the_memory_of_all_connections_is_bounded(served: Served) -> None:
-    served.prepared.most_bytes = 3 * 6000
+    served.prepared.most_bytes = 3 * 9000
     for number in range(4):
         for at in range(CONNECTIONS):
             commit(served, number, group=f"group{at}", at=at)
     _check(served)
-    assert 0 < served.prepared.held_bytes <= 3 * 6000
+    assert 0 < served.prepared.held_bytes <= 3 * 9000
     for at in range(CONNECTIONS):
         served.hang_up(at)
     assert served.prepared.held_bytes == 0 and not served.prepared._shapes
+
+
+async def test_no_shape_is_worked_out_for_which_there_is_no_room(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_out: list[int] = []
+    work_out = prepared_commits._pieces
+    monkeypatch.setattr(prepared_commits, "_pieces", lambda *given: worked_out.append(1) or work_out(*given))
+    for number in range(5):
+        for at in range(2):
+            commit(served, number, group=f"group{at}", at=at)
+    served.prepared.most_bytes = served.prepared.held_bytes + 1000
+    for number in range(200):
+        for at in range(3):
+            commit(served, number, group=f"group{at}", at=at)
+    _check(served)
+    assert len(worked_out) <= TRIES < 200
 
 
 async def test_rules_that_change_are_looked_at_again(served: Served) -> None:
