@@ -21,7 +21,7 @@ import beside
 import click
 from confluent_kafka import Producer
 from heartbeat_groups import Identity, compact, form_groups
-from report import Figures, describe, tell
+from report import Figures, beneath, describe, tell
 from servers import (
     HERE,
     JUST_IN_TIME,
@@ -220,7 +220,7 @@ def main(
     about = describe(core is not None, beside.versions(names))
     about |= {
         "before": before or "none",
-        "disk": f"{directory}; median (lowest–highest) of {rounds} turns of {seconds} s",
+        "disk": f"{beneath(directory)}; median (lowest–highest) of {rounds} turns of {seconds} s",
     }
     tell("commits", figures, "Commits", about, figures.table(COLUMNS, ("per second", "CPU µs")), write)
 

@@ -53,13 +53,18 @@ class Member:
     """One connection that takes one member through JoinGroup v5 and SyncGroup v3."""
 
     def __init__(self, server: Server, group_id: str) -> None:
-        self._socket = socket.create_connection((server.host, server.port), timeout=PATIENCE_SECONDS)
+        self._address = server.host, server.port
         self._correlation_id = 0
         self.group_id = group_id
         self.member_id = ""
         self.leader_id = ""
         self.generation = -1
         self.member_ids: list[str] = []
+        self.connect()
+
+    def connect(self) -> None:
+        """Connect, or connect again after `close`, as the member that it is."""
+        self._socket = socket.create_connection(self._address, timeout=PATIENCE_SECONDS)
 
     def send(self, api_key: int, api_version: int, body: bytes) -> None:
         """Send one request with a version 1 header."""
@@ -210,6 +215,11 @@ class Crowd:
                 raise BenchError(f"JoinGroup of {member.group_id} answered error {error}")
         sync_all(self._members)
         return time.perf_counter() - began - 2 * SETTLES_SECONDS
+
+    def connect(self) -> None:
+        """Connect again after `close`."""
+        for member in self._members:
+            member.connect()
 
     def close(self) -> None:
         """Close the connections; the members stay in their groups."""

@@ -46,7 +46,7 @@ def main(
     rounds: int, rebalances: int, members: tuple[int, ...], size: int, warm: float, before: str, only: tuple[str, ...],
     write: Path | None,
 ) -> None:  # fmt: skip
-    raise_file_limit(len(SERVERS) * max(members) + 1000)
+    raise_file_limit()
     names, missing = prepared([name for name in only or SERVERS if name != "before" or before])
     figures = Figures(missing)
     server_core, core = choose_cores()
@@ -62,12 +62,13 @@ def main(
                     until = time.monotonic() + warm
                     while server.name in JUST_IN_TIME and time.monotonic() < until:
                         crowds[server.name].rebalance()
+                    crowds[server.name].close()
                 for server in by_turns(servers, rounds):
                     click.echo(f"rebalance, {count:,} members: {server.name}", err=True)
+                    crowds[server.name].connect()  # all at once would be more connections than a process may have
                     taken = turn(server, crowds[server.name], count, rebalances)
                     figures.add(f"rebalance, {count:,} members", server.name, **taken)
-                for crowd in crowds.values():
-                    crowd.close()
+                    crowds[server.name].close()
     finally:
         shutil.rmtree(data, ignore_errors=True)
     about = describe(core is not None, beside.versions(names))

@@ -19,7 +19,7 @@ from pathlib import Path
 import beside
 import click
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-from report import Figures, describe, tell
+from report import Figures, beneath, describe, tell
 from servers import (
     HERE,
     JUST_IN_TIME,
@@ -139,7 +139,7 @@ def main(rounds: int, scale: float, only: tuple[str, ...], warm: float, director
                 loads[server.name].turn(figures)
     finally:
         shutil.rmtree(data, ignore_errors=True)
-    about = describe(core is not None, beside.versions(names)) | {"disk": str(directory)}
+    about = describe(core is not None, beside.versions(names)) | {"disk": beneath(directory)}
     tell("records", figures, "Records", about, figures.table(COLUMNS, ("MB/s", "CPU ms per MB")), write)
 
 

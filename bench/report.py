@@ -139,6 +139,11 @@ def rewrite_section(path: Path, section: str) -> None:
     path.write_text(text.rstrip("\n") + "\n")
 
 
+def beneath(path: str | Path) -> str:
+    """A path within the checkout as one sees it from there."""
+    return str(path).removeprefix(f"{Path(__file__).resolve().parents[1]}/")
+
+
 def describe(pinned: bool, others: str = "") -> dict[str, str]:
     """The machine, the versions, also those of other servers, and the command."""
     model = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
@@ -147,7 +152,7 @@ def describe(pinned: bool, others: str = "") -> dict[str, str]:
     for distribution in ("ottla", "uvloop", "confluent-kafka"):
         with contextlib.suppress(PackageNotFoundError):
             names.append(f"{distribution} {version(distribution)}")
-    command = [f"bench/{Path(sys.argv[0]).name}", *sys.argv[1:]]
+    command = [f"bench/{Path(sys.argv[0]).name}", *(beneath(one) for one in sys.argv[1:])]
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{model[1] if model else platform.machine()}, {cores}, Linux {platform.release()}",

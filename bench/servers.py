@@ -329,12 +329,9 @@ def started(
         yield servers
 
 
-def raise_file_limit(files: int = 0) -> None:
-    """Let this process and its children open as many files as it may, or so many if it may say so (as root)."""
+def raise_file_limit() -> None:
+    """Let this process and its children open as many files as they may."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, files), max(hard, files)))
-        return
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
