@@ -56,6 +56,7 @@ from ottla.protocol.messages import (
     describe_producers,
     describe_transactions,
     incremental_alter_configs,
+    leave_group,
     list_groups,
     list_transactions,
     offset_commit,
@@ -70,6 +71,8 @@ DEFAULTS_SINCE = 4
 """The version of CreateTopics from which -1 stands for the broker's default (KIP-464)."""
 STATES_SINCE, TYPES_SINCE = 4, 5
 """The versions of ListGroups that can choose by state and by type."""
+SEVERAL_LEAVE_SINCE = 3
+"""The version of LeaveGroup from which somebody else can remove members (KIP-345)."""
 DURATION_SINCE, PATTERN_SINCE = 1, 2
 """The versions of ListTransactions that can choose by duration and by pattern."""
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
@@ -372,6 +375,24 @@ class Admin(Life[AdminOptions]):
             }
 
         await self._calls.at_coordinators(given.several("group_ids", group_ids, str), GROUP, ask)
+
+    async def remove_members(self, group_id: str, member_ids: Iterable[str], *, reason: str | None = None) -> None:
+        """Remove members from a group, as if they had left (KIP-345). Its other members rebalance.
+
+        Raises:
+            KafkaError: UNKNOWN_MEMBER_ID for one that the group does not have.
+        """
+
+        async def attempt(pending: list[str]) -> Outcomes[str, None]:
+            members = [leave_group.MemberIdentity(member_id=one, reason=reason) for one in pending]
+            request = leave_group.LeaveGroupRequest(group_id=group_id, members=members)
+            answer = await self._ask_group(group_id, request, leave_group.LeaveGroupResponse, low=SEVERAL_LEAVE_SINCE)
+            subject = f"remove members from group {group_id!r}"
+            check(answer.error_code, subject)
+            rows = answer.members
+            return {one.member_id: outcome(None, one.error_code, f"{subject}: {one.member_id}") for one in rows}
+
+        await self._calls.for_each(given.several("member_ids", member_ids, str), attempt)
 
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None

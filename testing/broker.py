@@ -1,197 +1,128 @@
-"""A broker in a thread of the test's process."""
+"""`Broker`: an embedded broker with the verbs that tests use."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ottla.broker import app
-from ottla.broker.setting_sources import did_you_mean, load
-from ottla.broker.settings import BadSetting, Settings
-from ottla.observe.observatory import Observatory
-from ottla.testing.topics import partition_counts
+from ottla.testing.embedded import EmbeddedBroker
+from ottla.testing.group import Group
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from ottla.clients import ConsumerRecord, RecordMetadata
 
-# What suits tests better than Kafka's defaults; `settings` overrides it.
-TEST_SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "100",
-    # A topic that Kafka does not have: tests that list topics expect their own.
-    "ottla.group.events.enable": "false",
+Bytes: TypeAlias = bytes | str | None
+"""A key or a value; a text is sent as UTF-8."""
+CLIENTS: Mapping[str, Mapping[str, Any]] = {
+    "confluent": {"bootstrap.servers": ...},
+    "aiokafka": {"bootstrap_servers": ...},
+    "kafka-python": {"bootstrap_servers": ...},
 }
-HTTP_SETTINGS = {"ottla.http.listen": "127.0.0.1:0"}
+"""What each client calls the address."""
 
 
-class Broker:
-    """A broker on an event loop of its own, in a daemon thread. Use with ``with`` or ``async with``.
+class Broker(EmbeddedBroker):
+    __doc__ = EmbeddedBroker.__doc__
 
-    Args:
-        settings: Kafka's setting names and values; values may be numbers and booleans. Three defaults differ from
-            a served broker: ``group.initial.rebalance.delay.ms=0``, ``group.min.session.timeout.ms=100`` and
-            ``ottla.group.events.enable=false``.
-        topics: those to create: names, which get one partition each, or a dict of names and partition counts.
-        data_dir: keep logs there; by default everything is in memory and gone with the broker.
-        port: 0 for any free one.
-        http: whether to serve console, metrics and HTTP API, on any free port of this machine.
-        log: a structlog logger; by default the broker is silent.
-
-    Raises:
-        ottla.broker.settings.BadSetting: a setting is unknown or out of range.
-        TypeError: settings or topics are not given as told above.
-        ottla.broker.app.CannotStart: on entering; the message says why.
-    """
-
-    def __init__(
-        self,
-        settings: Mapping[str, Any] | None = None,
-        *,
-        topics: Mapping[str, int] | Iterable[str] | None = None,
-        data_dir: Path | str | None = None,
-        port: int = 0,
-        http: bool = False,
-        log: Any = None,
-    ) -> None:
-        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {})
-        self._topics = list(partition_counts(topics).items())
-        self._data_dir = Path(data_dir) if data_dir is not None else None
-        self._port = port
-        self._log = log
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._broker: app.Broker | None = None
-        self._observatory: Observatory
+    # topics and records
 
     @property
-    def bootstrap_servers(self) -> str:
-        """``127.0.0.1:port``, for any client's option of that name."""
-        return self._running.listening
+    def topics(self) -> dict[str, int]:
+        """The topics with their partition counts, without Kafka's internal ones and Ottla's own."""
+        view = self.observatory.view
+        found = self.run(lambda: list(view.topics()))
+        return {one.topic: len(one.partitions) for one in found if not one.is_internal}
 
-    @property
-    def http_url(self) -> str:
-        """``http://127.0.0.1:port``: where the console is, and the HTTP API."""
-        if (http := self.observatory.http) is None:
-            raise RuntimeError("the broker serves no HTTP: say Broker(http=True)")
-        return http.url
+    def produce(
+        self, topic: str, values: Iterable[Bytes] | Bytes, *, key: Bytes = None, partition: int | None = None
+    ) -> list[RecordMetadata]:
+        """Write records, and wait until they are acknowledged.
 
-    @property
-    def host(self) -> str:
-        return self._running.host
+        Args:
+            values: the values of the records, in order; one alone may be given as it is.
+            key: the key of each of them. It chooses the partition, if ``partition`` does not.
 
-    @property
-    def port(self) -> int:
-        return self._running.port
+        Returns:
+            Where each of them is: ``topic``, ``partition``, ``offset``.
 
-    def start(self) -> Self:
-        """Start and wait until clients can connect."""
-        if self._thread is not None:
-            raise RuntimeError("the broker runs already")
-        self._loop = _new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-broker", daemon=True)
-        self._thread.start()
-        self._observatory = Observatory(self.settings, self._log)
-        broker = app.Broker(
-            self.settings,
-            directory=self._data_dir,
-            port=self._port,
-            topics=self._topics,
-            log=self._log,
-            observing=self._observatory,
-        )
-        try:
-            self.call(broker.start())
-        except BaseException:
-            self._end_loop()
-            raise
-        self._broker = broker
-        return self
-
-    def stop(self) -> None:
-        """Stop as SIGTERM does: open requests are answered, logs made durable."""
-        if (broker := self._broker) is not None:
-            self._broker = None
-            self.call(broker.stop())
-            self._end_loop()
-
-    def crash(self) -> None:
-        """End as SIGKILL does: connections drop and nothing more is answered.
-
-        With a ``data_dir`` another broker may start on it at once. `BrokerProcess.kill` is the real thing.
+        Raises:
+            TypeError: values are neither bytes nor texts.
+            ottla.clients.KafkaError: there is no such topic, or the broker refuses the records.
         """
-        if (broker := self._broker) is not None:
-            self._broker = None
-            self.call(broker.abandon())
-            self._end_loop()
+        listed = [values] if isinstance(values, bytes | str | None) else list(values)
+        encoded = [_bytes("values", one) for one in listed]
+        return self.call(self._produce(topic, encoded, _bytes("key", key), partition))
 
-    def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
-        """Run a coroutine on the broker's loop and give its result."""
-        assert self._loop is not None, "the broker does not run"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+    async def _produce(
+        self, topic: str, values: list[bytes | None], key: bytes | None, partition: int | None
+    ) -> list[RecordMetadata]:
+        from ottla.clients import Producer
 
-    def run(self, function: Callable[[], T]) -> T:
-        """Call a function on the broker's loop, where its state may be looked at, and give its result."""
+        async with Producer(bootstrap_servers=self.bootstrap_servers) as producer:
+            sent = [await producer.send(topic, value, key=key, partition=partition) for value in values]
+            await producer.flush()
+            return [one.result() for one in sent]
 
-        async def call() -> T:
-            return function()
+    def records(self, topic: str) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+        """All records of a topic that count, by partition: ``value``, ``key``, ``offset``, ``partition``, ``headers``.
 
-        return self.call(call())
+        Those of aborted and of open transactions are left out.
 
-    def __enter__(self) -> Self:
-        return self.start()
+        Raises:
+            ValueError: there is no such topic.
+        """
+        if topic not in (known := self.topics):
+            raise ValueError(f"there is no topic {topic!r}; there are {list(known)}")
+        return self.call(self._records(topic))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    async def _records(self, topic: str) -> list[ConsumerRecord[Any, Any]]:
+        from ottla.clients import Consumer, TopicPartition
 
-    async def __aenter__(self) -> Self:
-        await asyncio.to_thread(self.start)
-        return self
+        options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        async with Consumer(bootstrap_servers=self.bootstrap_servers, **options) as consumer:
+            partitions = [TopicPartition(topic, one) for one in sorted(await consumer.partitions_for_topic(topic))]
+            ends = await consumer.end_offsets(partitions)
+            consumer.assign(partitions)
+            found = []
+            while any([await consumer.position(one) < ends[one] for one in partitions]):
+                for rows in (await consumer.getmany(timeout_ms=100)).values():
+                    found += [row for row in rows if row.offset < ends[row.tp]]
+        return sorted(found, key=lambda row: (row.partition, row.offset))
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.stop)
+    # groups
 
     @property
-    def observatory(self) -> Observatory:
-        """The broker's observers while it runs; look at them on its loop: see `run`."""
-        self._running  # noqa: B018 - it runs
-        return self._observatory
+    def groups(self) -> dict[str, Group]:
+        """The groups that there are, by their ids."""
+        view = self.observatory.view
+        return {group_id: Group(self, group_id) for group_id in self.run(view.group_ids)}
 
-    @property
-    def _running(self) -> app.Broker:
-        if self._broker is None:
-            raise RuntimeError("the broker does not run: use `with Broker() as broker`, or call start()")
-        return self._broker
+    def group(self, group_id: str) -> Group:
+        """A group, whether there is one of the id or not yet.
 
-    def _end_loop(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+        Raises:
+            TypeError: the id is no text, or empty.
+        """
+        if not isinstance(group_id, str) or not group_id:
+            raise TypeError(f"group({group_id!r}): write the group's id, such as broker.group('billing')")
+        return Group(self, group_id)
 
+    # clients
 
-def _checked(given: Mapping[str, Any], more: Mapping[str, str]) -> Settings:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"settings={given!r}: write a dict of Kafka's names; topics are named by topics=['orders']")
-    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
-    loaded = load(TEST_SETTINGS, more, texts)
-    for key in loaded.unknown + loaded.unprotected:
-        raise BadSetting(f"unknown setting {key!r}{did_you_mean(key)}")
-    return loaded.settings
+    def client_config(self, client: str) -> dict[str, Any]:
+        """The settings that have a client connect to this broker: ``confluent``, ``aiokafka`` or ``kafka-python``.
+
+        Raises:
+            ValueError: the client is none of them.
+        """
+        if client not in CLIENTS:
+            raise ValueError(f"client_config({client!r}): write one of {', '.join(map(repr, CLIENTS))}")
+        return dict.fromkeys(CLIENTS[client], self.bootstrap_servers)
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # not made for every platform
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
+def _bytes(name: str, given: Any) -> bytes | None:
+    if isinstance(given, str):
+        return given.encode()
+    if given is None or isinstance(given, bytes):
+        return given
+    raise TypeError(f"{name}: {given!r} is neither bytes nor a text: write {name}=[b'…'], or encode it first")

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from ottla.testing.topics import partition_counts
+from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 
 
 class BrokerProcess:
@@ -35,14 +35,16 @@ class BrokerProcess:
         data_dir: Path | str | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
-        topics: Mapping[str, int] | Iterable[str] | None = None,
+        topics: GivenTopics = None,
         port: int = 0,
         http: bool = False,
         arguments: tuple[str, ...] = (),
     ) -> None:
         self._data_dir = data_dir
         self._settings = dict(settings or {})
-        self._topics = partition_counts(topics)
+        self._topics = wanted_topics(topics)
+        if settled := [topic.name for topic in self._topics if topic.configs]:
+            raise TypeError(f"topics: settings of {settled[0]!r} are for Broker; here, give them by an admin client")
         self._arguments = (*arguments, "--http", str(_free_port())) if http else arguments
         self._http = http
         self._process: subprocess.Popen[str] | None = None
@@ -68,9 +70,9 @@ class BrokerProcess:
         command = [sys.executable, "-m", "ottla.cli", "serve", "--listen", f"127.0.0.1:{self.port}"]
         command += ["--ephemeral"] if self._data_dir is None else ["--data-dir", str(self._data_dir)]
         for key, value in self._settings.items():
-            command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
-        for name, count in self._topics.items():
-            command += ["--create-topic", f"{name}:{count}"]
+            command += ["--set", f"{key}={setting_text(value)}"]
+        for topic in self._topics:
+            command += ["--create-topic", f"{topic.name}:{topic.partitions}"]
         return [*command, *self._arguments]
 
     def start(self, timeout_s: float = 30) -> Self:

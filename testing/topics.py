@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+GivenTopics: TypeAlias = Mapping[str, int | Mapping[str, Any]] | Iterable[str] | None
+"""Names, which get one partition each; names with partition counts; names with settings and ``partitions``."""
+_EXAMPLES = "write topics=['orders'], or topics={'orders': 3} for three partitions"
 
 
-def partition_counts(topics: Mapping[str, int] | Iterable[str] | None) -> dict[str, int]:
-    """Names with numbers of partitions, of a dict that has them or of a list of names, which get one each.
+class WantedTopic(NamedTuple):
+    """A topic to create."""
+
+    name: str
+    partitions: int
+    configs: dict[str, str]
+
+
+def wanted_topics(topics: GivenTopics) -> list[WantedTopic]:
+    """The topics that were given, in any of the forms of `GivenTopics`.
 
     Raises:
-        TypeError: it is neither; the message says how to write what was meant.
+        TypeError: it is none of them; the message says how to write what was meant.
     """
     if isinstance(topics, str | bytes) or not isinstance(topics, Mapping | Iterable | None):
-        raise TypeError(f"topics={topics!r}: write topics=['orders'], or topics={{'orders': 3}} for three partitions")
-    counts = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), 1)
-    for name, count in counts.items():
+        raise TypeError(f"topics={topics!r}: {_EXAMPLES}")
+    rows: dict[Any, Any] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), 1)
+    wanted = []
+    for name, given in rows.items():
         if not isinstance(name, str):
-            raise TypeError(f"topics: {name!r} is no name: write topics=['orders'], or topics={{'orders': 3}}")
+            raise TypeError(f"topics: {name!r} is no name: {_EXAMPLES}")
+        settings = {"partitions": given} if not isinstance(given, Mapping) else {"partitions": 1, **given}
+        count = settings.pop("partitions")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise TypeError(f"topics: {name!r} cannot have {count!r} partitions: write a number, as in {{{name!r}: 3}}")
-    return counts
+        wanted.append(WantedTopic(name, count, {str(key): setting_text(value) for key, value in settings.items()}))
+    return wanted
+
+
+def setting_text(value: Any) -> str:
+    """A value as Kafka's settings are written."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,203 @@
+"""A broker in a thread of this process: its life, and the way to its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ottla.broker import app
+from ottla.broker.setting_sources import did_you_mean, load
+from ottla.broker.settings import BadSetting, Settings
+from ottla.observe.observatory import Observatory
+from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
+
+T = TypeVar("T")
+
+# What suits tests better than Kafka's defaults; `settings` overrides it.
+TEST_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
+    # A topic that Kafka does not have: tests that list topics expect their own.
+    "ottla.group.events.enable": "false",
+}
+HTTP_SETTINGS = {"ottla.http.listen": "127.0.0.1:0"}
+
+
+class EmbeddedBroker:
+    """A broker on an event loop of its own, in a daemon thread. Use with ``with`` or ``async with``.
+
+    Args:
+        settings: Kafka's setting names and values; values may be numbers and booleans. Three defaults differ from
+            a served broker: ``group.initial.rebalance.delay.ms=0``, ``group.min.session.timeout.ms=100`` and
+            ``ottla.group.events.enable=false``.
+        topics: those to create: names, which get one partition each; or a dict of names and partition counts, or of
+            names and settings, such as ``{"orders": {"partitions": 3, "cleanup.policy": "compact"}}``.
+        data_dir: keep logs there; by default everything is in memory and gone with the broker.
+        port: 0 for any free one.
+        http: whether to serve console, metrics and HTTP API, on any free port of this machine.
+        log: a structlog logger; by default the broker is silent.
+
+    Raises:
+        ottla.broker.settings.BadSetting: a setting is unknown or out of range.
+        TypeError: settings or topics are not given as told above.
+        ottla.broker.app.CannotStart: on entering; the message says why.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        topics: GivenTopics = None,
+        data_dir: Path | str | None = None,
+        port: int = 0,
+        http: bool = False,
+        log: Any = None,
+    ) -> None:
+        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {})
+        self._wanted = wanted_topics(topics)
+        self._data_dir = Path(data_dir) if data_dir is not None else None
+        self._port = port
+        self._log = log
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._broker: app.Broker | None = None
+        self._observatory: Observatory
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``127.0.0.1:port``, for any client's option of that name."""
+        return self._running.listening
+
+    @property
+    def http_url(self) -> str:
+        """``http://127.0.0.1:port``: where the console is, and the HTTP API."""
+        if (http := self.observatory.http) is None:
+            raise RuntimeError("the broker serves no HTTP: say Broker(http=True)")
+        return http.url
+
+    @property
+    def host(self) -> str:
+        return self._running.host
+
+    @property
+    def port(self) -> int:
+        return self._running.port
+
+    def start(self) -> Self:
+        """Start and wait until clients can connect."""
+        if self._thread is not None:
+            raise RuntimeError("the broker runs already")
+        self._loop = _new_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-broker", daemon=True)
+        self._thread.start()
+        self._observatory = Observatory(self.settings, self._log)
+        broker = app.Broker(
+            self.settings,
+            directory=self._data_dir,
+            port=self._port,
+            topics=self._wanted,
+            log=self._log,
+            observing=self._observatory,
+        )
+        try:
+            self.call(broker.start())
+        except BaseException:
+            self._end_loop()
+            raise
+        self._broker = broker
+        return self
+
+    def stop(self) -> None:
+        """Stop as SIGTERM does: open requests are answered, logs made durable."""
+        if (broker := self._broker) is not None:
+            self._broker = None
+            self.call(broker.stop())
+            self._end_loop()
+
+    def crash(self) -> None:
+        """End as SIGKILL does: connections drop and nothing more is answered.
+
+        With a ``data_dir`` another broker may start on it at once. `BrokerProcess.kill` is the real thing.
+        """
+        if (broker := self._broker) is not None:
+            self._broker = None
+            self.call(broker.abandon())
+            self._end_loop()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
+        """Run a coroutine on the broker's loop and give its result."""
+        assert self._loop is not None, "the broker does not run"
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
+    async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same as `call` for who has an event loop of its own, which goes on meanwhile."""
+        assert self._loop is not None, "the broker does not run"
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function on the broker's loop, where its state may be looked at, and give its result."""
+
+        async def call() -> T:
+            return function()
+
+        return self.call(call())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    @property
+    def observatory(self) -> Observatory:
+        """The broker's observers while it runs; look at them on its loop: see `run`."""
+        self._running  # noqa: B018 - it runs
+        return self._observatory
+
+    @property
+    def _running(self) -> app.Broker:
+        if self._broker is None:
+            raise RuntimeError("the broker does not run: use `with Broker() as broker`, or call start()")
+        return self._broker
+
+    def _end_loop(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+def _checked(given: Mapping[str, Any], more: Mapping[str, str]) -> Settings:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"settings={given!r}: write a dict of Kafka's names; topics are named by topics=['orders']")
+    texts = {key: setting_text(value) for key, value in given.items()}
+    loaded = load(TEST_SETTINGS, more, texts)
+    for key in loaded.unknown + loaded.unprotected:
+        raise BadSetting(f"unknown setting {key!r}{did_you_mean(key)}")
+    return loaded.settings
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop

@@ -1,0 +1,215 @@
+"""A consumer group of an embedded broker, as a test looks at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ottla.protocol.records import TopicPartition
+from ottla.testing.embedded import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from ottla.observe.snapshot import GroupBrief, GroupState, MemberState
+    from ottla.observe.view import View
+    from ottla.observe.why.model import Episode
+
+STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
+LOOK_EVERY_S = 0.005
+T = TypeVar("T")
+
+
+class Group:
+    """A group by its id, whether there is one or not yet. Each attribute is as it is when it is read.
+
+    ```python
+    group = broker.group("billing")
+    group.wait(members=2, lag=0)
+    assert group.offsets["orders", 0] == 3
+    ```
+    """
+
+    def __init__(self, broker: EmbeddedBroker, group_id: str) -> None:
+        self._broker = broker
+        self.group_id = group_id
+
+    def __repr__(self) -> str:
+        return f"<Group {self.group_id!r}: {_seen(self.state, len(self.members), self.lag)}>"
+
+    @property
+    def state(self) -> str:
+        """One of Kafka's states: Stable, Empty, PreparingRebalance, CompletingRebalance; Dead if there is no group."""
+        found = self._found()
+        return "Dead" if found is None else found.state
+
+    @property
+    def generation(self) -> int:
+        """The generation; -1 if there is no group."""
+        found = self._found()
+        return -1 if found is None else found.generation
+
+    @property
+    def members(self) -> dict[str, MemberState]:
+        """The members by their ids: ``client_id``, ``group_instance_id``, ``is_leader``, ``assignment`` and more."""
+        found = self._found()
+        return {} if found is None else {member.member_id: member for member in found.members}
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """The committed offsets: ``group.offsets["orders", 0]``."""
+        return self._looked(
+            lambda view: {TopicPartition(one.topic, one.partition): one.committed_offset
+                          for one in view.progress(self.group_id)}
+        )  # fmt: skip
+
+    @property
+    def lag(self) -> int | None:
+        """The number of records that the group has not committed yet; None while it has no partition.
+
+        A partition counts if it is assigned to a member or has a committed offset. Of one without a committed offset
+        all records count.
+        """
+        return self._looked(self._lag)
+
+    def why(self, last: int | None = None) -> str:
+        """Why the group rebalanced the last time, in the words of ``ottla why``; empty if nothing happened to it.
+
+        Args:
+            last: tell so many of the latest rebalances, each in full.
+        """
+        from ottla.observe.why.choice import LOOK_BACK, choose, in_a_line
+
+        history = self._broker.observatory.history
+        episodes = self._broker.run(lambda: history.episodes(self.group_id, last=last or LOOK_BACK))
+        choice = choose(episodes) if last is None else None
+        told = episodes if choice is None else [choice.main]
+        later = [] if choice is None else [in_a_line(one) for one in choice.later]
+        return "\n".join([*(line for one in told for line in _in_full(one)), *later])
+
+    def wait(
+        self, *, members: int | None = None, lag: int | None = None, state: str | None = None, timeout: float = 30
+    ) -> None:
+        """Wait until the group is as it should be.
+
+        Args:
+            members: it has exactly so many, and is Stable unless ``state`` says another. With 0 there need be no group.
+            lag: at most so many records are left to read: see `lag`.
+            state: it is in this state. Stable, if nothing is asked for.
+            timeout: seconds.
+
+        Raises:
+            TimeoutError: it is not so in time; the message says how it was at last, and why.
+            TypeError, ValueError: an argument that cannot be.
+        """
+        self._broker.call(self._until(_Wanted.of(members, lag, state), timeout), timeout + 30)
+
+    async def wait_async(
+        self,
+        *,
+        members: int | None = None,
+        lag: int | None = None,
+        state: str | None = None,
+        timeout: float = 30,  # noqa: ASYNC109 - as `wait` has it
+    ) -> None:
+        """The same as `wait`, for tests with an event loop, which goes on meanwhile."""
+        await self._broker.call_async(self._until(_Wanted.of(members, lag, state), timeout))
+
+    def evict(self, member_id: str, reason: str = "evicted by a test") -> None:
+        """Remove a member, as an admin can. The member hears of it, and may join again.
+
+        Raises:
+            ValueError: the group has no such member.
+        """
+        known = list(self.members)
+        if member_id not in known:
+            raise ValueError(f"group {self.group_id!r} has no member {member_id!r}; it has {known}")
+        self._broker.call(self._evict(member_id, reason))
+
+    # inside
+
+    async def _evict(self, member_id: str, reason: str) -> None:
+        from ottla.clients import Admin
+
+        async with Admin(bootstrap_servers=self._broker.bootstrap_servers) as admin:
+            await admin.remove_members(self.group_id, [member_id], reason=reason)
+
+    def _looked(self, look: Callable[[View], T]) -> T:
+        return self._broker.run(lambda: look(self._broker.observatory.view))
+
+    def _found(self) -> GroupState | None:
+        return self._looked(lambda view: view.group(self.group_id))
+
+    def _lag(self, view: View) -> int | None:
+        committed = {(one.topic, one.partition): one.committed_offset for one in view.progress(self.group_id)}
+        found = view.group(self.group_id)
+        assigned = [] if found is None else [
+            (topic, partition)
+            for member in found.members for topic, partitions in member.assignment.items() for partition in partitions
+        ]  # fmt: skip
+        left = [
+            max(0, ends[1] - max(committed.get(place, 0), ends[0]))
+            for place in dict.fromkeys([*committed, *assigned])
+            if (ends := self._ends(view, *place)) is not None
+        ]
+        return sum(left) if left else None
+
+    @staticmethod
+    def _ends(view: View, topic: str, partition: int) -> tuple[int, int] | None:
+        """The beginning and the end of a log; None if there is no such partition."""
+        found = view.topic(topic)
+        rows = [] if found is None else [one for one in found.partitions if one.partition == partition]
+        return (rows[0].log_start_offset, rows[0].high_watermark) if rows else None
+
+    async def _until(self, wanted: _Wanted, timeout_s: float) -> None:
+        loop, view = asyncio.get_running_loop(), self._broker.observatory.view
+        deadline = loop.time() + timeout_s
+        while not wanted.met_by(brief := view.brief(self.group_id), lambda: self._lag(view)):
+            if loop.time() >= deadline:
+                state, members = ("Dead", 0) if brief is None else (brief.state, brief.members)
+                raise TimeoutError(
+                    f"group {self.group_id!r} was not as it should be in {timeout_s:g} s: {wanted}; "
+                    f"at last it was {_seen(state, members, self._lag(view))}"
+                )
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+class _Wanted(NamedTuple):
+    """The state of a group to wait for; None for what does not matter."""
+
+    members: int | None
+    lag: int | None
+    state: str | None
+
+    @classmethod
+    def of(cls, members: int | None, lag: int | None, state: str | None) -> _Wanted:
+        for name, value in (("members", members), ("lag", lag)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+                raise TypeError(f"{name}={value!r}: write a number from 0")
+        if state is not None and state not in STATES:
+            raise ValueError(f"state={state!r}: write one of {', '.join(STATES)}")
+        if state is None and members != 0 and (members is not None or lag is None):
+            state = "Stable"
+        return cls(members, lag, state)
+
+    def met_by(self, brief: GroupBrief | None, lag: Callable[[], int | None]) -> bool:
+        state, members = ("Dead", 0) if brief is None else (brief.state, brief.members)
+        if self.members not in (None, members) or self.state not in (None, state):
+            return False
+        return self.lag is None or ((left := lag()) is not None and left <= self.lag)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value!r}" for name, value in self._asdict().items() if value is not None)
+
+
+def _seen(state: str, members: int, lag: int | None) -> str:
+    return f"{state} with {members} member{'s' * (members != 1)}, lag {'unknown' if lag is None else lag}"
+
+
+def _in_full(episode: Episode) -> Iterator[str]:
+    from ottla.observe.why.words import felt, tell
+
+    headline, sentences = tell(episode)
+    yield felt(episode) + headline
+    yield from sentences
+    for advice in episode.advice:
+        yield f"What to do: {advice.text}"
