@@ -6,7 +6,7 @@ in common, and the two results are compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final
@@ -51,23 +51,17 @@ def struct_of(layout: str) -> Struct:
     return Struct(layout)
 
 
-class Gaps:
-    """Writes a message of which all is known but two numbers.
+def two_gaps(low: bytes, high: bytes) -> tuple[Callable[..., bytes], bytes, bytes, bytes]:
+    """How to write a message of which all is known but two numbers: ``pack(before, first, between, second, after)``.
 
     Args:
         low, high: as for `pieces_around`.
 
+    Returns:
+        ``pack``, and what stands before, between and after.
+
     Raises:
         ValueError: there are not two numbers, or something else differs.
     """
-
-    __slots__ = ("_after", "_before", "_between", "_pack")
-
-    def __init__(self, low: bytes, high: bytes) -> None:
-        pieces = pieces_around(low, high)
-        self._before, self._between, self._after = pieces
-        self._pack = struct_of(">" + layout_of(pieces)).pack
-
-    def filled(self, first: int, second: int) -> bytes:
-        """The message with these numbers."""
-        return self._pack(self._before, first, self._between, second, self._after)
+    before, between, after = pieces = pieces_around(low, high)
+    return struct_of(">" + layout_of(pieces)).pack, before, between, after

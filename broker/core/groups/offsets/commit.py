@@ -12,7 +12,7 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Commit, OffsetsCommitted
 from ottla.broker.core.groups.classic.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.offsets.committed import CommittedOffset
+from ottla.broker.core.groups.offsets.committed import Accepted, CommittedOffset
 from ottla.broker.core.groups.records import offset_record
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.broker.settings import INT64_MAX
@@ -78,10 +78,10 @@ class CommitWrite(Write[Machine]):
             name, index = topic.name, partition.partition_index
             committed = self.committed(m, topic, partition, metadata)
             self.accepted.append((name, index, committed))
-            offsets.write_begins(name, index)
             records.append(offset_record(group_id, name, index, committed))
         if not records:
             return False
+        offsets.writes_begin(self.accepted)
         m.append(self, records)
         offsets.last_write = self
         return True
@@ -100,11 +100,7 @@ class CommitWrite(Write[Machine]):
         if error:
             self.failed(m, error)
             return
-        moved_back: list[Commit] = []
-        for topic, partition, committed in self.accepted:
-            before = self.keep(m, topic, partition, committed)
-            if before is not None and before.offset > committed.offset:
-                moved_back.append(Commit(topic, partition, before.offset, before.leader_epoch, before.metadata))
+        moved_back = self.keep(m)
         if m.observed:
             if moved_back or m.recorded:
                 m.emit(
@@ -113,7 +109,10 @@ class CommitWrite(Write[Machine]):
                         cause=m.cause,
                         member_id=self.request.member_id,
                         partitions=len(self.accepted),
-                        moved_back=moved_back,
+                        moved_back=[
+                            Commit(topic, partition, before.offset, before.leader_epoch, before.metadata)
+                            for topic, partition, before in moved_back
+                        ],
                     )
                 )
             else:
@@ -131,11 +130,9 @@ class CommitWrite(Write[Machine]):
         m.drop_if_vacant(self.group)
         m.reply(self.ctx, self.response, self.group_id, self.request.member_id)
 
-    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
-        """Take one of the offsets in, now that it is durable; returns what was committed before."""
-        offsets = self.group.offsets
-        offsets.write_ends(topic, partition)
-        return offsets.store(topic, partition, committed)
+    def keep(self, m: Machine) -> Accepted:
+        """Take the offsets in, now that they are durable; returns what was committed before where they moved back."""
+        return self.group.offsets.written(self.accepted)
 
 
 Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, PartitionOutcome]

@@ -10,7 +10,7 @@ stored, unless something newer was stored since its record was written, or dropp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from sys import intern
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -70,6 +70,10 @@ class Pending(NamedTuple):
     committed: CommittedOffset | None
 
 
+Accepted = Sequence[tuple[str, int, CommittedOffset]]
+"""Offsets with their topics and partitions."""
+
+
 class CommittedOffsets:
     """Topic → partition → offset."""
 
@@ -96,16 +100,36 @@ class CommittedOffsets:
         partitions = self.by_topic.get(topic)
         return None if partitions is None else partitions.get(partition)
 
-    def store(self, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
-        """Replace the offset of a partition by the record that is the last one in the log; returns the one before."""
-        table = self.by_topic.get(topic)
-        if table is None:
-            table = self.table(topic)
-        before = table.get(partition)
-        table[partition] = committed
+    def written(self, accepted: Accepted) -> Accepted:
+        """Take offsets in whose records are durable now, the last ones of the log; returns what those were before that
+        have moved back.
+        """
+        in_flight, by_topic = self.in_flight, self.by_topic
+        moved_back: list[tuple[str, int, CommittedOffset]] = []
+        for topic, partition, committed in accepted:
+            key = topic, partition
+            if left := in_flight[key] - 1:
+                in_flight[key] = left
+            else:
+                del in_flight[key]
+            table = by_topic.get(topic)
+            if table is None:
+                table = self.table(topic)
+            before = table.get(partition)
+            table[partition] = committed
+            if before is not None and before.offset > committed.offset:
+                moved_back.append((topic, partition, before))
+            if self.pending:
+                self._overtake(topic, partition, self._number)
+        if not in_flight:
+            self._none_in_flight()
+        return moved_back
+
+    def store(self, topic: str, partition: int, committed: CommittedOffset) -> None:
+        """Replace the offset of a partition by the record that is the last one in the log."""
+        self._put(topic, partition, committed)
         if self.pending:
             self._overtake(topic, partition, self._number)
-        return before
 
     def _put(self, topic: str, partition: int, committed: CommittedOffset) -> None:
         self.table(topic)[partition] = committed
@@ -191,6 +215,15 @@ class CommittedOffsets:
             or any(key in table for table in self.pending.values())
         )
 
+    def writes_begin(self, accepted: Accepted) -> None:
+        """Records of these offsets are on their way."""
+        if self.in_flight is NOTHING:
+            self.in_flight = {}
+        in_flight = self.in_flight
+        for topic, partition, _ in accepted:
+            key = topic, partition
+            in_flight[key] = in_flight.get(key, 0) + 1
+
     def write_begins(self, topic: str, partition: int) -> None:
         """A record for the partition is on its way."""
         if self.in_flight is NOTHING:
@@ -205,5 +238,8 @@ class CommittedOffsets:
         else:
             del self.in_flight[topic, partition]
             if not self.in_flight:
-                # The write has its request and all that waited for it.
-                self.in_flight, self.last_write = NOTHING, None
+                self._none_in_flight()
+
+    def _none_in_flight(self) -> None:
+        # The last write has its request and all that waited for it.
+        self.in_flight, self.last_write = NOTHING, None

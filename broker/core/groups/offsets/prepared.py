@@ -18,7 +18,7 @@ from ottla.broker.core.groups.offsets.commit import CommitWrite, commit_response
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.groups.records import offset_record
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.gaps import HIGH, LOW, Gaps
+from ottla.protocol.gaps import HIGH, LOW, two_gaps
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -45,9 +45,9 @@ class PreparedCommit:
         self.places = [_place(request.group_id, topic, partition) for topic, partition, _ in undecided]
 
 
-_Place: TypeAlias = tuple[str, int, int, str, UUID, Callable[[int, int], bytes]]
-"""A topic and partition; what is committed besides offset and time: leader epoch, metadata, the topic's id; and what
-makes the record of it."""
+_Place: TypeAlias = tuple[str, int, int, str, UUID, Callable[..., bytes], bytes, bytes, bytes]
+"""A topic and partition; what is committed besides offset and time: leader epoch, metadata, the topic's id; and how its
+record is written, as of `two_gaps`."""
 
 
 def _place(group_id: str, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition) -> _Place:
@@ -59,7 +59,7 @@ def _place(group_id: str, topic: OffsetCommitRequestTopic, partition: OffsetComm
         )
         for n in (LOW, HIGH)
     )
-    return name, index, leader_epoch, metadata, topic.topic_id, Gaps(low, high).filled
+    return name, index, leader_epoch, metadata, topic.topic_id, *two_gaps(low, high)
 
 
 class PreparedWrite(CommitWrite):
@@ -85,12 +85,12 @@ class PreparedWrite(CommitWrite):
         accepted: list[tuple[str, int, CommittedOffset]] = []
         bodies: list[bytes] = []
         self.accepted, self.bodies = accepted, bodies
-        for (topic, partition, leader_epoch, metadata, topic_id, record), offset in zip(
+        for (topic, partition, leader_epoch, metadata, topic_id, pack, before, between, after), offset in zip(
             prepared.places, offsets, strict=True
         ):
             accepted.append((topic, partition, CommittedOffset(offset, leader_epoch, metadata, wall_ms, -1, topic_id)))
-            table.write_begins(topic, partition)
-            bodies.append(record(offset, wall_ms))
+            bodies.append(pack(before, offset, between, wall_ms, after))
+        table.writes_begin(accepted)
 
     def failed(self, m: Machine, error: ErrorCode) -> None:
         self.response, self.undecided = commit_response(self.request, {})

@@ -10,7 +10,7 @@ from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group
-from ottla.broker.core.groups.offsets.committed import CommittedOffset
+from ottla.broker.core.groups.offsets.committed import Accepted, CommittedOffset
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
@@ -49,11 +49,16 @@ class TransactionalCommitWrite(CommitWrite):
     def committed(self, m: Machine, topic: Any, partition: Any, metadata: str) -> CommittedOffset:
         return CommittedOffset(partition.committed_offset, partition.committed_leader_epoch, metadata, m.wall_ms)
 
-    def keep(self, m: Machine, topic: str, partition: int, committed: CommittedOffset) -> CommittedOffset | None:
-        offsets = self.group.offsets
-        offsets.write_ends(topic, partition)
-        m.shards[self.shard.partition].hold(self.group, self.producer_id, topic, partition, committed)
-        return offsets.get(topic, partition)
+    def keep(self, m: Machine) -> Accepted:
+        offsets, shard = self.group.offsets, m.shards[self.shard.partition]
+        moved_back = []
+        for topic, partition, committed in self.accepted:
+            offsets.write_ends(topic, partition)
+            shard.hold(self.group, self.producer_id, topic, partition, committed)
+            before = offsets.get(topic, partition)
+            if before is not None and before.offset > committed.offset:
+                moved_back.append((topic, partition, before))
+        return moved_back
 
 
 def commit(
