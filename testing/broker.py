@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.testing.embedded import EmbeddedBroker
@@ -13,16 +13,21 @@ if TYPE_CHECKING:
 
 Bytes: TypeAlias = bytes | str | None
 """A key or a value; a text is sent as UTF-8."""
-CLIENTS: Mapping[str, Mapping[str, Any]] = {
-    "confluent": {"bootstrap.servers": ...},
-    "aiokafka": {"bootstrap_servers": ...},
-    "kafka-python": {"bootstrap_servers": ...},
-}
-"""What each client calls the address."""
+CLIENTS = {"confluent": "bootstrap.servers", "aiokafka": "bootstrap_servers", "kafka-python": "bootstrap_servers"}
+"""The name by which each client takes the address."""
 
 
 class Broker(EmbeddedBroker):
-    __doc__ = EmbeddedBroker.__doc__
+    """A broker for tests, on an event loop of its own in a daemon thread. Use with ``with`` or ``async with``.
+
+    ```python
+    with Broker(topics=["orders"]) as broker:
+        broker.produce("orders", [b"a", b"b"])
+        broker.group("billing").wait(members=1, lag=0)
+    ```
+
+    The arguments are those of `EmbeddedBroker`.
+    """
 
     # topics and records
 
@@ -117,7 +122,7 @@ class Broker(EmbeddedBroker):
         """
         if client not in CLIENTS:
             raise ValueError(f"client_config({client!r}): write one of {', '.join(map(repr, CLIENTS))}")
-        return dict.fromkeys(CLIENTS[client], self.bootstrap_servers)
+        return {CLIENTS[client]: self.bootstrap_servers}
 
 
 def _bytes(name: str, given: Any) -> bytes | None:

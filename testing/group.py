@@ -98,7 +98,7 @@ class Group:
             timeout: seconds.
 
         Raises:
-            TimeoutError: it is not so in time; the message says how it was at last, and why.
+            TimeoutError: it is not so in time; the message says how it was at last.
             TypeError, ValueError: an argument that cannot be.
         """
         self._broker.call(self._until(_Wanted.of(members, lag, state), timeout), timeout + 30)
