@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from random import randrange
@@ -59,7 +59,7 @@ class Broker:
         directory: where the logs live; None keeps everything in memory.
         host, port: where to listen; an empty host means all interfaces, port 0 any free one.
         advertised: what clients are told to connect to; None tells each client the address that it reached.
-        topics: to create if they are not there: name, partitions and, if need be, settings.
+        topics: to create if they are not there; a pair is a name and a number of partitions.
         log: a structlog logger; nothing is logged without one.
         observing: observes the broker; nobody does by default.
         engine: keeps the logs, in place of the one that suits ``directory``; not open yet.
@@ -76,7 +76,7 @@ class Broker:
         host: str = "127.0.0.1",
         port: int = 0,
         advertised: tuple[str, int] | None = None,
-        topics: Sequence[tuple[str, int] | tuple[str, int, Mapping[str, str]]] = (),
+        topics: Sequence[NewTopic | tuple[str, int]] = (),
         log: Any = None,
         observing: Observing | None = None,
         engine: Engine | None = None,
@@ -88,7 +88,7 @@ class Broker:
         self.log = log if log is not None else Silent()
         self._directory = directory
         self._advertised = advertised
-        self._wanted = topics
+        self._wanted = [NewTopic(*one) for one in topics]
         self._engine = engine or self._new_engine()
 
     @property
@@ -304,11 +304,7 @@ class Broker:
             raise BadCatalog(f"{directory / CATALOG_NAME} is missing, and there are logs of topics")
 
     async def _create_wanted(self) -> None:
-        missing = [
-            NewTopic(name, count, configs=[row for one in more for row in one.items()])
-            for name, count, *more in self._wanted
-            if name not in self._topics.topics
-        ]
+        missing = [topic for topic in self._wanted if topic.name not in self._topics.topics]
         for outcome in await self._topics.create(missing) if missing else ():
             if isinstance(outcome, Refusal):
                 raise CannotStart(f"a topic could not be created: {outcome.message}")

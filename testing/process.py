@@ -72,7 +72,7 @@ class BrokerProcess:
         for key, value in self._settings.items():
             command += ["--set", f"{key}={setting_text(value)}"]
         for topic in self._topics:
-            command += ["--create-topic", f"{topic.name}:{topic.partitions}"]
+            command += ["--create-topic", f"{topic.name}:{topic.partition_count}"]
         return [*command, *self._arguments]
 
     def start(self, timeout_s: float = 30) -> Self:

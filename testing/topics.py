@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+from ottla.broker.core.topics.catalog import NewTopic
 
 GivenTopics: TypeAlias = Mapping[str, int | Mapping[str, Any]] | Iterable[str] | None
 """Names, which get one partition each; names with partition counts; names with settings and ``partitions``."""
 _EXAMPLES = "write topics=['orders'], or topics={'orders': 3} for three partitions"
 
 
-class WantedTopic(NamedTuple):
-    """A topic to create."""
-
-    name: str
-    partitions: int
-    configs: dict[str, str]
-
-
-def wanted_topics(topics: GivenTopics) -> list[WantedTopic]:
+def wanted_topics(topics: GivenTopics) -> list[NewTopic]:
     """The topics that were given, in any of the forms of `GivenTopics`.
 
     Raises:
@@ -35,7 +29,8 @@ def wanted_topics(topics: GivenTopics) -> list[WantedTopic]:
         count = settings.pop("partitions")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise TypeError(f"topics: {name!r} cannot have {count!r} partitions: write a number, as in {{{name!r}: 3}}")
-        wanted.append(WantedTopic(name, count, {str(key): setting_text(value) for key, value in settings.items()}))
+        configs = [(str(key), setting_text(value)) for key, value in settings.items()]
+        wanted.append(NewTopic(name, count, configs=configs))
     return wanted
 
 
