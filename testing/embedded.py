@@ -131,7 +131,11 @@ class EmbeddedBroker:
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
         """Run a coroutine on the broker's loop and give its result."""
         assert self._loop is not None, "the broker does not run"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        finally:
+            future.cancel()  # it does not go on for somebody who has given up
 
     async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
         """The same as `call` for who has an event loop of its own, which goes on meanwhile."""

@@ -33,7 +33,7 @@ ALIKE = 8
 LENGTHS, LENGTH_BYTES = 64, 256
 """So many lengths they have at most, and what it takes to remember one."""
 TRIES, EARNED_BY = 16, 16
-"""So often a connection tries to learn a shape; each further time is earned by so many commits that shapes have served.
+"""A connection may try so often to learn a shape, and once more for each so many commits that its shapes have served.
 To learn one costs about as much as an ordinary commit."""
 
 Encode = Callable[[Any, int], bytes | Gathered]
