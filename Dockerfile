@@ -16,6 +16,7 @@ COPY protocol protocol
 COPY broker broker
 COPY clients clients
 COPY observe observe
+COPY workbench workbench
 COPY testing testing
 COPY cli cli
 COPY docs cli/docs

@@ -6,7 +6,7 @@ namespace package ``ottla`` (docs/architecture.md, "Packaging").
 
 from setuptools import find_packages, setup
 
-ROOMS = ("broker", "protocol", "clients", "observe", "testing", "cli", "pipeline")
+ROOMS = ("broker", "protocol", "clients", "observe", "workbench", "testing", "cli", "pipeline")
 
 setup(
     packages=[
@@ -17,6 +17,7 @@ setup(
         "": ["docs/*.md"],  # of ottla.cli, where docs is a link, for `ottla help`
         **{f"ottla.{room}": ["py.typed"] for room in ROOMS},
         "ottla.observe": ["py.typed", "console/*"],
+        "ottla.workbench.failures": ["*.yaml"],
         "ottla.pipeline": ["py.typed", "gold/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
     exclude_package_data={"ottla.broker.core": ["ruff.toml"]},

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 from uuid import uuid4
 
-from ottla.broker.clock import LoopClock
+from ottla.broker.clock import Clock, LoopClock
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
@@ -63,6 +63,7 @@ class Broker:
         log: a structlog logger; nothing is logged without one.
         observing: observes the broker; nobody does by default.
         engine: keeps the logs, in place of the one that suits ``directory``; not open yet.
+        clock: makes the clock of everything but sockets and disks, for the event loop that the broker runs on.
 
     Attributes:
         on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
@@ -80,6 +81,7 @@ class Broker:
         log: Any = None,
         observing: Observing | None = None,
         engine: Engine | None = None,
+        clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
     ) -> None:
         self.settings = settings
         self.host, self.port = host, port
@@ -90,6 +92,7 @@ class Broker:
         self._advertised = advertised
         self._wanted = [NewTopic(*one) for one in topics]
         self._engine = engine or self._new_engine()
+        self._new_clock = clock
 
     @property
     def listening(self) -> str:
@@ -103,7 +106,7 @@ class Broker:
         Raises:
             CannotStart: the storage cannot be opened or is damaged, or an address is taken.
         """
-        self._clock = LoopClock(asyncio.get_running_loop())
+        self._clock = self._new_clock(asyncio.get_running_loop())
         try:
             await self.observing.start(self._clock)
             await self._start()
@@ -249,6 +252,7 @@ class Broker:
             transaction_needs=self._transactions,
             prepared=self._prepared,
             explain=self.observing.explain(self._groups, self._members.software_of),
+            control=self.observing.control(),
             log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(_measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
             fetch_sessions=FetchSessions(
@@ -261,6 +265,7 @@ class Broker:
         self._topics.on_touched = self._host.touched
         self._topics.on_deleted = self._topic_deleted
         self._receive()
+        self.observing.composed(self._host, self._cleaner)
 
     def _receive(self) -> None:
         """Make what takes requests from the network: connections, and what their clients may use."""
@@ -268,7 +273,7 @@ class Broker:
         self._dispatcher = self.observing.dispatcher(self._services, self.log, settings.protocol_codec)
         self._listener = Listener(
             settings,
-            clock,
+            clock.real,
             self._dispatcher.receive,
             self.log,
             self._dispatcher.most_request_bytes,

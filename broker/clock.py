@@ -17,6 +17,11 @@ class TimerHandle(Protocol):
 class Clock(Protocol):
     """Two times that are never mixed: one for intervals and deadlines, one for what is written down."""
 
+    @property
+    def real(self) -> Clock:
+        """The clock of sockets, disks and those who wait at them: it is never virtual."""
+        ...
+
     def monotonic_ms(self) -> int:
         """Milliseconds since some fixed moment; never goes back."""
         ...
@@ -36,6 +41,10 @@ class LoopClock:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._time = loop.time
+
+    @property
+    def real(self) -> LoopClock:
+        return self
 
     def monotonic_ms(self) -> int:
         return int(self._time() * 1000)

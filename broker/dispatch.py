@@ -51,6 +51,28 @@ class Peer(Transport, Protocol):
 Handle = Callable[[Any, RequestContext, Any], Any]
 
 
+class Gate(Protocol):
+    """Stands between requests and their handlers, and may keep a request: faults do (`ottla.workbench.faults`)."""
+
+    def takes(self, route: Route, request: Any, peer: Peer, version: int, correlation_id: int) -> Kept | None:
+        """Say whether it keeps a request: with a context, which decides when it is served, and gives its answer."""
+        ...
+
+    def watches(self, route: Route, request: Any, peer: Peer) -> bool:
+        """Whether it may want to keep a request that comes again as this one did."""
+        ...
+
+
+class Kept(RequestContext):
+    """A request that a gate keeps."""
+
+    __slots__ = ()
+
+    def begin(self, serve: Callable[[], None]) -> None:
+        """Take the request, which the function serves; its answer comes through the context."""
+        raise NotImplementedError
+
+
 @dataclasses.dataclass(slots=True, frozen=True)
 class Route:
     """One API at one version.
@@ -109,6 +131,7 @@ class Dispatcher:
 
     Attributes:
         meter: counts what clients use; None while there are no quotas.
+        gate: may keep requests; None where nobody wants to. What it keeps is not metered.
     """
 
     def __init__(self, services: Any, log: Logger, codec: str = "fused") -> None:
@@ -118,6 +141,7 @@ class Dispatcher:
         self.routes: dict[int, Route] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.meter: Meter | None = None
+        self.gate: Gate | None = None
         self.new_repeat: Callable[[bytes, int, Route, Any, RequestContext], Repeat] = Repeat
 
     def receive(self, frame: bytes, start: int, peer: Peer) -> bytes | Gathered | None:
@@ -184,7 +208,7 @@ class Dispatcher:
         route = self.routes.get(code) or self._route(code)
         if route.header_tags:
             position = skip_tags(frame, position) if frame[position : position + 1] != b"\0" else position + 1
-        if len(frame) - position > LONG_BYTES and route.layout is not None:
+        if len(frame) - position > LONG_BYTES and route.layout is not None and self.gate is None:
             decoding = route.layout.decoder_in_steps(frame, position)
             try:
                 next(decoding)
@@ -197,17 +221,19 @@ class Dispatcher:
                 return None
         else:
             request = route.decode(frame, position)
+        if self.gate is not None and self._is_kept(self.gate, route, request, frame, start, position, peer):
+            return None
         if self.meter is not None:
             asked = code >> 16, code & 0xFFFF, correlation_id
-            return self._serve_metered(self.meter, asked, len(frame) - start, route, request, peer)
-        ctx = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
+            self._serve_metered(self.meter, asked, len(frame) - start, route, request, peer)
+            return None
+        ctx = peer.open = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
         if route.is_commit:
             ctx.encoded = frame[position:]
-        peer.open = ctx
         try:
             response = route.handle(request, ctx, self.services)
             if response is None:
-                if route.is_commit:
+                if route.is_commit and self._may_come_again(route, request, peer):
                     self.services.prepared.learn(frame, start, position, request, ctx, route)
                 return None
             if response.__class__ is GeneratorType:
@@ -216,7 +242,7 @@ class Dispatcher:
             if route.is_async:
                 self._spawn(route, request, response, ctx)
                 return None
-            if route.handler.repeats and len(frame) - start <= _REPEAT_BYTES:
+            if self._repeats(frame, start, route, request, peer):
                 repeat = self.new_repeat(frame, start, route, request, ctx)
                 answer: bytes | Gathered = repeat.answer(response, correlation_id)
                 peer.repeat = repeat
@@ -229,16 +255,44 @@ class Dispatcher:
         except Exception:
             return self._answer_bug(route, request, ctx)
 
+    def _is_kept(
+        self, gate: Gate, route: Route, request: Any, frame: bytes, start: int, body_at: int, peer: Peer
+    ) -> bool:
+        """Let the gate have a request if it wants it."""
+        code, correlation_id, _ = _START(frame, start)
+        kept = gate.takes(route, request, peer, code & 0xFFFF, correlation_id)
+        if kept is None:
+            return False
+        peer.open = kept
+        if route.is_commit:
+            kept.encoded = frame[body_at:]
+        kept.begin(partial(self._go_on, route, request, kept))
+        return True
+
+    def _may_come_again(self, route: Route, request: Any, peer: Peer) -> bool:
+        """Whether a request that comes again as this one did may take a short way: past the gate."""
+        return self.gate is None or not self.gate.watches(route, request, peer)
+
+    def _repeats(self, frame: bytes, start: int, route: Route, request: Any, peer: Peer) -> bool:
+        """Whether a request that was answered at once is kept for the next one."""
+        is_short = len(frame) - start <= _REPEAT_BYTES
+        return route.handler.repeats and is_short and self._may_come_again(route, request, peer)
+
     def _serve_prepared(self, frame: bytes, start: int, peer: Peer) -> bool:
         """Serve a commit that comes again with other offsets; False if it is none."""
         return bool(peer.prepared.serve(frame, start))
 
     def _serve_metered(
         self, meter: Meter, asked: tuple[int, int, int], size: int, route: Route, request: Any, peer: Peer
-    ) -> bytes | Gathered | None:
+    ) -> None:
         """Serve a request whose client may have to wait afterwards: its answer goes through the meter."""
         began_ns = meter.nanoseconds()
         ctx = peer.open = MeteredContext(peer, asked, peer.client_id, route.encode, meter, began_ns, size)
+        self._go_on(route, request, ctx)
+        ctx.spent_ns = meter.nanoseconds() - began_ns
+
+    def _go_on(self, route: Route, request: Any, ctx: RequestContext) -> None:
+        """Serve a request whose answer comes through its context."""
         try:
             response = route.handle(request, ctx, self.services)
             if response.__class__ is GeneratorType:
@@ -247,12 +301,10 @@ class Dispatcher:
                 self._spawn(route, request, response, ctx)
             elif response is not None:
                 ctx.reply(response)
-            ctx.spent_ns = meter.nanoseconds() - began_ns
-            return None
-        except ProtocolError:
-            raise
+        except ProtocolError as error:
+            ctx.close(str(error))
         except Exception:
-            return self._answer_bug(route, request, ctx)
+            self._finish_bug(route, request, ctx)
 
     def _context(self, code: int, correlation_id: int, size: int, route: Route, peer: Peer) -> RequestContext:
         version, meter = code & 0xFFFF, self.meter
@@ -289,9 +341,7 @@ class Dispatcher:
         except ProtocolError as error:
             ctx.close(str(error))
         except Exception:
-            frame = self._tell_bug(route, request, ctx)
-            if frame is not None:
-                ctx.connection.finish(ctx, frame)
+            self._finish_bug(route, request, ctx)
 
     def _identify(self, peer: Peer, raw: bytes, size: int) -> None:
         if len(raw) < size:
@@ -338,7 +388,9 @@ class Dispatcher:
         return handle
 
     def _is_withheld(self, key: ApiKey) -> bool:
-        """True if an API is not served because its rules are not enforced and the settings do not ask for it."""
+        """True if an API is not served: there is no workbench, or its rules are not enforced and not wanted."""
+        if key is ApiKey.WORKBENCH:
+            return self.services.control is None
         return key in UNENFORCED and not self.services.settings.ottla_unenforced_security_apis_enable
 
     def _unknown_api_versions(self) -> Route:
@@ -361,9 +413,7 @@ class Dispatcher:
         except ProtocolError as error:
             ctx.close(str(error))
         except Exception:
-            frame = self._tell_bug(route, request, ctx)
-            if frame is not None:
-                ctx.connection.finish(ctx, frame)
+            self._finish_bug(route, request, ctx)
 
     def _answer_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | Gathered | None:
         """End a request whose handler failed before it returned; its connection waits for the frame."""
@@ -372,6 +422,12 @@ class Dispatcher:
             peer: Any = ctx.connection
             peer.open = None
         return frame
+
+    def _finish_bug(self, route: Route, request: Any, ctx: RequestContext) -> None:
+        """The same for one whose answer comes through its context."""
+        frame = self._tell_bug(route, request, ctx)
+        if frame is not None:
+            ctx.connection.finish(ctx, frame)
 
     def _tell_bug(self, route: Route, request: Any, ctx: RequestContext) -> bytes | Gathered | None:
         """Log the exception being handled and say UNKNOWN_SERVER_ERROR, or close where no answer can say it."""

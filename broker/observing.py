@@ -13,8 +13,10 @@ from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.engine import Engine
-from ottla.broker.handlers.services import Explain, Services
+from ottla.broker.handlers.services import Control, Explain, Services
 from ottla.broker.net.listener import Listener
+from ottla.broker.runtime.cleaner import Cleaner
+from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.records import TopicPartition
 
@@ -81,6 +83,10 @@ class Observing:
         """
         return None
 
+    def control(self) -> Control | None:
+        """Give what carries out Workbench requests; None where nobody may interfere."""
+        return None
+
     def dispatcher(self, services: Services, log: Any, codec: str) -> Dispatcher:
         """Make the dispatcher: an own one where requests are measured."""
         return Dispatcher(services, log, codec)
@@ -88,6 +94,13 @@ class Observing:
     def watch_appends(self, appended: Callable[[TopicPartition], None]) -> Callable[[TopicPartition], None]:
         """Give what is called with each partition that was appended to: ``appended``, or what calls it."""
         return appended
+
+    def composed(self, host: Host, cleaner: Cleaner) -> None:
+        """All parts are made; nothing is loaded yet.
+
+        Args:
+            host: has the deadlines of all coordinators; cleaner: that of retention and compaction.
+        """
 
     def ready(self, address: Address, listener: Listener) -> None:
         """The broker serves clients."""

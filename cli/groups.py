@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, names, with_admin, word
+from ottla.cli.group_hold import evict, pause, resume
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
@@ -220,6 +221,9 @@ def _print_offsets(group: dict[str, Any]) -> None:
 
 
 command.add_command(delete_offsets)
+command.add_command(evict)
+command.add_command(pause)
 command.add_command(reset_offsets)
+command.add_command(resume)
 command.add_command(wait)
 command.add_command(watch)

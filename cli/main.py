@@ -24,6 +24,8 @@ COMMANDS = {
     "pipeline": "Keep the history of groups as tables, with Spark.",
     "lake": "Write topics to Parquet, every record once; compact it.",
     "configs": "Show and change settings of topics and of the broker.",
+    "fault": "Let requests fail on purpose, or play a failure of production.",
+    "clock": "Show a broker's clock, freeze it, move it ahead, for tests.",
     "transactions": "List transactions; find and abort those that hang.",
     "offsets": "Read __consumer_offsets, of a broker or of files.",
     "replay": "Play a recording back: does the coordinator decide the same?",

@@ -97,6 +97,11 @@ _SETTINGS = {
     type=click.Path(dir_okay=False),
     help="Record what happens to groups there: JSON lines if the name ends with .jsonl, else a compact form.",
 )
+@click.option(
+    "--workbench",
+    is_flag=True,
+    help="For tests: let `ottla fault`, `ottla clock` and HTTP interfere. Whoever reaches the broker can.",
+)
 @click.option("--ready-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write host:port there once ready.")
 @click.option(
     "--log-format", type=click.Choice(["console", "json"]), default="console", help="Logs go to standard error."
@@ -115,6 +120,7 @@ def command(
     config_file: str | None,
     pairs: tuple[str, ...],
     topics: tuple[str, ...],
+    workbench: bool,
     ready_file: str | None,
     log_format: str,
     log_level: str,
@@ -155,7 +161,7 @@ def command(
         ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
     directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
     where = {"directory": directory, "host": host, "port": port, "advertised": advertised, "topics": wanted}
-    serve = _serve(loaded, ready=ready, log=log, **where)
+    serve = _serve(loaded, ready=ready, log=log, workbench=workbench, **where)
     sys.exit(_run(serve))
 
 
@@ -182,7 +188,7 @@ def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
         )
 
 
-async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) -> int:
+async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: bool, **where: Any) -> int:
     """Run a broker until a signal comes; returns the exit code.
 
     Args:
@@ -200,12 +206,11 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
     from ottla.broker.app import Broker, CannotStart  # takes a while, in which a signal may come
-    from ottla.observe.observatory import Observatory
 
     garbage.hold()
     log.hold()
     loop.call_later(LINES_AFTER_S, log.prepare)
-    broker = Broker(loaded.settings, **where, log=log, observing=Observatory(loaded.settings, log))
+    broker = Broker(loaded.settings, **where, log=log, **_observed(loaded.settings, log, workbench=workbench))
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
         await broker.start()
@@ -228,6 +233,18 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, **where: Any) 
     if ready is not None:
         _remove(ready)
     return 0
+
+
+def _observed(settings: Settings, log: Any, *, workbench: bool) -> dict[str, Any]:
+    """What a broker is given so that it is observed; and, with a workbench, can be interfered with."""
+    if workbench:
+        from ottla.workbench.bench import Workbench
+        from ottla.workbench.clock import VirtualClock
+
+        return {"observing": Workbench(settings, log), "clock": VirtualClock}
+    from ottla.observe.observatory import Observatory
+
+    return {"observing": Observatory(settings, log)}
 
 
 def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:

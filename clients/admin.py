@@ -23,15 +23,7 @@ from ottla.clients.admin_structs import (
 )
 from ottla.clients.client import GROUP, TRANSACTION
 from ottla.clients.commits import offset_fetch_request, read_offsets
-from ottla.clients.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeout,
-    OptionError,
-    UnsupportedByBroker,
-    check,
-    error_of,
-)
+from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, check, error_of
 from ottla.clients.life import Life
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
 from ottla.clients.options import AdminOptions
@@ -498,19 +490,10 @@ class Admin(Life[AdminOptions]):
 
         async def attempt() -> bytes:
             coordinator = await self._calls.coordinator(group_id)
-            try:
-                answer = await self._calls.send(
-                    coordinator.node_id, request, describe_group_history.DescribeGroupHistoryResponse
-                )
-            except KafkaTimeout:
-                raise
-            except KafkaConnectionError as error:
-                # Kafka closes a connection on which it is asked for what it does not know. If it is there all the
-                # same, that was why.
-                await self._running().ask(frozenset())
-                raise UnsupportedByBroker(
-                    "the broker does not know DescribeGroupHistory: only Ottla keeps the history of groups"
-                ) from error
+            unknown = "the broker does not know DescribeGroupHistory: only Ottla keeps the history of groups"
+            answer = await self._calls.send_ours(
+                coordinator.node_id, request, describe_group_history.DescribeGroupHistoryResponse, unknown
+            )
             if answer.error_code:
                 refused = error_of(answer.error_code, f"history of group {group_id!r}", answer.error_message)
                 raise KafkaError(str(refused), refused.code)  # it is Ottla, so not UnsupportedByBroker

@@ -6,7 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ottla.clients.client import GROUP, KEYS, Client
-from ottla.clients.errors import KafkaError, SomeFailed, error_of
+from ottla.clients.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeout,
+    SomeFailed,
+    UnsupportedByBroker,
+    error_of,
+)
 from ottla.clients.given import name
 from ottla.clients.options import AdminOptions
 from ottla.clients.partitions import label
@@ -50,6 +57,25 @@ class AdminCalls:
     async def send(self, node_id: int, request: Message, answer: type[R], *, low: int = 0) -> R:
         """Send a request once. ``low`` is the lowest version that will do."""
         return await self._running().send(node_id, request, answer, low=low)
+
+    async def send_ours(self, node_id: int, request: Message, answer: type[R], unknown: str) -> R:
+        """Send a request once that only Ottla knows.
+
+        Args:
+            unknown: says so of a broker that does not know it.
+
+        Raises:
+            UnsupportedByBroker: it does not.
+        """
+        try:
+            return await self.send(node_id, request, answer)
+        except KafkaTimeout:
+            raise
+        except KafkaConnectionError as error:
+            # Kafka closes a connection on which it is asked for what it does not know. If it is there all the same,
+            # that was why.
+            await self._running().ask(frozenset())
+            raise UnsupportedByBroker(unknown) from error
 
     # to whom
 

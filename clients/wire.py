@@ -42,7 +42,7 @@ KRAFT = "metadata.version"
 
 _KEYS = {f"ottla.protocol.messages.{key.module}": key for key in ApiKey}
 """API keys by the module of their messages."""
-NEVER_THROTTLED = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_GROUP_HISTORY})
+NEVER_THROTTLED = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_GROUP_HISTORY, ApiKey.WORKBENCH})
 """The APIs whose answers have no ``throttle_time_ms``."""
 
 

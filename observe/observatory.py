@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from ottla.broker.settings import Settings
 from ottla.observe.group_events import GroupEvents
 from ottla.observe.lines import CoordinatorLines
 from ottla.observe.observers import Observers
-from ottla.observe.recorder_start import begin_file, new_recorder
+from ottla.observe.recorder_start import begin_file, new_header, new_recorder
 from ottla.observe.timeline.live import Timelines
 from ottla.observe.why.episode_file import NAME, EpisodeFile
 from ottla.observe.why.explain import Explanations
@@ -24,7 +25,7 @@ from ottla.observe.why.history import History
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from ottla.broker.core.groups.coordinator import GroupCoordinator
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.handlers.services import Explain, Services
     from ottla.broker.net.listener import Listener
     from ottla.broker.runtime.topics import TopicManager
+    from ottla.observe.http.api import Endpoint
     from ottla.observe.http.server import HttpPort
     from ottla.observe.measuring import Measuring
     from ottla.observe.sentinels.watch import Sentinels
@@ -49,6 +51,7 @@ class Observatory(Observing):
 
     Args:
         log: a structlog logger; nothing is logged without one.
+        records_all: whether the recorder keeps every event in memory, so that `recording` can be played back.
 
     Attributes:
         measuring: None where nobody can ask for metrics.
@@ -57,10 +60,10 @@ class Observatory(Observing):
         http: None where ``ottla.http.listen`` is not set.
     """
 
-    def __init__(self, settings: Settings, log: Any = None) -> None:
+    def __init__(self, settings: Settings, log: Any = None, *, records_all: bool = False) -> None:
         self.settings = settings
         self.log = Silent() if log is None else log
-        self.recorder = new_recorder(settings)
+        self.recorder = new_recorder(settings, wants_all=records_all)
         self.measuring: Measuring | None = None
         if settings.ottla_http_listen:
             from ottla.observe.measuring import Measuring  # nobody can ask for metrics without HTTP
@@ -107,7 +110,7 @@ class Observatory(Observing):
 
     async def start(self, clock: Clock) -> None:
         self.clock = clock
-        self._started_ms = clock.wall_ms()
+        self._started_ms, self._started_at_ms = clock.wall_ms(), clock.monotonic_ms()
         self.observer.defer(asyncio.get_running_loop().call_soon)
         if self.settings.ottla_http_listen:
             # Before anything is loaded, so that one can ask how far it is.
@@ -205,6 +208,27 @@ class Observatory(Observing):
             software_of=self._software_of,
         )
 
+    def recording(self) -> bytes:
+        """The file of a recording of all that is in memory; empty if nothing is. Also of a broker that has stopped."""
+        from ottla.observe.recording import beginning, frame
+
+        recorder = self.recorder
+        rows = sorted(
+            row for group_id in ("", *recorder.group_ids()) for row in recorder.events(group_id, limit=sys.maxsize)
+        )
+        if not rows:
+            return b""
+        header = new_header(
+            recorder,
+            self.settings,
+            self._engine,
+            self._topics.partition_count(OFFSETS_TOPIC),
+            started_ms=self._started_ms,
+            started_at_ms=self._started_at_ms,
+        )
+        header.first_seq = rows[0][0]
+        return beginning(header, as_json=False) + b"".join(frame(*row) for row in rows)
+
     def _watch(self) -> None:
         """Look after groups from now on, if that is wanted: not before the start is through."""
         if not self.settings.ottla_sentinel_enable or self._stopped:
@@ -231,7 +255,11 @@ class Observatory(Observing):
         parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
-        port.open(parts)
+        port.open(parts, self.endpoints())
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """What the HTTP port serves besides what every broker shows."""
+        return ()
 
     def _refusal(self) -> str:
         """Why nothing can be written at the moment, in the word that probes are told."""

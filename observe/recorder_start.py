@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import asdict
 from pathlib import Path
 from secrets import token_bytes
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ottla.broker.clock import Clock
@@ -17,9 +18,16 @@ from ottla.broker.settings import Settings
 from ottla.observe.recorder import Recorder
 from ottla.observe.recorder_hashes import Hashes
 
+if TYPE_CHECKING:
+    from ottla.observe.recording import Header
 
-def new_recorder(settings: Settings) -> Recorder:
-    """A recorder that hides what the settings say, with a key of its own."""
+
+def new_recorder(settings: Settings, *, wants_all: bool = False) -> Recorder:
+    """A recorder that hides what the settings say, with a key of its own.
+
+    Args:
+        wants_all: whether it keeps every event, as a file does.
+    """
     hides = Hashes(
         token_bytes(32),
         group_ids=settings.ottla_recorder_hash_group_ids,
@@ -28,7 +36,29 @@ def new_recorder(settings: Settings) -> Recorder:
     return Recorder(
         settings.ottla_recorder_memory_bytes,
         hashes=hides if hides.group_ids or hides.client_hosts else None,
-        wants_all=bool(settings.ottla_recorder_file),
+        wants_all=wants_all or bool(settings.ottla_recorder_file),
+    )
+
+
+def new_header(
+    recorder: Recorder, settings: Settings, engine: Engine, partitions: int, *, started_ms: int, started_at_ms: int
+) -> Header:
+    """The beginning of a recording of this broker; see `Header`."""
+    from importlib.metadata import version  # takes long to import, as the rest of this
+
+    from ottla.observe.recording import Header
+
+    hashes = recorder.hashes
+    return Header(
+        version=version("ottla"),
+        node_id=engine.node_id,
+        cluster_id=engine.cluster_id,
+        run_id=str(uuid4()),
+        started_ms=started_ms,
+        started_at_ms=started_at_ms,
+        partitions=partitions,
+        settings=asdict(GroupConfig.of(settings)),
+        hashed=[] if hashes is None else ["group.ids"] * hashes.group_ids + ["client.hosts"] * hashes.client_hosts,
     )
 
 
@@ -48,22 +78,10 @@ def begin_file(
         hashes.partition_count = partitions
     if not settings.ottla_recorder_file:
         return
-    from importlib.metadata import version  # takes long to import, as the rest of this
-
-    from ottla.observe.recording import Header
     from ottla.observe.recording_writer import RecordingWriter
 
-    hidden = [] if hashes is None else ["group.ids"] * hashes.group_ids + ["client.hosts"] * hashes.client_hosts
-    header = Header(
-        version=version("ottla"),
-        node_id=engine.node_id,
-        cluster_id=engine.cluster_id,
-        run_id=str(uuid4()),
-        started_ms=clock.wall_ms(),
-        started_at_ms=clock.monotonic_ms(),
-        partitions=partitions,
-        settings=asdict(GroupConfig.of(settings)),
-        hashed=hidden,
+    header = new_header(
+        recorder, settings, engine, partitions, started_ms=clock.wall_ms(), started_at_ms=clock.monotonic_ms()
     )
     writer = RecordingWriter(
         Path(settings.ottla_recorder_file),

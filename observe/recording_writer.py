@@ -82,7 +82,7 @@ class RecordingWriter:
         self.written_bytes = 0
         self._header = header
         self._limit_bytes, self._limit_parts = limit_bytes, limit_parts
-        self._clock, self._soon, self._log = clock, soon, log
+        self._clock, self._soon, self._log = clock.real, soon, log
         self._as_json = is_json(path)
         self._due = False
         self._collected: list[bytes] = []

@@ -16,6 +16,8 @@ from ottla.broker.core.events import (
     BarrierClosed,
     Commit,
     CommitReceived,
+    DeadlinesHeld,
+    DeadlinesMoved,
     Disconnected,
     Event,
     FetchParked,
@@ -36,7 +38,7 @@ from ottla.broker.core.events import (
 )
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.groups.machine import Timer
+from ottla.broker.core.groups.machine import Hold, Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.replay import restore
 from ottla.protocol.errors import ErrorCode
@@ -94,6 +96,8 @@ class Inputs:
             FetchParked: self._fetch,
             OffsetDeleteReceived: self._delete_offsets,
             SessionExtended: self._extend,
+            DeadlinesHeld: self._hold,
+            DeadlinesMoved: self._let_go,
             Disconnected: self._disconnect,
             TopicDeleted: self._delete_topic,
             TransactionEnded: self._end_transaction,
@@ -271,6 +275,17 @@ class Inputs:
             return
         deadlines.cancel(key)
         self._coordinator.due(key, event.at_ms, event.wall_ms)
+
+    def _hold(self, event: DeadlinesHeld) -> None:
+        self._coordinator.hold(event.group_id, event.at_ms, event.wall_ms)
+
+    def _let_go(self, event: DeadlinesMoved) -> None:
+        holds = self._coordinator.holds
+        if not self._strict and event.group_id not in holds:
+            # It was held before the recording begins. No deadline surfaces here earlier than it did there.
+            holds[event.group_id] = Hold(event.at_ms - event.by_ms)
+        if event.group_id in holds:
+            self._coordinator.let_go(event.group_id, event.at_ms, event.wall_ms)
 
     # What else happens
 

@@ -70,6 +70,7 @@ class ApiKey(IntEnum):
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     DESCRIBE_GROUP_HISTORY = 20_001
+    WORKBENCH = 20_002
 
     @property
     def is_private(self) -> bool:
@@ -91,7 +92,7 @@ class ApiKey(IntEnum):
 _FEW = (
     ApiKey.HEARTBEAT, ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_OFFSETS_TO_TXN,
     ApiKey.END_TXN, ApiKey.DESCRIBE_ACLS, ApiKey.DESCRIBE_CLUSTER, ApiKey.LIST_CONFIG_RESOURCES,
-    ApiKey.DESCRIBE_GROUP_HISTORY, ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_GROUP_HISTORY, ApiKey.UPDATE_FEATURES, ApiKey.WORKBENCH,
 )  # fmt: skip
 # Lists that clients keep short: the members of one group, the groups or transactions that one tool asks for.
 _LISTS = (

@@ -8,8 +8,8 @@ with Broker(topics={"orders": 3}) as broker:          # or: async with Broker() 
 ```
 
 `Broker` runs in a thread of this process and starts in milliseconds; `BrokerProcess` is a process of its own that can
-be killed and started again on its data. The pytest fixtures ``ottla_broker`` and ``ottla_broker_factory`` come with the
-installed package.
+be killed and started again on its data. Fixtures such as ``ottla_broker`` and markers come with the installed package:
+see `ottla.testing.plugin`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ottla.testing.asserts import assert_no_loss, assert_rebalances, assert_stable, count_rebalances
     from ottla.testing.broker import Broker
+    from ottla.testing.fault import FaultNeverFired
     from ottla.testing.process import BrokerProcess
 
-__all__ = ["Broker", "BrokerProcess"]
+__all__ = [
+    "Broker",
+    "BrokerProcess",
+    "FaultNeverFired",
+    "assert_no_loss",
+    "assert_rebalances",
+    "assert_stable",
+    "count_rebalances",
+]
 
-_MODULES = {"Broker": "ottla.testing.broker", "BrokerProcess": "ottla.testing.process"}
+_MODULES = {
+    "Broker": "ottla.testing.broker",
+    "BrokerProcess": "ottla.testing.process",
+    "FaultNeverFired": "ottla.testing.fault",
+    "assert_no_loss": "ottla.testing.asserts",
+    "assert_rebalances": "ottla.testing.asserts",
+    "assert_stable": "ottla.testing.asserts",
+    "count_rebalances": "ottla.testing.asserts",
+}
 
 
 def __dir__() -> list[str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ottla.testing.clock import Clock
 from ottla.testing.embedded import EmbeddedBroker
+from ottla.testing.fault import Fault
 from ottla.testing.group import Group
 
 if TYPE_CHECKING:
@@ -28,6 +31,10 @@ class Broker(EmbeddedBroker):
 
     The arguments are those of `EmbeddedBroker`.
     """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._faults: list[Fault] = []
 
     # topics and records
 
@@ -111,6 +118,62 @@ class Broker(EmbeddedBroker):
         if not isinstance(group_id, str) or not group_id:
             raise TypeError(f"group({group_id!r}): write the group's id, such as broker.group('billing')")
         return Group(self, group_id)
+
+    # time and faults
+
+    @property
+    def clock(self) -> Clock:
+        """The broker's time, which a test can freeze and move ahead."""
+        return Clock(self)
+
+    def fault(self, api: str | Iterable[str], **rule: Any) -> Fault:
+        """Let something go wrong: a fault is in force from now on, until it is removed or its ``with`` block ends.
+
+        ```python
+        with broker.fault("SyncGroup", group="billing", drop="response", times=1) as fault:
+            start_my_consumer()
+            fault.wait()
+        ```
+
+        Args:
+            api: the API of the requests that it is about, several of them, or ``*`` for all.
+            rule: which requests it is about, and what becomes of them: see `ottla.workbench.rule.Rule`.
+
+        Raises:
+            ottla.workbench.rule.BadRule: the rule cannot be; the message says what was meant.
+            FaultNeverFired: when its ``with`` block, or the broker's, ends and it never fired.
+        """
+        from ottla.workbench.rule import Rule
+
+        fault = Fault(self, Rule.of(api if isinstance(api, str) else list(api), **rule))
+        self._faults.append(fault)
+        return fault
+
+    def fail(self, api: str | Iterable[str], *, error: str | int, **rule: Any) -> Fault:
+        """Let requests fail with an error of Kafka's: ``broker.fail("OffsetCommit", error="NOT_COORDINATOR")``.
+
+        The same as `fault`.
+        """
+        return self.fault(api, error=error, **rule)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        if error is None:
+            self.check_faults()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await super().__aexit__(kind, error, trace)
+        if error is None:
+            self.check_faults()
+
+    def check_faults(self) -> None:
+        """Fail if a fault has never fired and had to. Raises `FaultNeverFired`, once for each."""
+        for fault in self._faults:
+            fault.check()
 
     # clients
 

@@ -13,7 +13,10 @@ from ottla.broker import app
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
+from ottla.testing.evidence import WITNESSES
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
+from ottla.workbench.bench import Workbench
+from ottla.workbench.clock import VirtualClock
 
 T = TypeVar("T")
 
@@ -65,7 +68,7 @@ class EmbeddedBroker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._broker: app.Broker | None = None
-        self._observatory: Observatory
+        self._observatory: Workbench
 
     @property
     def bootstrap_servers(self) -> str:
@@ -94,7 +97,7 @@ class EmbeddedBroker:
         self._loop = _new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-broker", daemon=True)
         self._thread.start()
-        self._observatory = Observatory(self.settings, self._log)
+        self._observatory = Workbench(self.settings, self._log)
         broker = app.Broker(
             self.settings,
             directory=self._data_dir,
@@ -102,6 +105,7 @@ class EmbeddedBroker:
             topics=self._wanted,
             log=self._log,
             observing=self._observatory,
+            clock=VirtualClock,
         )
         try:
             self.call(broker.start())
@@ -109,11 +113,15 @@ class EmbeddedBroker:
             self._end_loop()
             raise
         self._broker = broker
+        for witness in WITNESSES:
+            witness.started(self)
         return self
 
     def stop(self) -> None:
         """Stop as SIGTERM does: open requests are answered, logs made durable."""
         if (broker := self._broker) is not None:
+            for witness in WITNESSES:
+                witness.stopping(self)
             self._broker = None
             self.call(broker.stop())
             self._end_loop()
@@ -124,6 +132,8 @@ class EmbeddedBroker:
         With a ``data_dir`` another broker may start on it at once. `BrokerProcess.kill` is the real thing.
         """
         if (broker := self._broker) is not None:
+            for witness in WITNESSES:
+                witness.stopping(self)
             self._broker = None
             self.call(broker.abandon())
             self._end_loop()
@@ -136,6 +146,14 @@ class EmbeddedBroker:
             return future.result(timeout_s)
         finally:
             future.cancel()  # it does not go on for somebody who has given up
+
+    def wait(self, work: Coroutine[Any, Any, None], timeout_s: float) -> None:
+        """The same as `call` for what a test waits for. A TimeoutError shows the test, and not how it is waited for."""
+        __tracebackhide__ = True
+        try:
+            self.call(work, timeout_s + 30)
+        except TimeoutError as error:
+            raise TimeoutError(str(error)) from None
 
     async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
         """The same as `call` for who has an event loop of its own, which goes on meanwhile."""
@@ -172,6 +190,16 @@ class EmbeddedBroker:
         """The broker's observers while it runs; look at them on its loop: see `run`."""
         self._running  # noqa: B018 - it runs
         return self._observatory
+
+    @property
+    def workbench(self) -> Workbench:
+        """The observers as those who can interfere, with faults for example; on the broker's loop, too."""
+        self._running  # noqa: B018 - it runs
+        return self._observatory
+
+    @property
+    def is_running(self) -> bool:
+        return self._broker is not None
 
     @property
     def _running(self) -> app.Broker:

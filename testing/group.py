@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
 LOOK_EVERY_S = 0.005
+MOST_NAMED = 10
 T = TypeVar("T")
 
 
@@ -101,7 +102,8 @@ class Group:
             TimeoutError: it is not so in time; the message says how it was at last.
             TypeError, ValueError: an argument that cannot be.
         """
-        self._broker.call(self._until(_Wanted.of(members, lag, state), timeout), timeout + 30)
+        __tracebackhide__ = True
+        self._broker.wait(self._until(_Wanted.of(members, lag, state), timeout), timeout)
 
     async def wait_async(
         self,
@@ -124,6 +126,17 @@ class Group:
         if member_id not in known:
             raise ValueError(f"group {self.group_id!r} has no member {member_id!r}; it has {known}")
         self._broker.call(self._evict(member_id, reason))
+
+    def pause(self) -> None:
+        """Hold the group as it is until `resume`: joins and syncs wait, and no session ends.
+
+        Heartbeats, commits and reads go on. It is paused when this returns, whether there is a group yet or not.
+        """
+        self._broker.run(lambda: self._broker.workbench.pause(self.group_id))
+
+    def resume(self) -> None:
+        """Let the group go on: what was held is served, and sessions have as much time left as they had."""
+        self._broker.run(lambda: self._broker.workbench.resume(self.group_id))
 
     # inside
 
@@ -168,9 +181,15 @@ class Group:
                 state, members = ("Dead", 0) if brief is None else (brief.state, brief.members)
                 raise TimeoutError(
                     f"group {self.group_id!r} was not as it should be in {timeout_s:g} s: {wanted}; "
-                    f"at last it was {_seen(state, members, self._lag(view))}"
+                    f"at last it was {_seen(state, members, self._lag(view))}{self._others(view, brief)}"
                 )
             await asyncio.sleep(LOOK_EVERY_S)
+
+    @staticmethod
+    def _others(view: View, brief: GroupBrief | None) -> str:
+        """The groups that there are, where this one is not: its name may be mistyped."""
+        found = list(view.group_ids()) if brief is None else []
+        return f"; there are the groups {found[:MOST_NAMED]}" if found else ""
 
 
 class _Wanted(NamedTuple):

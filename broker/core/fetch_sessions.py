@@ -216,6 +216,12 @@ class FetchSessions:
         if session is not None:
             self._remove(session)
 
+    def clear(self) -> None:
+        """Forget all sessions, as a restart does."""
+        self._sessions.clear()
+        self._evictable.clear()
+        self.partitions = 0
+
     def _evict(self, size: int, now_ms: int) -> bool:
         """Free a slot for a new session of that size, if any may be."""
         if not self._sessions:

@@ -73,6 +73,7 @@ HANDLERS: dict[ApiKey, range] = {
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.DESCRIBE_GROUP_HISTORY: range(1),
+    ApiKey.WORKBENCH: range(1),  # where there is one
 }
 """The APIs that are served, every one whose messages are declared, and the versions that ApiVersions advertises."""
 

@@ -194,7 +194,7 @@ def _answer_or_park(fetch: _Fetch) -> FetchResponse | None:
     wait_ms = min(request.max_wait_ms, services.settings.fetch_max_wait_ms)
     if wait_ms <= 0 or _is_enough(fetch):
         return _answer(fetch)
-    _park(fetch, services.clock.monotonic_ms() + wait_ms)
+    _park(fetch, services.clock.real.monotonic_ms() + wait_ms)
     return None
 
 

@@ -66,7 +66,8 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
     committed = request.isolation_level == READ_COMMITTED and request.replica_id == _CONSUMER
     answer = []
     later: list[tuple[ListOffsetsPartitionResponse, ListOffsetsPartition, Partition]] = []
-    began_ms = services.clock.monotonic_ms()
+    now_ms = services.clock.real.monotonic_ms
+    began_ms = now_ms()
     for topic in request.topics:
         rows = []
         for want in topic.partitions:
@@ -82,7 +83,7 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
                 row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif error := fence(partition, want.current_leader_epoch):
                 row.error_code = error
-            elif want.timestamp in _NEVER_LOOKED_FOR or services.clock.monotonic_ms() - began_ms <= AT_ONCE_MS:
+            elif want.timestamp in _NEVER_LOOKED_FOR or now_ms() - began_ms <= AT_ONCE_MS:
                 if not _is_found_at_once(_look_up(row, want, partition, committed)):
                     later.append((row, want, partition))
             else:

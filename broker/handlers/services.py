@@ -23,6 +23,7 @@ from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import Later, Steps, finished
 
 
@@ -119,6 +120,29 @@ class Explain(Protocol):
     def events(self, group_id: str, *, after: int = 0, limit: int | None = None) -> bytes | None: ...
 
 
+class ControlRefused(Exception):
+    """A workbench does not do what it was asked for; the text says why, and the code is for the answer."""
+
+    def __init__(self, code: ErrorCode, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class Control(Protocol):
+    """A workbench, as it is asked from outside: see `ottla.workbench.control.Control`."""
+
+    async def ask(self, verb: str, body: bytes) -> bytes:
+        """Do something, and give the JSON document that tells what came of it.
+
+        Args:
+            body: a JSON object of arguments; empty for none.
+
+        Raises:
+            ControlRefused: it is not done.
+        """
+        ...
+
+
 LongWork = Callable[[Steps[None], RequestContext, Callable[[], Any]], None]
 """Does what takes long, a step at a time, unless the connection of the context closes.
 
@@ -155,6 +179,8 @@ class Services:
     reads: TurnReads = field(default_factory=TurnReads)
     explain: Explain | None = None
     """None where no history is kept."""
+    control: Control | None = None
+    """None where nobody may interfere: the API Workbench is not served then."""
     look_up: LongWork = at_once
     """For records that have to be looked for in large batches."""
     long_work: LongWork = at_once

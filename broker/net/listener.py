@@ -57,6 +57,7 @@ class Listener:
         wait_of: told the address of each new connection; says for how many milliseconds it must wait to be closed, if
             there are too many of late. None while there is no quota.
         accepted: how many connections there were since the start.
+        address: the host and the port where it listens, once it does.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Listener:
         self.wait_of: Callable[[str], int] | None = None
         self.connections: dict[Connection, str] = {}
         self.accepted = 0
+        self.address = ("", 0)
         self._settings = settings
         self._clock = clock
         self._log = log
@@ -112,6 +114,7 @@ class Listener:
             OSError: the address cannot be bound.
         """
         sockets = bind(host, port)
+        self._stopped = False
         self._addresses.most("")  # names are looked up now, and not when somebody connects
         if self.most_connections < self._settings.max_connections:
             self._log.warning(
@@ -133,7 +136,8 @@ class Listener:
             for sock in sockets
         ]
         self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
-        return (host or bound[0]), bound[1]
+        self.address = (host or bound[0]), bound[1]
+        return self.address
 
     def stop_accepting(self) -> None:
         """Accept no more connections; those that are open go on."""

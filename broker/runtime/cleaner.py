@@ -103,6 +103,11 @@ class Cleaner:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def rest(self) -> None:
+        """Wait until the rounds that have begun are over."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     def _after(self, name: str, delay_ms: int, work: Any) -> None:
         if not self._stopped:
             self._timers[name] = self._clock.call_at(self._clock.monotonic_ms() + delay_ms, lambda: self._run(work()))
@@ -240,7 +245,7 @@ class Cleaner:
 
     async def _compact(self, job: _Job) -> None:
         partition, log, dirt = job
-        config, began_ms = partition.topic.config, self._clock.monotonic_ms()
+        config, began_ms = partition.topic.config, self._clock.real.monotonic_ms()
         size_bytes = log.size_bytes
         aborted = _aborted(partition)
         scan = KeyScan(dirt.from_offset, aborted, self._settings.log_cleaner_dedupe_buffer_size)
@@ -278,7 +283,7 @@ class Cleaner:
         self._log.info("compacted", topic=partition.tp.topic, partition=partition.tp.partition,
                        from_offset=dirt.from_offset, upto_offset=end_offset, records=sieve.records, kept=sieve.kept,
                        bytes_before=size_bytes, bytes_after=log.size_bytes, keys=len(scan.keys),
-                       ms=self._clock.monotonic_ms() - began_ms)  # fmt: skip
+                       ms=self._clock.real.monotonic_ms() - began_ms)  # fmt: skip
 
     async def _sift(self, log: Log, segment: SegmentInfo, sieve: Sieve, written: _Written) -> None:
         """Add what stays of a segment."""
@@ -331,8 +336,8 @@ class Cleaner:
         """Wait so long that this many bytes do not exceed log.cleaner.io.max.bytes.per.second."""
         wait_ms = int(size * 1000 / self._settings.log_cleaner_io_max_bytes_per_second)
         if wait_ms:
-            waited = asyncio.Event()
-            self._timers["throttle"] = self._clock.call_at(self._clock.monotonic_ms() + wait_ms, waited.set)
+            waited, clock = asyncio.Event(), self._clock.real
+            self._timers["throttle"] = clock.call_at(clock.monotonic_ms() + wait_ms, waited.set)
             await waited.wait()
         else:
             await asyncio.sleep(0)

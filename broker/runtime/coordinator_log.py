@@ -107,8 +107,11 @@ class CoordinatorLog:
 
     # Loading
 
-    async def load(self, partition: int) -> None:
+    async def load(self, partition: int, *, again: bool = False) -> None:
         """Replay a partition and take its shard over. Others get a turn after every `LOAD_BYTES`.
+
+        Args:
+            again: it was given up before, and nobody else has had it meanwhile.
 
         Raises:
             ottla.broker.engine.DamagedLog: what was acknowledged cannot be read.
@@ -116,8 +119,11 @@ class CoordinatorLog:
         """
         served = self._served(partition)
         log = served.log
-        if not self.machine.load_started(partition, self._clock.monotonic_ms(), log.leader_epoch):
+        epoch = None if again else log.leader_epoch
+        if not self.machine.load_started(partition, self._clock.monotonic_ms(), epoch):
             return
+        while again and log.high_watermark < log.log_end_offset:  # noqa: ASYNC110 - what was written before
+            await asyncio.sleep(0.001)
         offset = log.log_start_offset
         try:
             # Nothing is read where compaction has emptied the end of the log.

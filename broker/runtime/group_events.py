@@ -95,7 +95,7 @@ class GroupEventLog:
             partition: finds one of the topic; partitions: how many it has.
             max_batch_bytes: the largest batch that readers expect; a single record may be larger.
         """
-        self._partition, self._partitions, self._clock = partition, partitions, clock
+        self._partition, self._partitions, self._clock = partition, partitions, clock.real
         self._max_batch_bytes = min(max_batch_bytes, BATCH_BYTES)
         self._arm()
 

@@ -2,7 +2,8 @@
 
 Every entry ends in `Host.settle`: effects are taken until there are none, then one timer is armed for the earliest
 deadline of all machines. A heartbeat asks for no effect and can only move a deadline later, so it goes to its
-coordinator without the host.
+coordinator without the host. Parked fetches go by the real clock: where that of the coordinators is virtual, they have
+an alarm of their own.
 
 An entry may answer ten thousand members. Such answers are given a slice a turn of the event loop, so that others have
 theirs in between. Nothing depends on when an answer is given: the core went on when it asked for it.
@@ -17,6 +18,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.coordination.machine import CoordinatorMachine
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply, WriteMarker
 from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
 from ottla.broker.core.topics.partition import Partition
@@ -53,6 +55,62 @@ class _Hosted(NamedTuple):
     carry_out: Mapping[type, Callable[[Any], None]]
 
 
+class _Alarm:
+    """One timer, for the earliest deadline of some machines.
+
+    Attributes:
+        due_ms: when it rings; None if it is not set.
+        is_off: it is never set again.
+    """
+
+    __slots__ = ("_clock", "_machines", "_report", "_settle", "_timer", "due_ms", "is_off")
+
+    def __init__(self, clock: Clock, machines: list[Machine], report: Logger, settle: Callable[[], None]) -> None:
+        self.due_ms: int | None = None
+        self.is_off = False
+        self._clock = clock
+        self._machines = machines
+        self._report = report
+        self._settle = settle
+        self._timer: TimerHandle | None = None
+
+    def arm(self) -> None:
+        """Set it anew if the earliest deadline is another than it was."""
+        if self.is_off:
+            return
+        when_ms: int | None = None
+        for machine in self._machines:
+            due_ms = machine.next_deadline_ms()
+            if due_ms is not None and (when_ms is None or due_ms < when_ms):
+                when_ms = due_ms
+        if when_ms == self.due_ms:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self.due_ms = when_ms
+        self._timer = None if when_ms is None else self._clock.call_at(when_ms, self.ring)
+
+    def ring(self) -> None:
+        """Let the machines handle what is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.due_ms = None
+        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
+        for machine in self._machines:
+            try:
+                machine.advance(now_ms, wall_ms)
+            except Exception:  # a bug in one deadline: the others are still due, and are handled by the next ring
+                self._report.error("a deadline failed", of=type(machine).__name__, exc_info=True)
+        self._settle()
+
+    def turn_off(self) -> None:
+        """Do not ring any more."""
+        self.is_off = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.due_ms = None
+
+
 class Host:
     """The way into the core for handlers, timers and the storage.
 
@@ -84,9 +142,16 @@ class Host:
         self._outcomes: list[Callable[[], None]] = []  # of appends and markers, in their order
         self._is_due = False
         self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
-        self._timer: TimerHandle | None = None
-        self._timer_ms: int | None = None
-        self._stopped = False
+        self._markers = 0  # that are on their way for a coordinator
+        self._timed: list[Machine] = []
+        self._alarm = _Alarm(clock, self._timed, report, self.settle)
+        self._arm = self._alarm.arm
+        self._alarm_of_fetches = self._alarm
+        if clock.real is clock:
+            self._timed.append(fetches)
+        else:
+            self._alarm_of_fetches = _Alarm(clock.real, [fetches], report, self.settle)
+            self._arm = self._arm_both
 
     def add(self, topic: str, coordinator: CoordinatorMachine[Any]) -> None:
         """Have a coordinator, whose records go to a topic."""
@@ -106,6 +171,7 @@ class Host:
             WriteMarker: partial(self._write_marker, coordinator),
         }
         self._hosted.append(_Hosted(coordinator, carry_out))
+        self._timed.append(coordinator)
 
     def log_of(self, topic: str) -> CoordinatorLog:
         """The log of a coordinator's topic."""
@@ -138,13 +204,32 @@ class Host:
             await log.load(partition)
             self.settle()
 
-    def stop(self) -> None:
-        """Give all shards up: parked requests are answered NOT_COORDINATOR, and no timer fires any more."""
+    def give_up(self, topic: str | None = None, partition: int | None = None) -> list[tuple[CoordinatorLog, int]]:
+        """Give shards up, all or one: parked requests are answered NOT_COORDINATOR.
+
+        Returns:
+            Those that were served, or were about to be, for `load_again`.
+        """
         self.settle()
-        for log in reversed(self._logs.values()):
+        given = []
+        for log in reversed(self._logs.values()) if topic is None else [self._logs[topic]]:
             log.flush_all()
-            for partition in range(log.machine.partition_count):
-                log.machine.unload(partition, *self.now())
+            for one in range(log.machine.partition_count) if partition is None else [partition]:
+                if log.machine.shards[one].state is not ShardState.ABSENT:
+                    given.append((log, one))
+                log.machine.unload(one, *self.now())
+        self.settle()
+        return given
+
+    async def load_again(self, given: list[tuple[CoordinatorLog, int]]) -> None:
+        """Take over again what was given up. Raises as `CoordinatorLog.load`."""
+        for log, partition in reversed(given):
+            await log.load(partition, again=True)
+            self.settle()
+
+    def stop(self) -> None:
+        """Give all shards up, and let no timer fire any more."""
+        self.give_up()
         for parked in self._fetches.take_all():
             parked.expired = True
             self._look_again(parked)
@@ -155,10 +240,9 @@ class Host:
 
     def silence(self) -> None:
         """Let no timer fire any more, and give no answer that waits for its turn."""
-        self._stopped = True
         self._unsaid.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.turn_off()
+        self._alarm_of_fetches.turn_off()
 
     # Markers of transactions
 
@@ -200,8 +284,10 @@ class Host:
 
     def _write_marker(self, coordinator: CoordinatorMachine[Any], effect: WriteMarker) -> None:
         def settled(offset: int, error: ErrorCode) -> None:
+            self._markers -= 1
             self._later(lambda: coordinator.marker_written(effect.token, error, *self.now()))
 
+        self._markers += 1
         self.write_marker(effect.tp, effect.marker, settled)
 
     # Parked fetches
@@ -210,7 +296,7 @@ class Host:
         """Keep a fetch until records come or its time is up."""
         self._fetches.park(parked)
         if not self._settling:
-            self._arm()
+            self._alarm_of_fetches.arm()
 
     def drop(self, parked: Parked) -> None:
         """Forget a fetch whose connection is gone."""
@@ -310,27 +396,30 @@ class Host:
         except Exception:  # a bug in one answer must not keep the others from theirs
             self._report.error("an answer could not be sent", exc_info=True)
 
-    def _arm(self) -> None:
-        if self._stopped:
-            return
-        when_ms: int | None = None
-        for machine, _ in self._hosted:
-            due_ms = machine.next_deadline_ms()
-            if due_ms is not None and (when_ms is None or due_ms < when_ms):
-                when_ms = due_ms
-        if when_ms == self._timer_ms:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_ms = when_ms
-        self._timer = None if when_ms is None else self._clock.call_at(when_ms, self._ring)
+    def _arm_both(self) -> None:
+        self._alarm.arm()
+        self._alarm_of_fetches.arm()
 
-    def _ring(self) -> None:
-        self._timer = self._timer_ms = None
-        now_ms, wall_ms = self.now()
-        for machine, _ in self._hosted:
-            try:
-                machine.advance(now_ms, wall_ms)
-            except Exception:  # a bug in one deadline: the others are still due, and are handled by the next ring
-                self._report.error("a deadline failed", of=type(machine).__name__, exc_info=True)
+    # A clock that jumps
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the coordinators want to be called next; None if never."""
+        return self._alarm.due_ms
+
+    def ring(self) -> None:
+        """Let the coordinators handle what is due: the clock was moved."""
+        self._alarm.ring()
+
+    def put_off_sweeps(self, until_ms: int) -> None:
+        """Let no coordinator look at whole partitions before the time to which the clock jumps."""
+        for log in self._logs.values():
+            log.machine.put_off_sweeps(until_ms, *self.now())
         self.settle()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether all that the coordinators asked for is done and durable, and all answers are given."""
+        if self._unsaid or self._outcomes or self._markers:
+            return False
+        return not any(shard.in_flight for log in self._logs.values() for shard in log.machine.shards)

@@ -130,6 +130,7 @@ function lane(pen, one, top, view, scale, colours) {
     pen.fillStyle = colours.bad;
     for (const time of one.lost) if (time >= view.first && time <= view.last) pen.fillRect(view.x(time) - 0.75, top + 1, 1.5, view.laneHeight - 2);
   }
+  for (const fault of one.faults) if (fault.last >= view.first && fault.at <= view.last) bolt(pen, view.x(fault.at), view.x(fault.last), top, view.laneHeight, colours);
 }
 
 function bar(pen, what, owns, x, width, y, thick, colours) {
@@ -207,6 +208,21 @@ function flag(pen, x, y, arm, colours) {
   pen.closePath();
   pen.fill();
   if (arm > 3) pen.stroke();
+}
+
+/** What a fault did: a flash where it did so first, and a line to where it did last. */
+function bolt(pen, x, lastX, top, height, colours) {
+  const tall = Math.min(height, 14), wide = tall * 0.4;
+  const y = top + (height - tall) / 2;
+  pen.fillStyle = colours.text;
+  pen.strokeStyle = colours.surface;
+  pen.lineWidth = 1;
+  if (lastX - x > 2) pen.fillRect(x, top + height - 2, lastX - x, 2);
+  pen.beginPath();
+  for (const [across, down] of [[0.4, 0], [-1, 0.6], [-0.1, 0.6], [-0.4, 1], [1, 0.4], [0.1, 0.4]]) pen.lineTo(x + across * wide, y + down * tall);
+  pen.closePath();
+  pen.fill();
+  if (height > 7) pen.stroke();
 }
 
 /** A line through all lanes where the broker started. */

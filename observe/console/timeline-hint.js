@@ -1,7 +1,9 @@
 // What is under the pointer on a timeline, in a few words beside it.
 import { clock, duration, fill, h, number, plural } from "./dom.js";
 import { lastAtOrBefore } from "./timeline-scale.js";
-import { laneWords } from "./timeline-words.js";
+import { faultWords, laneWords } from "./timeline-words.js";
+
+const NEAR = 6; // pixels from a fault
 
 /** What is under the pointer, in a few words beside it. */
 export function hint(view, { x, y }) {
@@ -13,7 +15,7 @@ export function hint(view, { x, y }) {
   const lines = [];
   if (lane) {
     lines.push(h("b", null, lane.name), h("span", { class: "muted" }, lane.client_host ? ` ${lane.client_host.replace(/^\//, "")}` : ""));
-    if (x > view.gutter) lines.push(h("div", null, laneWords(view.data, lane, time, time)));
+    if (x > view.gutter) lines.push(h("div", null, laneWords(view.data, lane, time, time)), ...faultWords(view.data, lane, view.timeAt(x - NEAR), view.timeAt(x + NEAR)).map((text) => h("div", { class: "fault" }, text)));
     else lines.push(h("div", null, lane.held ? `${plural(lane.held, "barrier")} waited for it, ${duration(lane.heldMs)} in all` : "No barrier waited for it to its end"));
     const tenant = lane.tenants[lastAtOrBefore(lane.tenants.map((one) => one[0]), time)] ?? lane.tenants[0];
     if (tenant) lines.push(h("div", { class: "mono muted small" }, tenant[1]));

@@ -16,7 +16,7 @@ export function prepare(json) {
       kind[change] = flat[from + 1];
       owns[change] = flat[from + 2];
     }
-    return { index, client_id: lane.client_id, client_host: lane.client_host, instance: lane.group_instance_id ?? null, tenants: lane.tenants ?? [], lost: lane.lost ?? [], held: lane.held ?? 0, heldMs: lane.held_ms ?? 0, blamedMs: lane.blamed_ms ?? 0, isPresent: lane.is_present ?? false, isLeader: lane.is_leader ?? false, at, kind, owns };
+    return { index, client_id: lane.client_id, client_host: lane.client_host, instance: lane.group_instance_id ?? null, tenants: lane.tenants ?? [], lost: lane.lost ?? [], faults: (lane.faults ?? []).map(([at, last, times, words]) => ({ at, last, times, words })), held: lane.held ?? 0, heldMs: lane.held_ms ?? 0, blamedMs: lane.blamed_ms ?? 0, isPresent: lane.is_present ?? false, isLeader: lane.is_leader ?? false, at, kind, owns };
   });
   const until = json.until;
   const marks = (json.marks ?? []).map((mark, index) => ({ outcome: "running", cause: "unknown", last: -1, generation: -1, culprit: -1, trigger: -1, members: 0, stood_ms: 0, longest_ms: 0, stopped: 0, times: 1, headline: "", sentences: [], advice: [], ...mark, index, end: mark.end ?? -1, barriers: (mark.barriers ?? []).map((one) => ({ closed: -1, limit_ms: 0, last: [], absent: [], pending: 0, ...one })) }));

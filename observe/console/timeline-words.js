@@ -19,6 +19,7 @@ const SIGNS = [
   ["refusal", "", "refused", "Somebody was turned away, once or again and again"],
   ["replacement", "", "silent replacement", "A static member came back, and nobody had to wait"],
   ["restart", "", "broker restarted", "The broker started, or took the group over"],
+  ["fault", "", "fault", "A fault that somebody had set took hold of a request of the member"],
 ];
 
 const FATE_WORDS = { "": "gone", left: "left", expired: "removed: its session expired", dropped: "removed: it did not join in time", unsynced: "removed: it did not sync in time", replaced: "replaced", refused: "refused" };
@@ -46,6 +47,12 @@ export function laneWords(data, lane, from, to) {
     else words.push(`${KIND_WORDS.find(([kind]) => kind === what)[2]}, ${took}`);
   }
   return words.join("; ");
+}
+
+/** What faults did to requests of a lane's member between two times, in words. */
+export function faultWords(data, lane, from, to) {
+  const often = (fault) => (fault.times > 1 ? `, ${number(fault.times)} times until ${clock(data.from + fault.last, { millis: true })}` : "");
+  return lane.faults.filter((fault) => fault.at <= to && fault.last >= from).map((fault) => `${fault.words}${often(fault)}`);
 }
 
 const COUNTED = [["rebalance", "rebalance"], ["refusal", "refusal"], ["replacement", "silent replacement"], ["loaded", "restart of the broker", "restarts of the broker"]];

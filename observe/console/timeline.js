@@ -96,6 +96,7 @@ export class TimelineView {
     const chosenLane = this.data?.lanes[this.chosen.lane]?.tenants.at(-1)?.[1];
     const kept = first ? null : this.times();
     this.data = prepare(json);
+    this.element.classList.toggle("has-faults", this.data.lanes.some((lane) => lane.faults.length));
     this.chosen = { mark: this.data.marks.findIndex((mark) => mark.number === chosen), lane: this.data.lanes.findIndex((lane) => lane.tenants.at(-1)?.[1] === chosenLane) };
     if (!this.isPicked) this.chosen.mark = newestTrouble(this.data);
     this.mostHeld = this.data.lanes.reduce((most, lane) => Math.max(most, lane.heldMs), 1);

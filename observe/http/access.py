@@ -7,6 +7,8 @@ there, too: what they are told is no secret.
 
 With a token, programs send it as ``Authorization: Bearer``; a browser, which sends no such header for a page or a
 stream, is asked for it once and gets a cookie.
+
+What changes something needs a token in any case, and no page of another origin may ask for it.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ottla.broker.logger import Logger
 from ottla.observe.http.address import ip_of, is_loopback
-from ottla.observe.http.problems import problem
+from ottla.observe.http.bodies import read_body
+from ottla.observe.http.problems import Problem, problem
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -149,14 +152,10 @@ class Access:
         return cookie is not None and hmac.compare_digest(cookie.value.encode(), self._pass.encode())
 
     async def _login(self, request: Request) -> Response:
-        body = b""
         try:
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_LOGIN_BYTES:
-                    return problem(413, "a token is not that long")
-        except ClientDisconnect:
-            return problem(400, "the token did not come")
+            body = await read_body(request, MOST_LOGIN_BYTES)
+        except Problem as error:
+            return problem(error.status, error.detail)
         given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
         if not hmac.compare_digest(given.strip().encode(), self._token):
             return _page("That is not the token.", 401)
@@ -164,6 +163,22 @@ class Access:
         if request.headers.get("x-forwarded-proto", "").lower() == "https":  # a proxy with TLS is before us
             cookie += "; Secure"
         return Response(status_code=303, headers={"Location": "/", "Set-Cookie": cookie, "Cache-Control": "no-store"})
+
+
+def check_write(headers: Headers, *, has_token: bool, has_body: bool) -> None:
+    """Let a request through that changes something, and that knows the token if there is one. Raises `Problem`.
+
+    Args:
+        has_token: whether the port has a token.
+        has_body: whether a JSON body belongs to it.
+    """
+    if not has_token:
+        raise Problem(403, "to change something takes a token: start the broker with --http-token-file FILE")
+    origin, host = headers.get("origin"), headers.get("host", "").lower()
+    if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
+        raise Problem(403, "the Origin header names another origin: pages from elsewhere may change nothing here")
+    if has_body and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Problem(415, "send JSON: Content-Type: application/json")
 
 
 def _page(said: str, status: int) -> Response:

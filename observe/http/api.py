@@ -1,4 +1,7 @@
-"""The read-only API under ``/v1``: one table of what can be asked for, for the routes and for the OpenAPI document."""
+"""The API under ``/v1``: one table of what can be asked for, for the routes and for the OpenAPI document.
+
+It is read-only. Whoever adds endpoints that are not (`ottla.workbench.http`) gives them a method.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,11 @@ class Endpoint(NamedTuple):
 
     Attributes:
         path: with the names of its parts that vary in braces.
-        handle: takes the parts of the broker, the varying parts of the path, and the query; gives what ``answer``
-            says, or bytes that are its JSON, at once or to whoever awaits it.
+        handle: takes the parts of the broker, the varying parts of the path, and the query, or in its place the body;
+            gives what ``answer`` says, or bytes that are its JSON, at once or to whoever awaits it.
         is_there: False while a part is missing that it is about.
+        method: other than GET, it changes something: see `ottla.observe.http.access.check_write`.
+        body: what the JSON object of a POST is.
     """
 
     path: str
@@ -44,6 +49,8 @@ class Endpoint(NamedTuple):
     handle: Callable[[Parts, dict[str, str], Query], Any]
     parameters: tuple[Parameter, ...] = ()
     is_there: Callable[[Parts], bool] = lambda parts: True
+    method: str = "GET"
+    body: Any = None
 
 
 # -- the cluster and its topics

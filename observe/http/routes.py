@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import quote, unquote, unquote_to_bytes
 
@@ -16,8 +16,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ottla.observe.console_files import Files
+from ottla.observe.http.access import check_write
 from ottla.observe.http.answers import HealthNow
 from ottla.observe.http.api import ENDPOINTS, Endpoint
+from ottla.observe.http.bodies import read_object
 from ottla.observe.http.openapi import document
 from ottla.observe.http.parameters import read_query
 from ottla.observe.http.parts import Health, Parts
@@ -53,11 +55,36 @@ class EncodedPaths:
         await self._app({**scope, "path": path}, receive, send)
 
 
-def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool) -> ASGIApp:
-    """The application that serves a broker that is composed; ``protected``: to those who know the token."""
-    shown = [one for one in ENDPOINTS if one.is_there(parts)]
+class ByMethod:
+    """Serves a path by the methods that it has, and refuses all others, of which no other route is to know."""
+
+    def __init__(self, serve: dict[str, Callable[[Request], Any]]) -> None:
+        self._serve = {**serve, "HEAD": serve["GET"]} if "GET" in serve else serve
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        serve = self._serve.get(scope["method"])
+        if serve is None:
+            raise HTTPException(405, headers={"Allow": ", ".join(self._serve)})
+        response = await serve(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+
+def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool, more: Sequence[Endpoint] = ()) -> ASGIApp:
+    """The application that serves a broker that is composed.
+
+    Args:
+        protected: to those only who know the token.
+        more: endpoints besides those of every broker.
+    """
+    shown = [one for one in (*ENDPOINTS, *more) if one.is_there(parts)]
     routes: list[BaseRoute] = health_routes(parts.health)
-    routes += [Route(endpoint.path.replace("}", ":name}"), _serve(parts, endpoint, turns)) for endpoint in shown]
+    for path in dict.fromkeys(endpoint.path for endpoint in shown):
+        serve = {
+            one.method: _change(parts, one, protected) if one.method != "GET" else _serve(parts, one, turns)
+            for one in shown
+            if one.path == path
+        }
+        routes.append(Route(path.replace("}", ":name}"), ByMethod(serve)))
     routes.append(Route("/v1/stream", _stream(feed)))
     openapi = msgspec.json.encode(document(shown, parts.view.cluster().version, protected=protected))
     routes.append(Route("/v1/openapi.json", Response(openapi, 200, NOT_KEPT, JSON), methods=["GET"]))
@@ -92,9 +119,26 @@ def _health(now: str, well: bool) -> Response:
     return Response(body, 200 if well else 503, NOT_KEPT, JSON)
 
 
+def _change(parts: Parts, endpoint: Endpoint, protected: bool) -> Callable[[Request], Any]:
+    has_body = endpoint.body is not None
+
+    async def change(request: Request) -> Response:
+        check_write(request.headers, has_token=protected, has_body=has_body)
+        read_query(request.scope["query_string"], ())
+        body = await read_object(request) if has_body else {}
+        answer = await endpoint.handle(parts, _names(request), body)
+        return Response(msgspec.json.encode(answer), 200, NOT_KEPT, JSON)
+
+    return change
+
+
+def _names(request: Request) -> dict[str, str]:
+    return {name: _name(text) for name, text in request.path_params.items()}
+
+
 def _serve(parts: Parts, endpoint: Endpoint, turns: Turns) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
-        names = {name: _name(text) for name, text in request.path_params.items()}
+        names = _names(request)
         query = read_query(request.scope["query_string"], endpoint.parameters)
         async with turns.taken():
             answer = endpoint.handle(parts, names, query)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from ottla.broker.logger import Logger
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.http.access import Access
 from ottla.observe.http.address import is_loopback, parse_address, url_of
+from ottla.observe.http.api import Endpoint
 from ottla.observe.http.crowd import first_to_go
 from ottla.observe.http.parts import Health, Parts
 from ottla.observe.http.pauses import Turns
@@ -121,13 +122,13 @@ class HttpPort:
             else:
                 self._log.warning("HTTP is open to other machines: whoever reaches it sees all groups", **fields)
 
-    def open(self, parts: Parts) -> None:
-        """Show everything."""
+    def open(self, parts: Parts, more: Sequence[Endpoint] = ()) -> None:
+        """Show everything; ``more`` are endpoints besides those of every broker."""
         parts.health = self.health
         self.health.status = "ready"
         self._feed = Feed(parts, self._log, self._stream_max_bytes, max(self._max_connections // 2, 1))
         turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))
-        self._app = application(parts, self._feed, turns, protected=bool(self._token))
+        self._app = application(parts, self._feed, turns, protected=bool(self._token), more=more)
 
     def stopping(self) -> None:
         """Say that the broker is not ready any more, and end every stream."""

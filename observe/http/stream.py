@@ -150,7 +150,7 @@ class Feed:
     def __init__(self, parts: Parts, log: Logger, limit_bytes: int, most_readers: int = 64) -> None:
         self._parts = parts
         self._view = parts.view
-        self._clock = parts.clock
+        self._clock = parts.clock.real
         self._log = log
         self._limit_bytes = limit_bytes
         self._most_readers = most_readers

@@ -110,6 +110,8 @@ class Sentinels(events.ByType):
         for _ in range(min(self._share, max(1, MOST_A_TURN - len(wanted)), len(self._cycle))):
             wanted[self._cycle.popleft()] = None
         now = Now(self._clock.monotonic_ms(), self._clock.wall_ms())
+        real_ms = self._clock.real.monotonic_ms
+        until_ms = real_ms() + LONGEST_TURN_MS
         for _ in range(min(len(wanted), MOST_A_TURN)):
             group_id = wanted.popitem(last=False)[0]
             try:
@@ -119,7 +121,7 @@ class Sentinels(events.ByType):
                 self._fail(group_id)
                 if len(self._failed) > MOST_FAILED:
                     raise
-            if self._clock.monotonic_ms() - now.ms >= LONGEST_TURN_MS:
+            if real_ms() >= until_ms:
                 break
 
     def _look(self, group_id: str, now: Now) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from ottla.observe.snapshot import GroupState, MemberState
 from ottla.observe.timeline.lanes import Lanes, Track
-from ottla.observe.timeline.model import UNREADABLE, Barrier, Kind, Mark, Timeline
+from ottla.observe.timeline.model import UNREADABLE, Barrier, Fired, Kind, Mark, Timeline
 from ottla.observe.timeline.traffic import Traffic
-from ottla.observe.why.model import Episode, MemberPart, Wait
+from ottla.observe.why.model import Episode, Fault, MemberPart, Wait
+from ottla.observe.why.phrases import fault_name, fault_phrase
 from ottla.observe.why.words import PATTERNS
 
 MAX_LANES = 1_000
@@ -29,12 +30,18 @@ def build(
     traffic: Traffic | None = None,
     state: GroupState | None = None,
     now_ms: int | None = None,
+    faults: Sequence[Fault] = (),
     max_lanes: int = MAX_LANES,
 ) -> Timeline:
-    """The timeline of episodes, in order; for the rest see `Builder`. Commits and lag come from ``traffic``."""
+    """The timeline of episodes, in order; for the rest see `Builder`. Commits and lag come from ``traffic``.
+
+    Args:
+        faults: those too that are in no episode.
+    """
     builder = Builder(group_id, episodes, state=state, now_ms=now_ms, max_lanes=max_lanes)
     for episode in episodes:
         builder.add(episode)
+    builder.add_faults(faults)
     return builder.finish(traffic)
 
 
@@ -127,7 +134,18 @@ class Builder:
                     self._removed(track, part, start, at, join_end, _share(episode, part.before))
                 elif part.fate != "refused":
                     self._stayed(track, part, start, join_end, end, episode)
+        self.add_faults(episode.faults)
         self.timeline.marks.append(self._mark(episode, start, waits, tracks))
+
+    def add_faults(self, faults: Iterable[Fault]) -> None:
+        """Put faults on the lanes of their members; several episodes may tell of one."""
+        for fault in faults:
+            if fault.last_ms < self.from_ms or (lane := self.lanes.hit(fault)) is None:
+                continue
+            at, last = max(fault.first_ms - self.from_ms, 0), min(fault.last_ms - self.from_ms, self.until)
+            words = f"{fault_phrase(fault)} {fault_name(fault)}"
+            others = [one for one in lane.faults if (one.at, one.words) != (at, words)]
+            lane.faults = [*others, Fired(at, last, fault.times, words)]
 
     def _stayed(self, track: Track, part: MemberPart, start: int, join_end: int, end: int, episode: Episode) -> None:
         """A member that is there at the end: joining, joined, syncing, synced, owning."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ottla.observe.snapshot import MemberState
 from ottla.observe.timeline.model import FATES, Kind, Lane, Tenant
-from ottla.observe.why.model import MemberPart
+from ottla.observe.why.model import Fault, MemberPart
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +99,13 @@ class Lanes:
             if track is not None:
                 self._of_id[member.member_id] = track
         return track
+
+    def hit(self, fault: Fault) -> Lane | None:
+        """The lane of the member whose requests a fault took hold of; None if nobody can tell."""
+        if (track := self._of_id.get(fault.member_id)) is not None:
+            return track.lane
+        same = [lane for lane in self.shown if lane.client_id == fault.client_id]
+        return same[0] if len(same) == 1 else None
 
     def _free(self, client_id: str, client_host: str, instance_id: str | None, at: int) -> Track | None:
         """The lane of the same static member, or that of a gone member of the same client, or a new one."""

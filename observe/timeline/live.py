@@ -77,7 +77,9 @@ class Timelines:
         async for episode in self._history.each(group_id, pause, last=last, since_ms=since_ms):
             builder = begin([episode]) if builder is None else builder
             builder.add(episode)
-        timeline = (builder or begin([])).finish(self.traffic)
+        builder = builder or begin([])
+        builder.add_faults(self._history.faults(group_id))
+        timeline = builder.finish(self.traffic)
         pieces = []
         for piece in _pieces(timeline):
             pieces.append(piece)
@@ -116,7 +118,7 @@ class _Looks:
             self._left.extend(self._view.group_ids())
             self._round_ms = now_ms
         try:
-            self._look(now_ms + LONGEST_TURN_MS)
+            self._look(self._clock.real.monotonic_ms() + LONGEST_TURN_MS)
         finally:
             next_ms = now_ms + TURN_MS
             self._timer = self._clock.call_at(
@@ -130,5 +132,5 @@ class _Looks:
             brief = self._view.brief(group_id)
             if brief is not None and brief.lag is not None:
                 self._traffic.lag(group_id, brief.lag, wall_ms)
-            if self._clock.monotonic_ms() >= until_ms:
+            if self._clock.real.monotonic_ms() >= until_ms:
                 return

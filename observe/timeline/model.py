@@ -41,6 +41,15 @@ class Tenant(Struct, array_like=True):
     member_id: str
 
 
+class Fired(Struct, array_like=True):
+    """What a fault did to requests of a member, first ``at`` and last at ``last``."""
+
+    at: int
+    last: int
+    times: int
+    words: str
+
+
 class Lane(Struct, omit_defaults=True):
     """A member; who comes back with the same instance id, or client id and host, has the same lane again.
 
@@ -50,6 +59,7 @@ class Lane(Struct, omit_defaults=True):
             it is GONE. The number is `UNREADABLE` where assignments cannot be read. A change holds until the next,
             the last until `Timeline.until`.
         lost: when connections of the member were lost.
+        faults: what faults did to its requests.
         blamed_ms: partition-milliseconds that stood still on its account, as the episodes have it.
         held_ms: for how long barriers waited for it alone or for it among others; held: for how many.
         is_present: it is a member now; is_leader: it leads the group.
@@ -62,6 +72,7 @@ class Lane(Struct, omit_defaults=True):
     tenants: list[Tenant] = []
     changes: list[int] = []
     lost: list[int] = []
+    faults: list[Fired] = []
     blamed_ms: int = 0
     held_ms: int = 0
     held: int = 0

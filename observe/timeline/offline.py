@@ -33,7 +33,11 @@ def timeline_of(
     if not last_ms:
         return None
     timeline = build(
-        group_id, history.episodes(group_id, last=last, since_ms=since_ms), traffic=traffic, now_ms=last_ms
+        group_id,
+        history.episodes(group_id, last=last, since_ms=since_ms),
+        traffic=traffic,
+        now_ms=last_ms,
+        faults=history.faults(group_id),
     )
     timeline.is_live = False
     return timeline

@@ -39,6 +39,7 @@ LOOKS: dict[str | Kind, Look] = {
     REMOVED: Look("✗", "x", "bold red", "removed"),
     LEFT: Look("╴", "-", "dim", "left"),
 }
+FAULT = Look("↯", "f", "bold cyan", "fault")
 REFUSED = Look("▼", "r", "bold red", "refused")
 BARRIERS = {JOIN: Look("━", "-", "yellow", "join barrier"), SYNC: Look("━", "=", "magenta", "sync barrier")}
 SPARKS = ("▁▂▃▄▅▆▇█", "123456789")
@@ -89,6 +90,7 @@ class Drawing:
         yield []
         yield self._legend()
         yield from self._stories()
+        yield from self._faults()
 
     # -- where things are
 
@@ -145,6 +147,9 @@ class Drawing:
                 if part > 0:
                     shares[what] = shares.get(what, 0.0) + part * WEIGHTS.get(Kind(change[1]), 1.0)
             cells.append(self._sign(max(shares, key=lambda one: shares[one]) if shares else Kind.GONE))
+        for fault in lane.faults:
+            for at in (fault.at, fault.last):
+                cells[self._column(at)] = FAULT.ascii if self._is_ascii else FAULT.sign, FAULT.style
         for column, what in self._signs(index, changes).items():
             cells[column] = self._sign(what)
         style = "" if lane.is_present or not self._timeline.is_live else "dim"
@@ -206,7 +211,8 @@ class Drawing:
     def _legend(self) -> Line:
         line: Line = []
         refused = [REFUSED] if any(mark.kind == "refusal" for mark in self._timeline.marks) else []
-        for look in [*LOOKS.values(), *refused]:
+        faults = [FAULT] if any(lane.faults for lane in self._timeline.lanes) else []
+        for look in [*LOOKS.values(), *refused, *faults]:
             line += [(look.ascii if self._is_ascii else look.sign, look.style), (f" {look.words}   ", "dim")]
         flow, top = self._timeline.flow, SPARKS[self._is_ascii][-1]
         if flow is not None and (most := max(flow.commits, default=0)) > 0:
@@ -233,6 +239,21 @@ class Drawing:
         so_far = "+" if mark.end < 0 else " "
         words = printable(mark.headline or mark.cause)
         return [(f"{number:>10}  ", "bold"), (f"{when}  {length:>9}{so_far} ", "dim"), (words, "")]
+
+    def _faults(self) -> Iterator[Line]:
+        """A line for each fault, by time."""
+        lanes = self._timeline.lanes
+        faults = sorted((one.at, index, one) for index, lane in enumerate(lanes) for one in lane.faults)
+        if faults:
+            yield []
+        if len(faults) > MOST_STORIES:
+            yield [(f"The last {MOST_STORIES} of {len(faults)} faults:", "dim")]
+        for at, index, fault in faults[-MOST_STORIES:]:
+            last = self._clock(self._timeline.from_ms + fault.last)
+            often = f", {fault.times:,} times until {last}" if fault.times > 1 else ""
+            when = self._clock(self._timeline.from_ms + at)
+            words = printable(f"{self._names[index]}: {fault.words}{often}")
+            yield [(f"{when:>20}  ", "dim"), (words, "")]
 
 
 def names(timeline: Timeline) -> dict[int, str]:

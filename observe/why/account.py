@@ -16,6 +16,7 @@ from msgspec import structs
 from ottla.broker.core.events import CommitNote, Event, Input, commit_event
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import Departures
+from ottla.observe.why.interference import Interference
 from ottla.observe.why.members import NEVER, Departure, Known, Partition
 from ottla.observe.why.model import Episode
 from ottla.observe.why.run import Run, Standing
@@ -50,6 +51,7 @@ class Account:
 
     Args:
         keep: takes each episode that is over; replace: one of those again that has changed; told: each once.
+        newest: gives the last one that was kept of a group, by its id.
         topics: what became of topics lately.
 
     Attributes:
@@ -57,12 +59,14 @@ class Account:
         refusals: those that may yet be repeated, by cause, client and what else tells them apart.
         run: the rebalance that runs, if one does.
         formed_ms: when the group was last given assignments.
+        interference: faults and pauses, once there are any.
     """
 
     group_id: str
     keep: Callable[[Episode], None]
     replace: Callable[[Episode], None]
     told: Callable[[Episode], None]
+    newest: Callable[[str], Episode | None]
     topics: Topics
     count: int = 0
     state: str = "Empty"
@@ -84,6 +88,7 @@ class Account:
     happenings: list[Happening] = field(default_factory=list)
     loaded_ms: int = NEVER
     formed_ms: int = NEVER
+    interference: Interference | None = None
 
     @property
     def input(self) -> Input | None:
@@ -146,6 +151,12 @@ class Account:
         """A member is gone."""
         self.departures.gone(Departure(known, cause, event.at_ms, event.wall_ms), len(self.members))
         self.happenings.append(Happening(cause, known, reason, facts, fate))
+
+    def heard_ms(self, event: Event, said_ms: int) -> int:
+        """When a member was last heard of, by what the coordinator says: a time on the monotonic clock, or `NEVER`."""
+        if self.interference is None or said_ms == NEVER:
+            return said_ms
+        return self.interference.heard_ms(event, said_ms)
 
     def stop(self, known: Known, at_ms: int, held: frozenset[Partition] = frozenset(), *, is_gone: bool = True) -> None:
         """A member consumes nothing any more but what it holds: it is gone, or it gave the rest up to rejoin."""

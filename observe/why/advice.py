@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ottla.observe.why.causes import Cause
+from ottla.observe.why.interference import explaining
 from ottla.observe.why.model import Advice, Episode, MemberPart, Trigger
 from ottla.observe.why.plain import application, awaited, duration, member_names
 
@@ -66,7 +67,9 @@ class Case:
 
 
 def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
-    """Advice about an episode; empty where there is nothing to do or nothing is known."""
+    """Advice about an episode; empty where there is nothing to do, as after a fault, or nothing is known."""
+    if explaining(episode) is not None:
+        return []
     names = member_names(episode)
     is_brokers = any(one.cause in _OF_BROKER for one in episode.triggers)
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:

@@ -74,5 +74,5 @@ def in_a_line(episode: Episode, zone: tzinfo | None = None) -> str:
     """The episodes after the one that is told in full."""
     when = clock(episode.started_ms, zone)
     if episode.kind in OF_BROKER:
-        return f"Then, at {when}, {Cause(episode.cause).row.clause}."
+        return f"Then, at {when}, {episode.headline[:1].lower()}{episode.headline[1:]}"
     return f"Then, {episode.kind} {episode.number} at {when}: {episode.headline}"

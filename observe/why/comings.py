@@ -173,8 +173,9 @@ def on_session_expired(account: Account, event: events.SessionExpired) -> None:
         known.session_timeout_ms = event.session_timeout_ms
     stopped_ms = known.heard_ms
     if not event.is_new:
-        stopped_ms = max(stopped_ms, event.last_heard_ms)
-        if not judge.is_unheard(account, known, event.last_heard_ms):
+        heard_ms = account.heard_ms(event, event.last_heard_ms)
+        stopped_ms = max(stopped_ms, heard_ms)
+        if not judge.is_unheard(account, known, heard_ms):
             known.heard_ms = stopped_ms
     cause = Cause.NEW_MEMBER_EXPIRED if event.is_new else judge.expiry(known)
     account.gone(known, cause, "", judge.expiry_facts(account, known, event), "expired", event)

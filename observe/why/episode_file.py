@@ -47,7 +47,7 @@ class EpisodeFile:
     def __init__(self, path: Path, store: Store, clock: Clock, log: Logger) -> None:
         self.path = path
         self._store = store
-        self._clock = clock
+        self._clock = clock.real
         self._log = log
         self._file: BinaryIO | None = None
         self._size_bytes = 0

@@ -38,6 +38,8 @@ def finish(account: Account, run: Run, event: Event, outcome: str) -> None:
     run.episode.outcome = outcome
     run.episode.duration_ms = run.at(event)
     judge.conclude(account, run, event)
+    if account.interference is not None:
+        account.interference.tell(run.episode)
     account.keep(run.episode)
     if judge.is_unsure(run.episode):
         account.unsure = run.episode
@@ -65,7 +67,11 @@ def running(account: Account, now_ms: int | None = None) -> Episode | None:
     at_ms = run.start_ms if account.input is None else account.input.at_ms
     if now_ms is not None:
         at_ms = max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
-    copy = replace(run, episode=_decode(_encode(run.episode)))
+    copy = replace(run, episode=_decode(_encode(run.episode)), awaited=dict(run.awaited))
+    if account.interference is not None:
+        if paused_ms := account.interference.paused_ms:
+            copy.paused(run.start_ms + paused_ms - run.episode.started_ms, at_ms)
+        account.interference.tell(copy.episode)
     Standing(dict(account.standing.since)).charge(copy, at_ms)
     judge.preview(copy, at_ms)
     return copy.episode

@@ -23,12 +23,13 @@ from ottla.broker.core.events import (
     TopicDeleted,
     commit_event,
 )
-from ottla.observe.why.model import Episode
+from ottla.observe.why.model import Episode, Fault
 from ottla.observe.why.store import Cost, Row, Store
 from ottla.observe.why.topics import Topics
 
 if TYPE_CHECKING:
     from ottla.observe.why.account import Account
+    from ottla.observe.why.interference import Interference
 
 DEFAULT_BUDGET_BYTES = 16 * 1024 * 1024
 
@@ -81,7 +82,8 @@ class History(Observer):
         self.now_ms: Callable[[], int] | None = None
         self._facts = facts
         self.store = Store(budget_bytes)
-        self._takers = self.store.keep, self.store.replace, self._tell  # of episodes: once, not for each group
+        # Of episodes: once, not for each group.
+        self._takers = self.store.keep, self.store.replace, self._tell, self.store.newest
         self._accounts: dict[str, Account] = {}
         # Those of them that may be none. One that was only loaded, without members, has no account before more happens.
         self._strangers: OrderedDict[str, _Quiet | None] = OrderedDict()
@@ -269,12 +271,25 @@ class History(Observer):
         found: list[Row | Episode] = sorted([*rows, *refusals], key=attrgetter("number"))
         if running is not None:
             found.append(running)
+        elif found and (interference := self._interference(group_id)) is not None:
+            newest = found[-1] = self._read(found[-1])
+            interference.tell_since(newest)
         if generation is not None:
             # Few are of one generation, and which is known only when they are read.
             found = [one for one in found if _is_of(self._read(one), generation)]
         if last is not None:
             found = found[-last:] if last else []
         return map(self._read, found)
+
+    def faults(self, group_id: str) -> list[Fault]:
+        """The latest faults of a group, also those that no episode tells of."""
+        self.catch_up()
+        interference = self._interference(group_id)
+        return [] if interference is None else interference.faults
+
+    def _interference(self, group_id: str) -> Interference | None:
+        account = self._accounts.get(group_id)
+        return None if account is None else account.interference
 
     def _read(self, kept: Row | Episode) -> Episode:
         return kept if isinstance(kept, Episode) else self.store.decoded(kept)

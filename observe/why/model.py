@@ -105,6 +105,34 @@ class Trigger(Struct, omit_defaults=True):
     facts: dict[str, str] = {}
 
 
+class Fault(Struct, omit_defaults=True):
+    """A fault that somebody had set, and what it did to one kind of requests of one member.
+
+    Attributes:
+        name: of the fault.
+        api: of the requests.
+        done: what it did, such as ``dropped the answer``.
+        member_id, client_id: who sent them; the member id is empty where it had none yet.
+        first_ms, last_ms: when it did so first and last, as Unix time; times: how often.
+    """
+
+    name: str
+    api: str
+    done: str
+    member_id: str
+    client_id: str
+    first_ms: int
+    last_ms: int
+    times: int = 1
+
+
+class Pause(Struct, omit_defaults=True):
+    """A time in which no session and no barrier of the group ran, as Unix time; ``until_ms`` is 0 while it lasts."""
+
+    from_ms: int
+    until_ms: int = 0
+
+
 class Advice(Struct, omit_defaults=True):
     """One thing to do.
 
@@ -137,6 +165,9 @@ class Episode(Struct, omit_defaults=True):
         stopped: how many partitions stood still at some time; unowned: how many had no owner at the end.
         moved: how many partitions changed hands; ``moves`` has the first of them.
         partitions_known: whether assignments could be read; if not, nothing is said of partitions.
+        faults: those that took hold of requests while it ran, or before it of members that began it or added to it; of
+            the last episode of a group also those since. faults_untold: how often further ones did.
+        pauses: the same of pauses.
         times: how often the same refusal was repeated; last_ms: when, as Unix time.
         now_ms: when this was asked, as Unix time, for one that runs; 0 if that is not known.
         headline: one sentence; sentences: the whole story, in order; both in plain words.
@@ -165,6 +196,9 @@ class Episode(Struct, omit_defaults=True):
     moved: int = 0
     partitions_known: bool = True
     untold: int = 0
+    faults: list[Fault] = []
+    faults_untold: int = 0
+    pauses: list[Pause] = []
     times: int = 1
     last_ms: int = 0
     now_ms: int = 0

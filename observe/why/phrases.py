@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import MemberPart, Trigger
+from ottla.observe.why.model import Fault, MemberPart, Trigger
 from ottla.observe.why.plain import duration, limit, quoted
 
 ALIKE = {one for one in Cause if one.row.of_many} | {
@@ -70,6 +70,20 @@ def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
             whose = "the reason given was"
         clauses.append(f"{whose} {quoted(trigger.reason)}")
     return [clause for clause in clauses if clause]
+
+
+def fault_phrase(fault: Fault, who: str = "") -> str:
+    """The clause about a fault, without its name: ``a fault dropped the answer to SyncGroup of w2``."""
+    whose = f"{fault.api} of {who}" if who else fault.api
+    for what, named in (("the answer", f"the answer to {whose}"), ("the request", f"the {whose}")):
+        if what in fault.done:
+            return f"a fault {fault.done.replace(what, named, 1)}"
+    return f"at the {whose} a fault {fault.done}"
+
+
+def fault_name(fault: Fault) -> str:
+    """Its name, to be put behind the clause."""
+    return f"(fault {quoted(fault.name)})"
 
 
 Details = Callable[[Mapping[str, str]], list[str]]

@@ -140,6 +140,14 @@ class Run:
         due = [(one, since_ms) for one, (since_ms, late_ms) in self.awaited.items() if late_ms <= at_ms]
         return [*self.late, *(Late(self.index[one], since_ms, at_ms) for one, since_ms in due if one in self.index)]
 
+    def paused(self, since_ms: int, until_ms: int) -> None:
+        """No deadline ran between two times: what is open is open for longer, and nobody was late meanwhile."""
+        if (wait := self.open_wait()) is not None:
+            wait.limit_ms += until_ms - max(since_ms, self.start_ms + wait.opened_ms)
+        for member_id, (from_ms, late_ms) in self.awaited.items():
+            by_ms = until_ms - max(since_ms, from_ms)
+            self.awaited[member_id] = from_ms + by_ms, late_ms + by_ms
+
     def opened(self, barrier: str, event: Event, deadline_ms: int) -> None:
         """A barrier opens; an initial delay that is extended stays one."""
         waits = self.episode.waits

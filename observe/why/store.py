@@ -132,6 +132,11 @@ class Store:
         kept = self._groups.get(group_id)
         return list(kept.episodes) if kept is not None else []
 
+    def newest(self, group_id: str) -> Episode | None:
+        """The episode of a group that ended last; None if none is kept."""
+        kept = self._groups.get(group_id)
+        return self.decoded(kept.episodes[-1]) if kept is not None else None
+
     def decoded(self, row: Row) -> Episode:
         """The episode of a row."""
         return self._decode(decompress(row.data))

@@ -10,6 +10,7 @@ from ottla.observe.why import comings, judge
 from ottla.observe.why.account import Account
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.episodes import end, finish, reconsider
+from ottla.observe.why.interference import Interference, put
 from ottla.observe.why.members import NEVER, Departure, Known, Partition, read_partitions
 from ottla.observe.why.model import Move
 from ottla.observe.why.run import MOST_MOVES, Run
@@ -69,9 +70,10 @@ def on_sync_received(account: Account, event: events.SyncReceived) -> None:
 def on_session_extended(account: Account, event: events.SessionExtended) -> None:
     on_input(account, event)
     known = account.members.get(event.member_id)
-    if known is not None and event.last_heard_ms > known.heard_ms:
-        known.heard_ms = event.last_heard_ms
-        if known.lost_ms < event.last_heard_ms:
+    heard_ms = account.heard_ms(event, event.last_heard_ms)
+    if known is not None and heard_ms > known.heard_ms:
+        known.heard_ms = heard_ms
+        if known.lost_ms < heard_ms:
             known.lost_ms = NEVER
 
 
@@ -85,6 +87,34 @@ def on_disconnected(account: Account, event: events.Disconnected) -> None:
     known.lost_ms = event.at_ms
     if account.run is not None and (part := account.run.part_of(event.member_id)) is not None:
         part.disconnected_ms = event.wall_ms
+
+
+# Faults and pauses
+
+
+def on_fault_fired(account: Account, event: events.FaultFired) -> None:
+    account.interference = account.interference or Interference()
+    fault = account.interference.fired(event)
+    if account.run is None and event.api == "SyncGroup":
+        # It is what a rebalance ends with for this member, though the group is Stable already.
+        last = account.unsure or account.newest(account.group_id)
+        if last is not None and last.outcome == "stable":
+            put(last, [fault])
+            account.replace(last)
+
+
+def on_deadlines_held(account: Account, event: events.DeadlinesHeld) -> None:
+    on_input(account, event)
+    account.interference = account.interference or Interference()
+    account.interference.held(event)
+
+
+def on_deadlines_moved(account: Account, event: events.DeadlinesMoved) -> None:
+    on_input(account, event)
+    account.interference = account.interference or Interference()
+    account.interference.moved(event)
+    if account.run is not None:
+        account.run.paused(event.at_ms - event.by_ms, event.at_ms)
 
 
 # The two barriers
@@ -161,6 +191,7 @@ def on_barrier_closed(account: Account, event: events.BarrierClosed) -> None:
 
 def _dropped(account: Account, run: Run, member_id: str, heard_ms: int, event: events.Event) -> None:
     known = account.members.pop(member_id, None) or Known(member_id, "", "", None)
+    heard_ms = account.heard_ms(event, heard_ms)
     stopped_ms = max(known.heard_ms, heard_ms)
     if not judge.is_unheard(account, known, heard_ms):
         known.heard_ms = stopped_ms
@@ -181,7 +212,7 @@ def _sync_over(account: Account, event: events.BarrierClosed) -> None:
         known = account.members.pop(member_id, None)
         if known is None:
             continue
-        known.heard_ms = max(known.heard_ms, heard_ms)
+        known.heard_ms = max(known.heard_ms, account.heard_ms(event, heard_ms))
         is_leader = member_id == account.leader_id and run is not None
         cause = Cause.LEADER_NEVER_SYNCED if is_leader else Cause.SYNC_TIMEOUT
         account.gone(known, cause, "", judge.unsynced_facts(account, known, event), "unsynced", event)
@@ -337,7 +368,10 @@ HANDLERS: dict[type[events.Event], Callable[[Account, Any], object]] = {
     events.BarrierClosed: on_barrier_closed,
     events.BarrierOpened: on_barrier_opened,
     events.CommitReceived: on_commit,
+    events.DeadlinesHeld: on_deadlines_held,
+    events.DeadlinesMoved: on_deadlines_moved,
     events.Disconnected: on_disconnected,
+    events.FaultFired: on_fault_fired,
     events.GenerationStarted: on_generation_started,
     events.GroupLoaded: on_group_loaded,
     events.GroupRemoved: on_group_removed,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import tzinfo
 
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import HERE, Episode, MemberPart, Trigger, Wait
-from ottla.observe.why.phrases import ALIKE, brief, details, phrase
+from ottla.observe.why.interference import explaining, hit_by
+from ottla.observe.why.model import HERE, Episode, Fault, MemberPart, Trigger, Wait
+from ottla.observe.why.phrases import ALIKE, brief, details, fault_name, fault_phrase, phrase
 from ottla.observe.why.plain import (
     application,
     awaited,
@@ -22,8 +24,10 @@ from ottla.observe.why.plain import (
     sentence,
 )
 
-_TRIGGERED, _OPENED, _CLOSED, _DROPPED, _SYNCING, _SYNCED, _ENDED = range(7)
+_INTERFERED, _TRIGGERED, _OPENED, _CLOSED, _DROPPED, _SYNCING, _SYNCED, _ENDED = range(8)
 """The order of things that happen in the same millisecond."""
+_AT_LAST = 1 << 60
+"""Stands for the end of what still runs."""
 DROPS = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER_NEVER_SYNCED))
 PATTERNS = (Cause.FLAPPING_MEMBER, Cause.ROLLING_RESTART)
 SOME_MS = 50
@@ -100,7 +104,9 @@ class _Story:
         elif episode.kind == "replacement" and episode.outcome != "refused":
             clauses = [f"{text}: no rebalance was needed"]
         elif episode.kind == "rebalance":
-            clauses = [*(self.costly() or (text, self.held_up())), self.result()]
+            clauses = [*(self.costly() or (text, self.held_up())), self.explaining(), self.result()]
+        elif episode.kind == "stopped":
+            clauses = [text, self.explaining()]
         return sentence(clauses, self.spellings)
 
     def costly(self) -> list[str]:
@@ -158,6 +164,16 @@ class _Story:
             return what
         return ""
 
+    def explaining(self) -> str:
+        """The fault that it came of, where nothing else explains it."""
+        fault = explaining(self.episode)
+        return "" if fault is None else fault_phrase(fault, self.hit(fault))
+
+    def hit(self, fault: Fault) -> str:
+        """The name of the member whose requests a fault took hold of."""
+        index = hit_by(fault, self.episode)
+        return self.names[index] if index >= 0 else fault.client_id or "a client"
+
     def result(self) -> str:
         episode = self.episode
         took = duration(episode.duration_ms) if episode.duration_ms >= 0 else ""
@@ -195,7 +211,8 @@ class _Story:
             if id(trigger) in together:
                 continue
             if trigger.cause in PATTERNS:
-                told.append((episode.duration_ms, _ENDED + 1, sentence([self.trigger(trigger)], self.spellings)))
+                ended_ms = episode.duration_ms if episode.duration_ms >= 0 else _AT_LAST
+                told.append((ended_ms, _ENDED + 1, sentence([self.trigger(trigger)], self.spellings)))
             else:
                 rank = _DROPPED if trigger.cause in DROPS and trigger.at_ms else _TRIGGERED
                 told.append((trigger.at_ms, rank, sentence([f"{self.at(trigger.at_ms)} {self.trigger(trigger)}"])))
@@ -204,11 +221,12 @@ class _Story:
             if wait.closed_ms >= 0 and (text := self.closing(wait)):
                 told.append((wait.closed_ms, _SYNCED if wait.barrier == "sync" else _CLOSED, text))
         told.extend(self.ending())
+        told.extend(self.interfered())
         told = [row for row in told if row[2]]
-        told.sort(key=lambda row: (row[0] if row[0] >= 0 else 1 << 60, row[1]))
+        told.sort(key=lambda row: row[:2])
         lines = [text for _, _, text in told]
-        lines += [text for text in (self.untold(), self.standing(), self.moving(), self.repeated()) if text]
-        return lines
+        rest = self.untold(), self.unnamed(), self.standing(), self.moving(), self.repeated()
+        return lines + [text for text in rest if text]
 
     def many(self) -> list[list[Trigger]]:
         """Runs of triggers that are of one kind and followed one another at once."""
@@ -291,7 +309,7 @@ class _Story:
         episode = self.episode
         if episode.kind != "rebalance" or episode.duration_ms < 0:
             if episode.outcome == "running":
-                return [(1 << 60, 8, sentence([self.result()]))]
+                return [(_AT_LAST, _ENDED, sentence([self.result()]))]
             return []
         here = sum(part.fate in HERE for part in episode.members)
         at = self.at(episode.duration_ms)
@@ -308,6 +326,26 @@ class _Story:
             case _:
                 return []
         return [(episode.duration_ms, _ENDED, sentence([text]))]
+
+    def interfered(self) -> Iterator[tuple[int, int, str]]:
+        """What faults and pauses did: some of it before the beginning, or since the end."""
+        episode = self.episode
+        for fault in episode.faults:
+            at_ms = fault.first_ms - episode.started_ms
+            text = f"{self.at(at_ms)} {fault_phrase(fault, self.hit(fault))} {fault_name(fault)}"
+            often = f", {fault.times:,} times until {clock(fault.last_ms, self.zone)}" if fault.times > 1 else ""
+            yield at_ms, _INTERFERED, sentence([text + often])
+        for pause in episode.pauses:
+            at_ms = pause.from_ms - episode.started_ms
+            until = ", and still was when this was told"
+            if pause.until_ms:
+                until = f" until {clock(pause.until_ms, self.zone)}, for {duration(pause.until_ms - pause.from_ms)}"
+            text = f"{self.at(at_ms)} the group was paused{until}: no session and no barrier ran meanwhile"
+            yield at_ms, _INTERFERED, sentence([text])
+
+    def unnamed(self) -> str:
+        untold = self.episode.faults_untold
+        return f"Faults took hold of {count(untold, 'request')} more, which is not listed." if untold else ""
 
     def untold(self) -> str:
         if not self.episode.untold:

@@ -12,6 +12,7 @@ GROUPS = (
     "groups describe biling",
     "groups delete biling",
     "groups delete-offsets biling --topic orders",
+    "groups evict biling member-1",
     "groups reset-offsets biling --topic orders --to-latest --execute",
     "groups wait biling --timeout 0",
     "why biling",

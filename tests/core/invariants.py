@@ -61,16 +61,23 @@ def check_state(m: Machine, group: Group) -> None:
 
 
 def check_timers(m: Machine, group: Group, now_ms: int) -> None:
-    deadlines = m.deadlines
+    hold = m.holds.get(group.group_id)
+    armed_ms = {key: at_ms for key in m.timers_of(group) if (at_ms := m.deadlines.get(key)) is not None}
+    if hold is not None:
+        assert not armed_ms
+        assert hold.left_ms.keys() <= set(m.timers_of(group))
+        armed_ms = {key: now_ms + left_ms for key, left_ms in hold.left_ms.items()}
     for member_id in group.pending_members:
-        assert TimerKey(Timer.SESSION, group.group_id, member_id) in deadlines
+        assert TimerKey(Timer.SESSION, group.group_id, member_id) in armed_ms
     for member in group.members.values():
-        armed = deadlines.get(TimerKey(Timer.SESSION, group.group_id, member.member_id))
+        armed = armed_ms.get(TimerKey(Timer.SESSION, group.group_id, member.member_id))
         if (member.parked_join is None and member.parked_sync is None) or member.is_new:
-            assert armed is not None and armed <= member.session_deadline_ms
+            assert armed is not None
+            # A session that is held moves on only when it is let go of.
+            assert armed <= member.session_deadline_ms or hold is not None
         # A heartbeat of right now must not be due before the purgatory looks.
         assert armed is None or armed <= now_ms + member.session_timeout_ms
-    waits = [TimerKey(timer, group.group_id) in deadlines for timer in (Timer.INITIAL_DELAY, Timer.JOIN)]
+    waits = [TimerKey(timer, group.group_id) in armed_ms for timer in (Timer.INITIAL_DELAY, Timer.JOIN)]
     assert sum(waits) == (1 if group.state is PREPARING_REBALANCE else 0)
-    syncing = TimerKey(Timer.SYNC, group.group_id) in deadlines
+    syncing = TimerKey(Timer.SYNC, group.group_id) in armed_ms
     assert syncing == bool(group.pending_sync)

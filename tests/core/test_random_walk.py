@@ -80,7 +80,7 @@ class Walk:
     def step(self) -> None:
         person = self.random.choice(self.people)
         verbs = [self.join, self.join, self.sync, self.sync, self.heartbeat, self.heartbeat, self.commit]
-        verbs += [self.leave, self.advance, self.advance, self.log, self.log, self.admin]
+        verbs += [self.leave, self.advance, self.advance, self.log, self.log, self.admin, self.hold]
         self.random.choice(verbs)(person)
         if self.random.random() < 0.004:
             self.world.restart()
@@ -157,9 +157,22 @@ class Walk:
                 self.world.coordinator.topic_deleted("t", self.world.now_ms, self.world.wall_ms)
                 self.world.settle()
 
+    def hold(self, person: Person) -> None:
+        """Hold the deadlines of the group, or let them go."""
+        coordinator, now = self.world.coordinator, (self.world.now_ms, self.world.wall_ms)
+        if "g" not in coordinator.holds:
+            if self.random.random() < 0.3:
+                coordinator.hold("g", *now)
+        elif self.random.random() < 0.1:
+            coordinator.hold("g", *now)
+        else:
+            coordinator.let_go("g", *now)
+
     def finish(self) -> None:
         """Nobody asks any more: everybody who counts is answered, and every member and group goes."""
         world = self.world
+        while "g" in world.coordinator.holds:
+            world.coordinator.let_go("g", world.now_ms, world.wall_ms)
         world.hold = False
         world.settle()
         world.advance_to(world.now_ms + 2 * NEW_MEMBER_JOIN_TIMEOUT_MS)

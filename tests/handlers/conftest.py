@@ -109,6 +109,7 @@ class World:
         self.new_uuid = lambda: uuid.UUID(int=next(ids))
         self.engine = MemoryEngine(new_uuid=self.new_uuid, call_soon=self.scheduled.append)
 
+    real = property(lambda self: self)
     monotonic_ms = property(lambda self: lambda: self.now_ms)
     wall_ms = property(lambda self: lambda: self.wall)
 

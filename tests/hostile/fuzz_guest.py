@@ -312,7 +312,7 @@ def due_of(frame: bytes) -> Due:
         key = ApiKey(number)
     except ValueError:
         return Due(None, version, correlation_id, False, False)
-    if version not in handler(key).versions or key not in HANDLERS:
+    if version not in handler(key).versions or key not in HANDLERS or key is ApiKey.WORKBENCH:  # there is none
         is_asked = key is ApiKey.API_VERSIONS
         return Due(key if is_asked else None, version, correlation_id, False, False)
     silent = False

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from ottla.broker.core.events import (
     AppendFinished,
     BarrierClosed,
+    DeadlinesHeld,
+    DeadlinesMoved,
     Event,
     EveryEvent,
     GenerationStarted,
@@ -34,6 +36,7 @@ from ottla.observe.recording import Header, open_recording
 from ottla.observe.replay import Verdict, replay
 from tests.core.scenario import Play
 from tests.core.scenario_text import read_scenarios
+from tests.core.test_random_walk import Walk
 from tests.core.test_scenarios import CASES
 from tests.core.world import World, join
 from tests.observe.makers import HEADER
@@ -121,6 +124,23 @@ def test_simulated_world(
         assert verdict.compared == len(events)
         if len(events) > 1:
             middle = Random(seed).randrange(2, len(events) + 1)
+            verdict = played(config, partitions, events, middle)
+            assert [str(one) for one in verdict.differences] == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_clients_that_do_anything_in_groups_that_are_held(seed: int, lives: list[tuple[Any, list[Event]]]) -> None:
+    walk = Walk(seed)
+    for _ in range(250):
+        walk.step()
+    walk.finish()
+    assert {DeadlinesHeld, DeadlinesMoved} < {type(event) for _, events in lives for event in events}
+    for coordinator, events in lives:
+        config, partitions = coordinator.config, coordinator.partition_count
+        verdict = played(config, partitions, events)
+        assert [str(one) for one in verdict.differences] == []
+        assert verdict.compared == len(events)
+        for middle in Random(seed).sample(range(2, len(events) + 1), min(8, len(events) - 1)):
             verdict = played(config, partitions, events, middle)
             assert [str(one) for one in verdict.differences] == []
 

@@ -92,6 +92,10 @@ class Clock:
 
     wall_ms = monotonic_ms
 
+    @property
+    def real(self) -> Clock:
+        return self
+
     def call_at(self, when_ms: int, callback: Callable[[], None]) -> Timer:
         self.timers.append(Timer(when_ms, callback))
         return self.timers[-1]

@@ -186,6 +186,10 @@ class DrivenNode(UnboundedHost, Node):
 
     # The clock
 
+    @property
+    def real(self) -> DrivenNode:
+        return self
+
     def monotonic_ms(self) -> int:
         return self.world.now_ms
 

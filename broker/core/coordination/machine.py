@@ -131,6 +131,13 @@ class CoordinatorMachine(Generic[S]):
                 if not left or key.timer in self.sweeps:
                     return
 
+    def put_off_sweeps(self, until_ms: int, now_ms: int, wall_ms: int) -> None:
+        """Let no sweep be due before a time to which the clock jumps: one is enough for all those on the way."""
+        for key in self._sweeping():
+            at_ms = self.deadlines.get(key)
+            if at_ms is not None and at_ms < until_ms:
+                self.deadlines.set(key, until_ms)
+
     def due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
         """Handle one deadline, which was taken from the others; whoever replays a recording calls this itself."""
         self.begin(now_ms, wall_ms)
@@ -266,6 +273,10 @@ class CoordinatorMachine(Generic[S]):
 
     def _fire(self, key: TimerKey) -> None:
         """Handle a deadline, within an entry."""
+        raise NotImplementedError
+
+    def _sweeping(self) -> Iterable[TimerKey]:
+        """The keys of the sweeps that may be set."""
         raise NotImplementedError
 
     def _apply(self, shard: S, record: CoordinatorRecord, producer_id: int) -> None:

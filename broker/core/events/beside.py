@@ -36,3 +36,23 @@ class TopicChanged(Event, kw_only=True):
     topic: str
     partitions: int
     partitions_before: int
+
+
+class FaultFired(Event, kw_only=True):
+    """A fault that somebody had set took hold of a request, or of its answer.
+
+    Attributes:
+        fault: the fault's name.
+        api: of the request.
+        member_id, client_id: who sent it; the member id is empty where the request names none.
+        done: what the fault did, such as ``dropped the answer``.
+    """
+
+    fault: str
+    api: str
+    member_id: str
+    client_id: str
+    done: str
+
+    def line(self) -> str | None:
+        return f"A fault {self.done}: {self.api} of client {self.client_id} ({self.fault})"

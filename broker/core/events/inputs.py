@@ -162,6 +162,16 @@ class TimerFired(Input, kw_only=True):
     shard: int = -1
 
 
+class DeadlinesHeld(Input, kw_only=True):
+    """From now on no deadline of the group takes effect: somebody who tests its members holds them."""
+
+
+class DeadlinesMoved(Input, kw_only=True):
+    """The deadlines of the group are held no longer; each is later by ``by_ms``, the time that the hold lasted."""
+
+    by_ms: int
+
+
 class AppendFinished(Input, kw_only=True):
     """Records are durable, or failed with ``error``."""
 

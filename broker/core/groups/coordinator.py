@@ -14,7 +14,7 @@ from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Disconnected, TopicDeleted, TransactionEnded
 from ottla.broker.core.events.reasons import Began, Reason
-from ottla.broker.core.groups import admin, notes, removal
+from ottla.broker.core.groups import admin, holds, notes, removal
 from ottla.broker.core.groups.classic import membership
 from ottla.broker.core.groups.classic.group import Group
 from ottla.broker.core.groups.classic.join import join
@@ -319,6 +319,24 @@ class GroupCoordinator(Machine):
         errors = self._unavailable_groups(request.groups_names)
         return removal.delete_groups(self, request.groups_names, errors, ctx)
 
+    # Time
+
+    def hold(self, group_id: str, now_ms: int, wall_ms: int) -> None:
+        """Let no deadline of a group take effect until `let_go`, which must be called as often as this was.
+
+        Sessions, issued ids, the initial delay, and the join and sync phases are held. Offsets age all the same. There
+        need be no group of this id yet.
+        """
+        holds.hold(self, group_id, now_ms, wall_ms)
+
+    def let_go(self, group_id: str, now_ms: int, wall_ms: int) -> None:
+        """Go on where `hold` was called: every deadline of the group moves later by the time that the hold lasted.
+
+        Raises:
+            KeyError: the group is not held.
+        """
+        holds.let_go(self, group_id, now_ms, wall_ms)
+
     # What the machine leaves to its coordinator
 
     def due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
@@ -353,6 +371,9 @@ class GroupCoordinator(Machine):
             initial_delay_over(self, group)
         else:
             finish(self, group)
+
+    def _sweeping(self) -> Iterator[TimerKey]:
+        return (shard.sweep for shard in self.shards if shard.sweep is not None)
 
     def _apply(self, shard: GroupShard, record: CoordinatorRecord, producer_id: int) -> None:
         replay(shard, record, producer_id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
@@ -50,6 +51,21 @@ class Timer(enum.StrEnum):
     JOIN = "join"
     SYNC = "sync"
     RETENTION = "retention"
+
+
+@dataclass(slots=True)
+class Hold:
+    """The deadlines of a group that is held.
+
+    Attributes:
+        since_ms: when it was held, on the monotonic clock.
+        count: how often it was held and not let go of.
+        left_ms: the time that is left until each deadline, in milliseconds, once the group is let go of.
+    """
+
+    since_ms: int
+    count: int = 1
+    left_ms: dict[TimerKey, int] = field(default_factory=dict)
 
 
 class GroupWrite(Write["Machine"]):
@@ -111,6 +127,8 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.issued: dict[TimerKey, None] = {}
         """The issued ids of all groups that have not come back, oldest first."""
         self.issued_bytes = 0
+        self.holds: dict[str, Hold] = {}
+        """The groups whose deadlines are held, by their ids; there need not be such groups yet."""
 
     def emit(self, event: Event) -> None:
         """Tell the observer what happened, with the time of this entry and, if it has no other cause, its number."""
@@ -151,9 +169,9 @@ class Machine(CoordinatorMachine[GroupShard]):
         need not touch the purgatory. If it turns out to be early the same is done again.
         """
         session_ms = member.session_timeout_ms
-        member.session_deadline_ms = self.now_ms + (session_ms if timeout_ms is None else timeout_ms)
-        key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
-        self.deadlines.set(key, min(member.session_deadline_ms, self.now_ms + session_ms))
+        after_ms = session_ms if timeout_ms is None else timeout_ms
+        member.session_deadline_ms = self.now_ms + after_ms
+        self._set_deadline(TimerKey(Timer.SESSION, group.group_id, member.member_id), min(after_ms, session_ms))
 
     def heard_of(self, group: Group, member_id: str) -> None:
         """A member that commits is alive: its session starts afresh."""
@@ -168,19 +186,19 @@ class Machine(CoordinatorMachine[GroupShard]):
     def shorten_session(self, group: Group, member: Member) -> None:
         """After a member's session timeout changed: look after it as `start_session` does, but leave it as it is."""
         key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
-        armed = self.deadlines.get(key)
-        if armed is not None and armed > self.now_ms + member.session_timeout_ms:
-            self.deadlines.set(key, self.now_ms + member.session_timeout_ms)
+        left_ms = self._left_ms(key)
+        if left_ms is not None and left_ms > member.session_timeout_ms:
+            self._set_deadline(key, member.session_timeout_ms)
 
     def ensure_session(self, group: Group, member: Member) -> None:
         """Start a session whose deadline passed while the member was parked."""
-        if TimerKey(Timer.SESSION, group.group_id, member.member_id) not in self.deadlines:
+        if self._left_ms(TimerKey(Timer.SESSION, group.group_id, member.member_id)) is None:
             self.start_session(group, member)
 
     def cancel_session(self, group: Group, member_id: str) -> None:
         """Forget the deadline of a member or issued id."""
         key = TimerKey(Timer.SESSION, group.group_id, member_id)
-        self.deadlines.cancel(key)
+        self._cancel_deadline(key)
         self.came_back(key)
 
     # Issued ids
@@ -189,7 +207,7 @@ class Machine(CoordinatorMachine[GroupShard]):
         """Await somebody under an id for so long."""
         key = TimerKey(Timer.SESSION, group.group_id, member_id)
         group.issue(member_id)
-        self.deadlines.set(key, self.now_ms + timeout_ms)
+        self._set_deadline(key, timeout_ms)
         self.issued[key] = None
         self.issued_bytes += ISSUED_BYTES + text_bytes(member_id)
 
@@ -211,14 +229,40 @@ class Machine(CoordinatorMachine[GroupShard]):
         return next(iter(self.issued)) if self.issued_bytes > self.config.groups_max_issued_bytes else None
 
     def arm(self, timer: Timer, group: Group, after_ms: int) -> int:
-        """Set a deadline of a group; returns when it is."""
-        at_ms = self.now_ms + max(after_ms, 0)
-        self.deadlines.set(TimerKey(timer, group.group_id), at_ms)
-        return at_ms
+        """Set a deadline of a group; returns when it is, unless the group is held."""
+        after_ms = max(after_ms, 0)
+        self._set_deadline(TimerKey(timer, group.group_id), after_ms)
+        return self.now_ms + after_ms
 
     def disarm(self, timer: Timer, group: Group) -> None:
         """Forget a deadline of a group."""
-        self.deadlines.cancel(TimerKey(timer, group.group_id))
+        self._cancel_deadline(TimerKey(timer, group.group_id))
+
+    def timers_of(self, group: Group) -> list[TimerKey]:
+        """The keys of all deadlines that a group may have: its own, and those of members and issued ids."""
+        barriers = [TimerKey(timer, group.group_id) for timer in (Timer.INITIAL_DELAY, Timer.JOIN, Timer.SYNC)]
+        ids = (*group.members, *group.pending_members)
+        return barriers + [TimerKey(Timer.SESSION, group.group_id, member_id) for member_id in ids]
+
+    # Deadlines of groups: while a group is held, the purgatory has none of them
+
+    def _set_deadline(self, key: TimerKey, after_ms: int) -> None:
+        if self.holds and (hold := self.holds.get(str(key.subject))) is not None:
+            hold.left_ms[key] = after_ms
+        else:
+            self.deadlines.set(key, self.now_ms + after_ms)
+
+    def _left_ms(self, key: TimerKey) -> int | None:
+        if self.holds and (hold := self.holds.get(str(key.subject))) is not None:
+            return hold.left_ms.get(key)
+        at_ms = self.deadlines.get(key)
+        return None if at_ms is None else at_ms - self.now_ms
+
+    def _cancel_deadline(self, key: TimerKey) -> None:
+        if self.holds and (hold := self.holds.get(str(key.subject))) is not None:
+            hold.left_ms.pop(key, None)
+        else:
+            self.deadlines.cancel(key)
 
     # Groups
 
@@ -300,10 +344,9 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     def cancel_timers(self, group: Group) -> None:
         """Cancel every deadline of a group, its members and issued ids."""
-        for timer in (Timer.INITIAL_DELAY, Timer.JOIN, Timer.SYNC):
-            self.disarm(timer, group)
-        for member_id in [*group.members, *group.pending_members]:
-            self.cancel_session(group, member_id)
+        for key in self.timers_of(group):
+            self._cancel_deadline(key)
+            self.came_back(key)
 
 
 class HeldAnswer(Waiter[Machine]):

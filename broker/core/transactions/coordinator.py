@@ -6,7 +6,7 @@ deadlines and ``wall_ms`` for what is written down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Asker
@@ -116,6 +116,13 @@ class TransactionCoordinator(Machine):
         marker_written(self, token, error)
 
     # What the machine leaves to its coordinator
+
+    def put_off_sweeps(self, until_ms: int, now_ms: int, wall_ms: int) -> None:
+        super().put_off_sweeps(until_ms, now_ms, wall_ms)
+        sweeps.put_off_timeouts(self, until_ms, now_ms, wall_ms)
+
+    def _sweeping(self) -> Iterator[TimerKey]:
+        return (TimerKey(Timer.EXPIRY, partition) for partition in range(self.partition_count))
 
     def _fire(self, key: TimerKey) -> None:
         m = self

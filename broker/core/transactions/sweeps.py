@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Write
 from ottla.broker.core.transactions.ending import fence
-from ottla.broker.core.transactions.machine import Machine, TransactionShard
+from ottla.broker.core.transactions.machine import Machine, Timer, TransactionShard
 from ottla.broker.core.transactions.records import tombstone
 from ottla.broker.core.transactions.state import AT_REST, DEAD
 from ottla.broker.core.transactions.transaction import Entry
@@ -23,6 +24,20 @@ def abort_timed_out(m: Machine) -> None:
         if entry.pending is None and tx.timeout_ms != NO_TIMEOUT_MS and tx.start_ms + tx.timeout_ms < m.wall_ms:
             fence(m, entry, partial(_note_abort, m, entry))
     m.arm_timeouts()
+
+
+def put_off_timeouts(m: Machine, until_ms: int, now_ms: int, wall_ms: int) -> None:
+    """Let `abort_timed_out` come when the first transaction has run out of time, if that is before ``until_ms``."""
+    key = TimerKey(Timer.TIMEOUTS)
+    at_ms = m.deadlines.get(key)
+    if at_ms is None or at_ms >= until_ms:
+        return
+    timed = [entry.current for entry in m.ongoing if entry.current.timeout_ms != NO_TIMEOUT_MS]
+    over_ms = min((tx.start_ms + tx.timeout_ms + 1 - wall_ms + now_ms for tx in timed), default=until_ms)
+    interval_ms = m.settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+    later_ms = -(-(over_ms - at_ms) // interval_ms) * interval_ms
+    if later_ms > 0:
+        m.deadlines.set(key, min(at_ms + later_ms, until_ms))
 
 
 def _note_abort(m: Machine, entry: Entry, error: ErrorCode) -> None:

@@ -12,6 +12,7 @@ from ottla.observe.timeline.build import build
 from ottla.observe.timeline.model import Timeline
 from ottla.observe.timeline.page import page as page_of
 from ottla.observe.timeline.scale import Scale
+from ottla.observe.why.model import Fault
 from tests.observe.console.conftest import NARROW, Open
 from tests.observe.console.stage import Stage, now_ms
 from tests.observe.console.test_console_pages import expect
@@ -194,6 +195,27 @@ def test_a_file_of_its_own(blank: Open, large: Timeline, tmp_path: Path, record_
     light = page.evaluate(VARIABLE, "--surface")
     page.get_by_role("button", name="Light or dark").click()
     assert page.evaluate(VARIABLE, "--surface") != light
+
+
+def test_a_fault_is_told_where_it_fired(blank: Open, tmp_path: Path) -> None:
+    """Under the pointer; and the legend has its sign, which else it has not."""
+    members = [part("a", fate="new", came_ms=1, synced_ms=60, after=2)]
+    deaf = Fault("deaf", "Heartbeat", "dropped the request", "a-id", "a", T0 + 5_000, T0 + 9_000, 12)
+    path = tmp_path / "faults.html"
+    for faults in ([], [deaf]):
+        path.write_text(page_of(build("billing", [rebalance(1, 0, 100, members)], now_ms=T0 + 10_000, faults=faults)))
+        page = blank(path.as_uri(), timezone_id="UTC")
+        expect(page.locator(".tl-legend")).to_be_visible()
+        expect(page.locator(".tl-legend .key.fault")).to_be_visible(visible=bool(faults))
+    box = page.locator(".tl-stage").bounding_box()
+    assert box is not None
+    page.get_by_role("button", name="All of it (0)").click()
+    said = set()
+    for x in range(180, int(box["width"]), 8):
+        page.mouse.move(box["x"] + x, box["y"] + 60)
+        text = page.evaluate("document.querySelector('.tl-tip .fault')?.textContent ?? ''")
+        said.add(text.partition(" until ")[0])
+    assert said == {"", 'a fault dropped the Heartbeat (fault "deaf"), 12 times'}
 
 
 def test_a_file_holds_any_name(blank: Open, tmp_path: Path) -> None:

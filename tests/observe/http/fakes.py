@@ -18,7 +18,7 @@ from ottla.observe.snapshot import (
     TopicState,
 )
 from ottla.observe.why.history import Pause
-from ottla.observe.why.model import Episode
+from ottla.observe.why.model import Episode, Fault
 from ottla.observe.why.store import Cost
 from tests.shell.host import Clock, Timer
 
@@ -58,6 +58,9 @@ class FakeHistory:
         for one in found if last is None else found[-last:]:
             yield one
             await pause()
+
+    def faults(self, group_id: str) -> list[Fault]:
+        return []
 
     def knows(self, group_id: str) -> bool:
         return any(one.group_id == group_id for one in self.kept)

@@ -106,6 +106,10 @@ class Stage:
 
     # -- the clock
 
+    @property
+    def real(self) -> Stage:
+        return self
+
     def monotonic_ms(self) -> int:
         return self.world.now_ms
 

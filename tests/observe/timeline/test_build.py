@@ -7,7 +7,7 @@ import pytest
 
 from ottla.observe.timeline.build import build
 from ottla.observe.timeline.model import FATES, Kind, Lane, Timeline
-from ottla.observe.why.model import Episode, MemberPart, Trigger, Wait
+from ottla.observe.why.model import Episode, Fault, MemberPart, Trigger, Wait
 from tests.observe.timeline.synthetic import T0, Crowd, member, part, rebalance, state
 
 
@@ -313,3 +313,31 @@ def test_one_that_all_waited_for_and_that_left_is_seen_waited_for() -> None:
     waits = [Wait("join", 0, 57_000, 60_000, [0])]
     left = rebalance(9, 0, 57_400, [busy, *others], triggers=triggers, waits=waits)
     assert story(left, client="busy")[1:] == ["0 joining", "57000 gone left"]
+
+
+def fault(client: str, at: int, name: str = "deaf", member_id: str = "", **fields: int) -> Fault:
+    return Fault(
+        name, "Heartbeat", "dropped the request", member_id or f"{client}-id", client, T0 + at, T0 + at, **fields
+    )
+
+
+def test_faults_are_on_the_lanes_of_their_members() -> None:
+    episodes = [first("a", "b"), rebalance(2, 1_000, 100, [part("a"), part("b")], faults=[fault("b", 900)])]
+    once_more = fault("b", 900, times=3)
+    once_more.last_ms = T0 + 5_000
+    of_none, too_old = fault("c", 950), fault("a", -90_000)
+    unnamed = fault("a", 20, "no id", member_id="?")
+    timeline = build("billing", episodes, now_ms=T0 + 9_000, faults=[once_more, of_none, too_old, unnamed])
+    found = {
+        lane.client_id: [(one.at + timeline.from_ms - T0, one.last + timeline.from_ms - T0, one.times, one.words)
+                         for one in lane.faults]
+        for lane in timeline.lanes
+    }  # fmt: skip
+    words = "a fault dropped the Heartbeat (fault {})".format
+    assert found == {"a": [(20, 20, 1, words('"no id"'))], "b": [(900, 5_000, 3, words('"deaf"'))]}
+
+
+def test_of_two_members_with_one_name_a_fault_must_name_one() -> None:
+    parts = [part("a", member_id="a-1", fate="new", came_ms=20), part("a", member_id="a-2", fate="new", came_ms=20)]
+    timeline = build("billing", [rebalance(1, 0, 100, parts)], faults=[fault("a", 50, member_id="a-2"), fault("a", 60)])
+    assert [len(lane.faults) for lane in timeline.lanes] == [0, 1]

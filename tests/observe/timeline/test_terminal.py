@@ -9,7 +9,7 @@ from ottla.observe.timeline.model import Timeline
 from ottla.observe.timeline.scale import Scale
 from ottla.observe.timeline.terminal import Drawing, names, shorten
 from ottla.observe.timeline.traffic import Traffic
-from ottla.observe.why.model import Episode, Trigger, Wait
+from ottla.observe.why.model import Episode, Fault, Trigger, Wait
 from ottla.observe.why.plain import member_names
 from tests.observe.timeline.synthetic import T0, Crowd, part, rebalance
 from tests.observe.timeline.test_traffic import commit
@@ -154,3 +154,15 @@ def test_a_refusal_is_drawn_from_its_first_to_its_last_time() -> None:
     (row,) = [line for line in lines if line.startswith("barrier")]
     assert row.count("r") - "barrier".count("r") > 50
     assert "r refused" in "".join(lines)
+
+
+def test_faults_have_a_sign_and_a_line_each() -> None:
+    episodes = story()
+    deaf = Fault("deaf", "Heartbeat", "dropped the request", "b-id", "b", T0 + 31_000, T0 + 60_000, 12)
+    lines = drawn(build("billing", episodes, faults=[deaf]))
+    row = next(line for line in lines if line.startswith("b "))
+    assert row.count("f") == 2, "the first time and the last"
+    assert lines[-1].split("  ")[-1] == 'b: a fault dropped the Heartbeat (fault "deaf"), 12 times until +60s'
+    assert lines[-1].split()[0] == "+31s"
+    assert any(line.endswith("f fault") for line in lines)
+    assert not any(line.endswith("f fault") for line in drawn(build("billing", episodes)))

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.broker.core.events import BarrierClosed, Event, TopicChanged, TopicDeleted
+from ottla.broker.core.events import BarrierClosed, Event, FaultFired, TopicChanged, TopicDeleted
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.observe.why.history import History
 from ottla.observe.why.model import Episode
@@ -166,6 +166,23 @@ class Story:
         else:
             self.world.events.append(TopicDeleted(**about, number=0))
         self.tell()
+
+    def interfere(self, name: str, api: str, done: str, fault: str = "deaf") -> None:
+        """A fault takes hold of a request of a consumer, or of its answer; what it does is the story's business."""
+        one = self[name]
+        about: dict[str, Any] = {"group_id": GROUP, "cause": 0, "client_id": one.name, "member_id": one.member_id}
+        about |= {"at_ms": self.world.now_ms, "wall_ms": self.world.wall_ms}
+        self.world.events.append(FaultFired(**about, fault=fault, api=api, done=done))
+        self.tell()
+
+    def pause(self) -> None:
+        """No deadline of the group runs."""
+        self.world.coordinator.hold(GROUP, self.world.now_ms, self.world.wall_ms)
+        self.settle()
+
+    def resume(self) -> None:
+        self.world.coordinator.let_go(GROUP, self.world.now_ms, self.world.wall_ms)
+        self.settle()
 
     def restart(self, **config: Any) -> None:
         """Another coordinator takes over from the log; nobody's connection is known to it."""

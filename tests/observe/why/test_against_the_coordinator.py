@@ -5,14 +5,22 @@ And whatever it makes of that can be told: every index is one of a member, every
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
 import pytest
 
+from ottla.broker.core.events import FaultFired
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.history import History
+from ottla.observe.why.interference import MOST_TOLD, REACH_MS
 from ottla.observe.why.model import Episode
 from tests.core.test_random_walk import Walk
 
-STEPS = 250
+STEPS = 300
+
+
+APIS = ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit"]
 
 
 class Watched(Walk):
@@ -20,6 +28,7 @@ class Watched(Walk):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.chance = Random(seed)
         self.history = History()
         self.told = 0
         self.ended: list[Episode] = []
@@ -34,6 +43,15 @@ class Watched(Walk):
 
         self.world.restart = anew  # type: ignore[method-assign]
         self.world.check_log = lambda: None  # type: ignore[method-assign]
+
+    def step(self) -> None:
+        super().step()
+        if self.chance.random() < 0.2:
+            person = self.chance.choice(self.people)
+            about: dict[str, Any] = {"group_id": "g", "cause": 0, "client_id": person.name, "fault": "deaf"}
+            about |= {"at_ms": self.world.now_ms, "wall_ms": self.world.wall_ms, "member_id": person.member_id}
+            api, done = self.chance.choice(APIS), self.chance.choice(["dropped the answer", "restarted the broker"])
+            self.world.events.append(FaultFired(**about, api=api, done=done))
 
     def follow(self) -> None:
         events = self.world.events
@@ -78,6 +96,12 @@ def check(episode: Episode) -> None:
         assert set(wait.last) | set(wait.absent) <= set(members[1:])
         if episode.duration_ms >= 0:
             assert wait.opened_ms <= wait.closed_ms <= episode.duration_ms
+    assert len(episode.faults) <= MOST_TOLD
+    for fault in episode.faults:
+        assert fault.first_ms <= fault.last_ms
+        assert episode.started_ms - fault.last_ms <= REACH_MS
+    for pause in episode.pauses:
+        assert not pause.until_ms or pause.from_ms <= pause.until_ms
     for part in episode.members:
         assert part.came_ms <= max(episode.duration_ms, part.came_ms if episode.duration_ms < 0 else 0)
     assert len({part.member_id for part in episode.members}) == len(episode.members) or episode.kind == "refusal"

@@ -1,0 +1,153 @@
+"""`Workbench`: an observatory whose broker can be interfered with, by faults and pauses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.observe.observatory import Observatory
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.workbench.clock import VirtualClock
+from ottla.workbench.control import Control
+from ottla.workbench.faults import Fault, Faults
+from ottla.workbench.rule import Rule
+from ottla.workbench.time import Time
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Dispatcher
+    from ottla.broker.handlers.services import Services
+    from ottla.broker.net.listener import Listener
+    from ottla.broker.observing import Address
+    from ottla.broker.runtime.cleaner import Cleaner
+    from ottla.broker.runtime.host import Host
+    from ottla.broker.settings import Settings
+    from ottla.observe.http.api import Endpoint
+
+HELD_WHILE_PAUSED = ["JoinGroup", "SyncGroup"]
+
+
+class Workbench(Observatory):
+    """See the module. Everything here is called on the broker's event loop.
+
+    Attributes:
+        faults: the rules that are in force. There once the broker is ready.
+        time: that of the broker. There once the broker is ready.
+    """
+
+    def __init__(self, settings: Settings, log: Any = None) -> None:
+        super().__init__(settings, log, records_all=True)
+        self.faults: Faults
+        self.time: Time
+        self._services: Services
+        self._dispatcher: Dispatcher
+        self._paused: dict[str, Fault] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def dispatcher(self, services: Services, log: Any, codec: str) -> Dispatcher:
+        self._services = services
+        self._dispatcher = super().dispatcher(services, log, codec)
+        return self._dispatcher
+
+    def control(self) -> Control:
+        return Control(self)
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        from ottla.workbench.http import endpoints  # where HTTP is served, and its packages are there
+
+        return endpoints(Control(self))
+
+    def composed(self, host: Host, cleaner: Cleaner) -> None:
+        assert isinstance(self.clock, VirtualClock), "a broker with a workbench is made with clock=VirtualClock"
+        self.time = Time(self.clock, host, self._coordinator, cleaner)
+
+    def ready(self, address: Address, listener: Listener) -> None:
+        super().ready(address, listener)
+        self.faults = Faults(self._services, self._dispatcher, listener, self.clock, self)
+
+    def stopping(self) -> None:
+        super().stopping()
+        self.faults.stop()
+
+    def tell_ready(self) -> None:
+        super().tell_ready()
+        self.log.warning("The workbench is on: whoever reaches the broker may let requests fail and move its clock")
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await super().stop()
+
+    # Pauses
+
+    @property
+    def paused(self) -> list[str]:
+        """The ids of the groups that are paused."""
+        return list(self._paused)
+
+    def pause(self, group_id: str) -> None:
+        """Hold what members of a group ask for to join it and to be given partitions, and let no session end.
+
+        Heartbeats, commits and everything else goes on. A group that is paused stays so.
+        """
+        if group_id not in self._paused:
+            rule = Rule.of(HELD_WHILE_PAUSED, group=group_id, hold="request", name=f"pause of {group_id}")
+            self._paused[group_id] = self.faults.add(rule)
+            self.time.hold(group_id)
+
+    def resume(self, group_id: str) -> None:
+        """Let a group go on: its sessions have as much time left as they had."""
+        if (fault := self._paused.pop(group_id, None)) is not None:
+            self.time.let_go(group_id)
+            fault.remove()
+
+    def remove(self, fault: Fault) -> None:
+        """Take a fault out of force; if it is that of a pause, the group goes on."""
+        for group_id in [group_id for group_id, one in self._paused.items() if one is fault]:
+            self.resume(group_id)
+        fault.remove()
+
+    # What faults do beside requests
+
+    def move_coordinator(self, group_id: str, away_s: float | None) -> Callable[[], None]:
+        """Let the coordinator of a group, and of all others in its partition, be elsewhere, and then here again.
+
+        Args:
+            away_s: seconds; None until the function is called that is returned.
+        """
+        host = self._services.host
+        partition = coordinator_partition(group_id, self._services.groups.partition_count)
+        given = host.give_up(OFFSETS_TOPIC, partition)  # nothing, if it is away already
+
+        def back() -> None:
+            self._spawn(host.load_again(given))
+
+        if away_s is not None:
+            self.clock.call_at(self.clock.monotonic_ms() + int(away_s * 1000), back)
+        return back
+
+    def restart(self, away_s: float) -> None:
+        """Restart as far as clients can see: connections are lost, and everything is loaded from the logs.
+
+        Args:
+            away_s: seconds in which nobody can connect.
+        """
+        self._spawn(self._restart(away_s))
+
+    async def _restart(self, away_s: float) -> None:
+        services, listener = self._services, self._listener
+        listener.stop_accepting()
+        services.members.forget()
+        listener.abort_all()
+        given = services.host.give_up()
+        services.fetch_sessions.clear()
+        await asyncio.sleep(away_s)
+        await services.host.load_again(given)
+        await listener.start(*listener.address)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
