@@ -57,6 +57,10 @@ class Asks:
 class Silent:
     """A log, a clock and a view that a measurement can do without."""
 
+    @property
+    def real(self) -> Silent:
+        return self
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return lambda *arguments, **fields: 0
 

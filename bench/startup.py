@@ -32,7 +32,7 @@ from servers import COMMANDS, prepared
 IDLE_S = 1.0
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("broker", "cli", "clients", "observe", "protocol", "testing")
+ROOMS = ("broker", "cli", "clients", "observe", "protocol", "testing", "workbench")
 BARE = "data directory, no bytecode"
 OURS = ("ephemeral", "data directory", BARE)
 KINDS = {

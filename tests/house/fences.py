@@ -20,6 +20,9 @@ from tests.support.processes import Child, without
 from tests.support.waiting import PATIENCE_S, wait_for
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CHANGE = re.compile(r"((?:^-.*\n)+)((?:^\+.*\n)+)", re.MULTILINE)
+FAILED = re.compile(r"\d+ failed")
+"""The last line of pytest's, which a document shows of tests that fail."""
 END = "==end of command=="
 
 
@@ -33,8 +36,13 @@ class Fence:
     @property
     def file_name(self) -> str | None:
         """The name in a comment at the top, under which the reader is to save it."""
-        found = re.match(r"# (\w+\.py)\n", self.text)
+        found = re.match(r"# ([\w-]+\.(?:py|yaml))\n", self.text)
         return found[1] if found else None
+
+    @property
+    def has_tests(self) -> bool:
+        """Whether it is a test file."""
+        return self.language == "python" and re.search(r"^ *(async )?def test_", self.text, re.MULTILINE) is not None
 
     def commands(self) -> list[tuple[str, list[str]]]:
         """Of a ``console`` block each command, without its comment, with the output that is shown for it."""
@@ -74,9 +82,10 @@ class Reader:
     Args:
         home: an empty folder.
         commands: the folder of `python` and `ottla`.
+        environment: more variables of the shell's.
     """
 
-    def __init__(self, home: Path, commands: Path = Path(sys.executable).parent) -> None:
+    def __init__(self, home: Path, commands: Path = Path(sys.executable).parent, **environment: str) -> None:
         self.home = home
         with socket.create_server(("127.0.0.1", 0)) as kafka, socket.create_server(("127.0.0.1", 0)) as http:
             self.bootstrap = f"127.0.0.1:{kafka.getsockname()[1]}"
@@ -84,11 +93,12 @@ class Reader:
         self._commands = commands
         self._lines: queue.Queue[str] = queue.Queue()
         self._environment = {
-            **without("OTTLA_", "KAFKA_", "PIP_"),
+            **without("OTTLA_", "KAFKA_", "PIP_", "PYTEST_"),
             "PATH": f"{commands}:{os.environ['PATH']}",
             "OTTLA_BOOTSTRAP_SERVERS": self.bootstrap,
             "OTTLA_LISTENERS": f"PLAINTEXT://{self.bootstrap}",
             "PYTHONUNBUFFERED": "1",
+            **environment,
         }
 
     def __enter__(self) -> Self:
@@ -114,10 +124,23 @@ class Reader:
         """
         if fence.file_name is not None:
             (self.home / fence.file_name).write_text(self.here(fence.text), encoding="utf-8")
+        elif fence.language == "diff":
+            self.change(fence.text)
         elif fence.language == "console":
             for command, expected in fence.commands():
                 if not command.startswith(without):
-                    self.say(command, expected)
+                    self.say(command, expected, code=int(any(FAILED.match(line) for line in expected)))
+
+    def change(self, diff: str) -> None:
+        """Change a file of the reader's: lines with a minus become the lines with a plus that follow them."""
+        head, _, changes = diff.partition("\n")
+        path = self.home / head.removeprefix("--- ")
+        text = path.read_text(encoding="utf-8")
+        for old, new in CHANGE.findall(changes):
+            old, new = (re.sub("^.", "", part, flags=re.MULTILINE) for part in (old, new))
+            assert text.count(old) == 1, (path, old)
+            text = text.replace(old, new)
+        path.write_text(text, encoding="utf-8")
 
     def say(self, command: str, expected: list[str] | None = None, code: int = 0) -> list[str]:
         """Run a command in the shell, and give its output."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import urllib.request
 from pathlib import Path
 
@@ -18,11 +17,29 @@ README = fences(ROOT / "README.md")
 TUTORIAL = fences(ROOT / "docs/tutorial.md")
 ELSEWHERE = ("make ", "pip ", "python -m venv ")
 """Installing is tried with the distributions (test_distributions.py), and `make demo` is part of CI."""
+ON_TESTING = [f"docs/{name}.md" for name in ("testing", "testing-pytest", "faults", "time", "failures", "workbench")]
+MY_FILES = ("billing.py", "running.py")
+"""The service of docs/testing.md, and what runs it."""
+START = "start_my_service"
+MY_SERVICE = """
+from atexit import register
+from threading import Event, Thread
+
+from billing import bill_orders
 
 
-def containing(part: str, document: str) -> Fence:
-    (found,) = [one for one in fences(ROOT / document) if part in one.text]
-    return found
+def start_my_service(bootstrap_servers):
+    bills, stop = [], Event()
+    config = {"bootstrap.servers": bootstrap_servers}
+    service = Thread(target=bill_orders, args=(config, bills, stop), daemon=True)
+    service.start()
+    register(service.join, 10)
+    register(stop.set)
+    return bills
+"""
+"""What blocks call that begin with the reader's own service; it gives a list of what the service has read."""
+ONLY_OTTLA = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "ottla.testing.plugin"}
+"""As in an environment that has no other plugin: those of this one take a second to load."""
 
 
 def await_line(pattern: str, snippet: Child, printed: list[str]) -> None:
@@ -66,35 +83,32 @@ def test_the_tutorial(tmp_path: Path) -> None:
         assert "<html" in (tmp_path / "billing.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/testing.md"])
-def test_a_broker_in_a_test(document: str) -> None:
-    run(containing("def test_my_consumer():", document).text, "test_my_consumer")
-
-
-def test_a_fixture(ottla_broker_factory: object) -> None:
-    run(containing("def test_with_a_fixture", "docs/testing.md").text, "test_with_a_fixture", ottla_broker_factory)
-
-
 @pytest.mark.e2e
-def test_a_broker_that_is_killed(tmp_path: Path) -> None:
-    text = containing("def test_my_consumer_survives", "docs/testing.md").text
-    assert run(text, "test_my_consumer_survives", tmp_path) == 2
-
-
-def run(text: str, name: str, *arguments: object) -> int:
-    """Run a test that a document shows. Returns how often it ran the reader's code, which finds a broker each time."""
-    calls: list[str] = []
-
-    def run_my_code(bootstrap_servers: str) -> None:
-        host, _, port = bootstrap_servers.partition(":")
-        socket.create_connection((host, int(port)), 5).close()
-        calls.append(bootstrap_servers)
-
-    names = {"run_my_code": run_my_code}
-    exec(compile(text, name, "exec"), names)
-    names[name](*arguments)
-    assert calls
-    return len(calls)
+@pytest.mark.parametrize("page", ["README.md", *ON_TESTING])
+def test_pages_on_testing(page: str, tmp_path: Path) -> None:
+    """All its Python is saved, and each test in it is run: by the commands of the page, or else at the end."""
+    without, left = (*ELSEWHERE, *missing_tools("curl")), []
+    with Reader(tmp_path, **ONLY_OTTLA) as reader:
+        (tmp_path / "my_service.py").write_text(MY_SERVICE, encoding="utf-8")
+        for fence in fences(ROOT / "docs/testing.md"):
+            if fence.file_name in MY_FILES:
+                reader.follow(fence)  # other pages build on them
+        for number, fence in enumerate(fences(ROOT / page)):
+            if page == "README.md" and fence.language != "python":
+                continue  # test_the_readme has these
+            reader.follow(fence, without)
+            name = fence.file_name
+            if fence.language == "python" and name is None:
+                assert fence.has_tests, f"make a test of this, or name its file: {fence.text}"
+                name = f"test_{number}.py"
+                begin = f"from my_service import {START}\n" * (START in fence.text)
+                (tmp_path / name).write_text(begin + fence.text, encoding="utf-8")
+            if name is not None and fence.has_tests:
+                left.append(name)
+            run = [command for command, _ in fence.commands() if command.startswith("pytest")]
+            left = [name for name in left if not any(command == "pytest" or name in command for command in run)]
+        if left:
+            reader.say(f"pytest {' '.join(left)}")
 
 
 @pytest.mark.e2e
@@ -128,3 +142,18 @@ def test_what_is_shown_is_looked_for() -> None:
 def test_commands_are_read() -> None:
     fence = Fence("console", "$ a b    # comment\nout 1\n\n$ c & D=$!\n   # more of a comment\n")
     assert fence.commands() == [("a b", ["out 1"]), ("c & D=$!", [])]
+
+
+def test_files_are_changed(tmp_path: Path) -> None:
+    file = tmp_path / "billing.py"
+    file.write_text("one\ntwo\nthree\n", encoding="utf-8")
+    reader = Reader(tmp_path)
+    reader.change("--- billing.py\n-one\n+1\n+1.5\n two\n-three\n+3\n")
+    assert file.read_text(encoding="utf-8") == "1\n1.5\ntwo\n3\n"
+    with pytest.raises(AssertionError):
+        reader.change("--- billing.py\n-four\n+4\n")
+
+
+def test_tests_are_recognised() -> None:
+    assert Fence("python", "class TestIt:\n    async def test_one(self):\n        pass\n").has_tests
+    assert not Fence("python", "# def test_one\nbroker.clock.advance(days=7)\n").has_tests

@@ -42,6 +42,7 @@ PLANTED = [
     ("core:", "broker/core/purgatory.py", "ottla.broker.clock"),
     ("rooms", "broker/runtime/reading.py", "ottla.observe.logs"),
     ("observe", "observe/logs.py", "ottla.clients.errors"),
+    ("rooms", "observe/logs.py", "ottla.workbench"),
     ("core and protocol", "broker/core/purgatory.py", "time"),
     ("core and protocol", "protocol/framing.py", "socket"),
 ]
