@@ -153,7 +153,20 @@ class EmbeddedBroker:
         try:
             self.call(work, timeout_s + 30)
         except TimeoutError as error:
+            self._waited_in_vain()
             raise TimeoutError(str(error)) from None
+
+    async def wait_async(self, work: Coroutine[Any, Any, None]) -> None:
+        """The same for who has an event loop of its own."""
+        try:
+            await self.call_async(work)
+        except TimeoutError:
+            self._waited_in_vain()
+            raise
+
+    def _waited_in_vain(self) -> None:
+        for witness in WITNESSES:
+            witness.waited_in_vain(self)
 
     async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
         """The same as `call` for who has an event loop of its own, which goes on meanwhile."""

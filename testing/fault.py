@@ -68,16 +68,13 @@ class Fault:
 
     async def wait_async(self, hits: int = 1, timeout: float = 30) -> None:  # noqa: ASYNC109 - as `wait` has it
         """The same as `wait`, for tests with an event loop, which goes on meanwhile."""
-        await self._broker.call_async(self._until(hits, timeout))
+        await self._broker.wait_async(self._until(hits, timeout))
 
     def check(self) -> None:
         """Fail if it never fired and had to. Raises `FaultNeverFired`, once."""
-        if not self._is_checked and not self.hits and not self._fault.rule.allow_unused:
+        if not self._is_checked and (text := self._fault.never_fired):
             self._is_checked = True
-            raise FaultNeverFired(
-                f"the fault {self._fault.name} never fired: {self._came()}. Mend the rule, or say allow_unused=True "
-                f"if it need not fire."
-            )
+            raise FaultNeverFired(f"{text}. Mend the rule, or say allow_unused=True if it need not fire.")
 
     async def _until(self, hits: int, timeout_s: float) -> None:
         fired = asyncio.Event()
@@ -91,19 +88,10 @@ class Fault:
         except TimeoutError:
             raise TimeoutError(
                 f"the fault {fault.name} fired {fault.hits} times in {timeout_s:g} s, and {hits} are awaited: "
-                f"{self._came()}"
+                f"{fault.came}"
             ) from None
         finally:
             fault.on_fired.remove(fired.set)
-
-    def _came(self) -> str:
-        """What came while it was in force."""
-        fault = self._fault
-        what = "request" if "*" in fault.rule.apis else f"{' or '.join(fault.rule.apis)} request"
-        if not fault.seen:
-            return f"no {what} came"
-        missed = f"; of the last that it let pass, {fault.missed}" if fault.missed else ""
-        return f"{fault.seen} {what}{'s' * (fault.seen != 1)} came{missed}"
 
     def __enter__(self) -> Self:
         return self

@@ -35,7 +35,8 @@ class Group:
         self.group_id = group_id
 
     def __repr__(self) -> str:
-        return f"<Group {self.group_id!r}: {_seen(self.state, len(self.members), self.lag)}>"
+        paused = ", paused" * self.is_paused
+        return f"<Group {self.group_id!r}: {_seen(self.state, len(self.members), self.lag)}{paused}>"
 
     @property
     def state(self) -> str:
@@ -114,7 +115,7 @@ class Group:
         timeout: float = 30,  # noqa: ASYNC109 - as `wait` has it
     ) -> None:
         """The same as `wait`, for tests with an event loop, which goes on meanwhile."""
-        await self._broker.call_async(self._until(_Wanted.of(members, lag, state), timeout))
+        await self._broker.wait_async(self._until(_Wanted.of(members, lag, state), timeout))
 
     def evict(self, member_id: str, reason: str = "evicted by a test") -> None:
         """Remove a member, as an admin can. The member hears of it, and may join again.
@@ -133,6 +134,11 @@ class Group:
         Heartbeats, commits and reads go on. It is paused when this returns, whether there is a group yet or not.
         """
         self._broker.run(lambda: self._broker.workbench.pause(self.group_id))
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it was paused, and not resumed."""
+        return self._broker.run(lambda: self.group_id in self._broker.workbench.paused)
 
     def resume(self) -> None:
         """Let the group go on: what was held is served, and sessions have as much time left as they had."""
@@ -181,7 +187,8 @@ class Group:
                 state, members = ("Dead", 0) if brief is None else (brief.state, brief.members)
                 raise TimeoutError(
                     f"group {self.group_id!r} was not as it should be in {timeout_s:g} s: {wanted}; "
-                    f"at last it was {_seen(state, members, self._lag(view))}{self._others(view, brief)}"
+                    f"at last it was {_seen(state, members, self._lag(view))}"
+                    f"{self._paused()}{self._others(view, brief)}"
                 )
             await asyncio.sleep(LOOK_EVERY_S)
 
@@ -190,6 +197,9 @@ class Group:
         """The groups that there are, where this one is not: its name may be mistyped."""
         found = list(view.group_ids()) if brief is None else []
         return f"; there are the groups {found[:MOST_NAMED]}" if found else ""
+
+    def _paused(self) -> str:
+        return "; it is paused" if self.group_id in self._broker.workbench.paused else ""
 
 
 class _Wanted(NamedTuple):

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.observe.sentinels.model import Alarm
 from ottla.observe.snapshot import GroupState
+from ottla.observe.why.causes import GRAVE, Cause
+from ottla.observe.why.choice import OF_BROKER
+from ottla.observe.why.model import Episode
 
 if TYPE_CHECKING:
     from ottla.observe.observatory import Observatory
     from ottla.observe.view import View
+
+
+AT_REST = ("Stable", "Empty", "Dead")
 
 
 class Left(NamedTuple):
@@ -33,6 +39,62 @@ class Seen(NamedTuple):
     state: GroupState
     left: list[Left] | None
     alarms: list[Alarm]
+
+
+class Account(NamedTuple):
+    """All that is told of a group. ``seen`` is None if it was gone at the end."""
+
+    group_id: str
+    seen: Seen | None
+    episodes: list[Episode]
+
+    @property
+    def rebalances(self) -> list[Episode]:
+        return [one for one in self.episodes if one.kind == "rebalance"]
+
+    @property
+    def is_well(self) -> bool:
+        """True if nothing happened to it but its start and its end."""
+        if self.seen is not None and (self.seen.alarms or self.seen.state.state not in AT_REST):
+            return False
+        before_end = [one for one in self.rebalances if one.outcome != "empty"]
+        return len(before_end) < 2 and not any(is_grave(one) for one in self.episodes)
+
+    @property
+    def lag(self) -> int:
+        """How many records were left to read, as far as that is known."""
+        return sum(one.lag for one in (self.seen and self.seen.left) or ())
+
+
+def is_grave(episode: Episode) -> bool:
+    """True if something went wrong in it."""
+    causes = [episode.cause, *(trigger.cause for trigger in episode.triggers)]
+    return any(Cause(one).row.gravity == GRAVE for one in causes)
+
+
+def accounts(observatory: Observatory, seen: dict[str, Seen] | None, since_ms: int, since_seq: int) -> list[Account]:
+    """Each group to which something happened, the worst first; to be called on the broker's loop while it runs.
+
+    Args:
+        seen: the groups as they were when the broker stopped; None while it runs.
+        since_ms, since_seq: tell what happened since this Unix time, and after this event; 0 for all.
+    """
+    history, recorder = observatory.history, observatory.recorder
+    found = look(observatory) if seen is None else seen
+    known = [one for one in history.group_ids() if not since_seq or recorder.events(one, after=since_seq, limit=1)]
+    told = [
+        Account(
+            group_id,
+            _since(found.get(group_id), since_ms),
+            [one for one in history.episodes(group_id, since_ms=since_ms or None) if one.kind not in OF_BROKER],
+        )
+        for group_id in known
+    ]
+    return sorted(told, key=lambda one: (one.is_well, not one.lag, one.group_id))
+
+
+def _since(seen: Seen | None, since_ms: int) -> Seen | None:
+    return seen and seen._replace(alarms=[one for one in seen.alarms if one.last_ms >= since_ms])
 
 
 def look(observatory: Observatory) -> dict[str, Seen]:

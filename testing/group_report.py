@@ -8,62 +8,30 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import msgpack
 
 from ottla.broker.core.events import FaultFired
 from ottla.observe.snapshot import MemberState
-from ottla.observe.why.causes import GRAVE, Cause
-from ottla.observe.why.choice import OF_BROKER, choose
+from ottla.observe.why.choice import choose
 from ottla.observe.why.model import Episode
 from ottla.observe.why.plain import clock, count, duration, listed, told_apart
 from ottla.observe.why.words import felt
 from ottla.testing.evidence import Ran
-from ottla.testing.group_look import Seen, look
+from ottla.testing.group_look import Account, Seen, is_grave
 
 MOST_GROUPS = 5
 """So many groups of a broker are told of in full, and drawn."""
 MOST_LINES = 8
 """So many members, partitions or further episodes of a group are listed."""
-AT_REST = ("Stable", "Empty", "Dead")
 
 
-class _Account(NamedTuple):
-    """All that is told of a group. ``seen`` is None if it was gone at the end."""
-
-    group_id: str
-    seen: Seen | None
-    episodes: list[Episode]
-
-    @property
-    def rebalances(self) -> list[Episode]:
-        return [one for one in self.episodes if one.kind == "rebalance"]
-
-    @property
-    def is_well(self) -> bool:
-        """True if nothing happened to it but its start and its end."""
-        if self.seen is not None and (self.seen.alarms or self.seen.state.state not in AT_REST):
-            return False
-        before_end = [one for one in self.rebalances if one.outcome != "empty"]
-        return len(before_end) < 2 and not any(_is_grave(one) for one in self.episodes)
-
-    @property
-    def lag(self) -> int:
-        """How many records were left to read, as far as that is known."""
-        return sum(one.lag for one in (self.seen and self.seen.left) or ())
-
-
-def _is_grave(episode: Episode) -> bool:
-    causes = [episode.cause, *(trigger.cause for trigger in episode.triggers)]
-    return any(Cause(one).row.gravity == GRAVE for one in causes)
-
-
-def report(ran: Sequence[Ran], new_folder: Callable[[], Path] | None) -> str:
+def report(ran: Sequence[Ran], new_folder: Callable[[], Path] | None, *, in_vain: bool = False) -> str:
     """The section: what matters most comes first. What cannot be found out is one line of it.
 
     Args:
         new_folder: makes the folder for recordings and timelines; None if there is no place for them.
+        in_vain: tell how groups were when the test had waited in vain.
 
     Returns:
         The text; empty if nothing happened in the test.
@@ -73,41 +41,20 @@ def report(ran: Sequence[Ran], new_folder: Callable[[], Path] | None) -> str:
     for one in ran:
         head = [f"Broker {one.address}"] if len(ran) > 1 else []
         try:
-            accounts, faults = _accounts(one), _faults(one)
-            if not accounts and not faults:
+            found = one.accounts if in_vain and one.accounts is not None else one.look()
+            faults = [*_faults(one), *_never_fired(one)]
+            if not found and not faults:
                 continue
-            lines = [*head, *_told(accounts), *faults]
+            lines = [*head, *_told(found), *faults]
             if new_folder is not None:
                 folder = folder or new_folder()
-                lines += ["", *_files(one, accounts, _unused(folder / "broker.rec"))]
+                lines += ["", *_files(one, found, _unused(folder / "broker.rec"))]
             told.append("\n".join(lines))
         except Exception as error:  # it must not hide why the test failed
             told.append(f"Broker {one.address}: no evidence, because of {type(error).__name__}: {error}")
     if not told and any(not one.since_seq for one in ran):
         return "No client has used a consumer group."
     return "\n\n".join(told)
-
-
-def _accounts(ran: Ran) -> list[_Account]:
-    """Each group to which something happened in the test, the worst first."""
-    if ran.trouble is not None:
-        raise ran.trouble
-    observatory, since_ms, since_seq = ran.observatory, ran.since_ms, ran.since_seq
-    history, recorder = observatory.history, observatory.recorder
-
-    def ask() -> list[_Account]:
-        seen = look(observatory) if ran.seen is None else ran.seen
-        known = [one for one in history.group_ids() if not since_seq or recorder.events(one, after=since_seq, limit=1)]
-        return [
-            _Account(
-                group_id,
-                _since(seen.get(group_id), since_ms),
-                [one for one in history.episodes(group_id, since_ms=since_ms or None) if one.kind not in OF_BROKER],
-            )
-            for group_id in known
-        ]
-
-    return sorted(ran.on_loop(ask), key=lambda one: (one.is_well, not one.lag, one.group_id))
 
 
 def _faults(ran: Ran) -> list[str]:
@@ -126,22 +73,24 @@ def _faults(ran: Ran) -> list[str]:
     for data in ran.on_loop(ask):
         if msgpack.decode(data)["event"] == FaultFired.__name__:
             event = msgpack.decode(data, type=FaultFired)
-            found[f"{event.done}: {event.api} of {event.client_id}"] += 1
+            named = "" if event.fault[:1] in "'[" else f" ({event.fault})"  # else it is the rule as it was typed
+            found[f"{event.done}: {event.api} of {event.client_id}{named}"] += 1
     return [f"Fault: {what}{f', {times} times' if times > 1 else ''}" for what, times in found.most_common(MOST_LINES)]
 
 
-def _since(seen: Seen | None, since_ms: int) -> Seen | None:
-    return seen and seen._replace(alarms=[one for one in seen.alarms if one.last_ms >= since_ms])
+def _never_fired(ran: Ran) -> list[str]:
+    """The faults of the test that never fired: it may have failed for that."""
+    return [f"{text[:1].upper()}{text[1:]}" for text in ran.on_loop(ran.observatory.faults.never_fired)]
 
 
 # words
 
 
-def _in_trouble(accounts: list[_Account]) -> list[_Account]:
+def _in_trouble(accounts: list[Account]) -> list[Account]:
     return [one for one in accounts if not one.is_well or one.lag][:MOST_GROUPS]
 
 
-def _told(accounts: list[_Account]) -> Iterator[str]:
+def _told(accounts: list[Account]) -> Iterator[str]:
     in_trouble = _in_trouble(accounts)
     for number, one in enumerate(in_trouble):
         yield from [""] * (number > 0)
@@ -152,11 +101,11 @@ def _told(accounts: list[_Account]) -> Iterator[str]:
         yield f"and {len(others) - MOST_LINES} groups more"
 
 
-def _headline(account: _Account) -> str:
+def _headline(account: Account) -> str:
     """Where the group is, in a line."""
     seen, lag = account.seen, account.lag
     if seen is None:
-        return f"{account.group_id}: is gone"
+        return f"{account.group_id}: {'is gone' if account.episodes else 'there is no such group yet'}"
     state = seen.state
     parts = [f"{state.state} in generation {state.generation} with {count(len(state.members), 'member')}"]
     if state.barrier:
@@ -173,7 +122,7 @@ def _headline(account: _Account) -> str:
     return f"{account.group_id}: {', '.join(parts)}"
 
 
-def _in_full(account: _Account) -> Iterator[str]:
+def _in_full(account: Account) -> Iterator[str]:
     yield _headline(account)
     seen, episodes = account.seen, account.episodes
     for alarm in seen.alarms if seen is not None else ():
@@ -192,7 +141,7 @@ def _in_full(account: _Account) -> Iterator[str]:
 def _main(episodes: list[Episode]) -> Episode:
     """The episode that is told in full: one that had no end, or the last grave one, or the last before the end."""
     for one in reversed(episodes):
-        if one.outcome in ("running", "dead") or _is_grave(one):
+        if one.outcome in ("running", "dead") or is_grave(one):
             return one
     choice = choose([one for one in episodes if one.outcome != "empty"] or episodes)
     assert choice is not None
@@ -241,7 +190,7 @@ def _partitions(seen: Seen) -> Iterator[str]:
 # files
 
 
-def _files(ran: Ran, accounts: list[_Account], path: Path) -> Iterator[str]:
+def _files(ran: Ran, accounts: list[Account], path: Path) -> Iterator[str]:
     """Write the recording, and the timelines of the groups in trouble beside it."""
     from ottla.observe.recording import open_recording
     from ottla.observe.timeline.offline import timeline_of
@@ -261,7 +210,8 @@ def _files(ran: Ran, accounts: list[_Account], path: Path) -> Iterator[str]:
             yield f"Timeline of {one.group_id}: {html}"
     yield f"Recording: {path}"
     for one in drawn[:1]:
-        yield f"  ottla why {shlex.quote(one.group_id)} --file {path}"
+        last = f" --last {len(one.episodes)}" if len(one.episodes) > 1 else ""
+        yield f"  ottla why {shlex.quote(one.group_id)} --file {path}{last}"
 
 
 def file_name(text: str) -> str:

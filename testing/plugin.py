@@ -188,7 +188,9 @@ def _check_faults(broker: Broker, kind: type[BaseException] | None, *_: object) 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     ran = item.config.stash[WITNESS].ran
     if report.failed and ran and not item.stash.get(IS_TOLD, False):
@@ -198,6 +200,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         item.stash[IS_TOLD] = True
         paths = item.config.stash.get(TMP_PATHS, None)
         new_folder = None if paths is None else partial(paths.mktemp, f"ottla-{file_name(item.name)}")
-        if text := told_by(ran, new_folder):
+        in_vain = call.excinfo is not None and call.excinfo.errisinstance(TimeoutError)
+        if text := told_by(ran, new_folder, in_vain=in_vain):
             report.sections.insert(0, ("Ottla", text))  # before what the test printed, which may be long
     return report

@@ -8,6 +8,7 @@ no rule can be about them.
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -26,6 +27,8 @@ from ottla.workbench.rule import ANY_API, API_KEYS, Rule
 CHANGED_BYTES = 8
 """So many bytes of a corrupt answer are changed, behind the length and the correlation id."""
 HEAD_BYTES = 8
+MOST_UNUSED = 16
+"""So many faults that were taken out of force and never fired are remembered."""
 ELSEWHERE_S = 0.5
 """How long a broker that restarts is away, where it is not said."""
 
@@ -86,6 +89,22 @@ class Fault:
     def held(self) -> int:
         """How many requests and answers wait for its release."""
         return len(self._held)
+
+    @property
+    def came(self) -> str:
+        """What came while it was in force, for whoever wonders why it did not fire."""
+        what = "request" if ANY_API in self.rule.apis else f"{' or '.join(self.rule.apis)} request"
+        if not self.seen:
+            return f"no {what} came"
+        missed = f"; of the last that it let pass, {self.missed}" if self.missed else ""
+        return f"{self.seen} {what}{'s' * (self.seen != 1)} came{missed}"
+
+    @property
+    def never_fired(self) -> str:
+        """That it never fired, and what came instead; empty if it did, or need not."""
+        if self.hits or self.rule.allow_unused:
+            return ""
+        return f"the fault {self.name} never fired: {self.came}"
 
     def release(self) -> int:
         """Let go of all that it holds; returns how many that were. It goes on to hold what comes."""
@@ -350,6 +369,7 @@ class Faults:
         self._listener = listener
         self._by_api: dict[str, list[Fault]] = {}
         self._numbers = 0
+        self._unused: deque[Fault] = deque(maxlen=MOST_UNUSED)
 
     def add(self, rule: Rule) -> Fault:
         """Put a rule in force."""
@@ -364,6 +384,8 @@ class Faults:
         if fault.is_set:
             fault.is_set = False
             self.current.remove(fault)
+            if fault.never_fired:
+                self._unused.append(fault)
             self.refresh()
         fault.release()
 
@@ -374,6 +396,10 @@ class Faults:
         self._services.prepared.changed()
         for connection in self._listener.connections:
             connection.repeat = None
+
+    def never_fired(self) -> list[str]:
+        """Of each fault that never fired and had to, also of the latest that are out of force, what came instead."""
+        return [text for fault in (*self._unused, *self.current) if (text := fault.never_fired)]
 
     def stop(self) -> None:
         """Close the connections whose requests faults have: nobody should wait for their answers."""

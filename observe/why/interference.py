@@ -24,6 +24,8 @@ REACH_MS = 600_000
 """What a fault hit longer ago did not bring about what happens now."""
 AT_ONCE_MS = 1_000
 """What no member did is brought about by a fault within this time."""
+BACK_MS = 10_000
+"""A client that a fault has hit joins anew within this time, if that is why it does."""
 LONG_MS = 1_000
 """A barrier that waited for less did not wait for a fault."""
 SELF_EXPLAINED = frozenset(
@@ -89,7 +91,11 @@ class Interference:
 
     def tell(self, episode: Episode) -> None:
         """Put what belongs to an episode into it. Once it is over, no other need look for its beginning in that."""
-        led = [one for one in self.faults if any(may_have_led(one, episode, cause) for cause in episode.triggers)]
+        led = [
+            one
+            for one in self.faults
+            if any(may_have_led(one, episode, cause) or came_back(one, episode, cause) for cause in episode.triggers)
+        ]
         put(episode, [*led, *(one for one in self.faults if one.last_ms >= episode.started_ms and one not in led)])
         heard = [episode.members[one.member].heard_ms for one in episode.triggers if one.member >= 0]
         self._put_pauses(episode, min([episode.started_ms - AT_ONCE_MS, *filter(None, heard)]))
@@ -148,6 +154,15 @@ def may_have_led(fault: Fault, episode: Episode, trigger: Trigger) -> bool:
     return hit(fault, part) and fault.last_ms >= max(part.heard_ms, at_ms - REACH_MS)
 
 
+def came_back(fault: Fault, episode: Episode, trigger: Trigger) -> bool:
+    """True if a client joined anew, under another id, soon after a fault had hit it."""
+    if trigger.member < 0:
+        return False
+    part, at_ms = episode.members[trigger.member], episode.started_ms + trigger.at_ms
+    is_its = bool(fault.client_id) and part.client_id == fault.client_id and part.member_id != fault.member_id
+    return is_its and fault.last_ms <= at_ms <= fault.last_ms + BACK_MS
+
+
 def explaining(episode: Episode) -> Fault | None:
     """The fault that explains an episode, or how long it took, where nothing else does."""
     for trigger in episode.triggers if episode.faults else ():
@@ -162,7 +177,6 @@ def explaining(episode: Episode) -> Fault | None:
         members = awaited(episode, wait) if is_open else wait.absent or wait.last
         closed_ms = inf if is_open else episode.started_ms + wait.closed_ms
         for fault in episode.faults:
-            is_meanwhile = fault.first_ms <= closed_ms and fault.last_ms >= episode.started_ms
-            if is_meanwhile and any(hit(fault, episode.members[at]) for at in members):
+            if fault.first_ms <= closed_ms and any(hit(fault, episode.members[at]) for at in members):
                 return fault
     return None

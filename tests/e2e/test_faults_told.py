@@ -98,3 +98,17 @@ def test_a_pause_that_holds_a_member_back(broker: Broker, cast: Cast) -> None:
     told = group.why(last=1)
     assert "the group was paused until " in told
     assert "a fault let the JoinGroup of two go" in told
+
+
+def test_a_client_that_is_told_that_it_is_no_member(broker: Broker, cast: Cast) -> None:
+    """It joins anew, and the group waits for the member that it was: the fault is to blame, and no advice is given."""
+    group = broker.group(GROUP)
+    cast.join("confluent", ["orders"], name="told", **QUICK)
+    group.wait(members=1, lag=None)
+    with broker.fault("Heartbeat", group=GROUP, error="UNKNOWN_MEMBER_ID", times=1, name="ghost") as fault:
+        fault.wait()
+    group.wait(state="PreparingRebalance", members=2)
+    told = group.why()
+    assert "a fault answered UNKNOWN_MEMBER_ID, and nothing was done; the rebalance has been running" in told
+    assert '(fault "ghost")' in told
+    assert "What to do" not in told

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing import Broker, group_look, group_report
+from ottla.testing import Broker, group_look
 from ottla.testing.evidence import MOST_STOPPED, Witness
 from tests.testing.conftest import Runner
 
@@ -71,7 +71,7 @@ def test_a_failed_test_shows_what_became_of_its_groups(run: Runner) -> None:
     assert page.name == "billing.html" and "billing · Ottla timeline" in page.read_text(encoding="utf-8")
     file = recording.removeprefix("Recording: ")
     assert Path(file).is_relative_to(page.parent)
-    assert command == f"  ottla why billing --file {file}"
+    assert command == f"  ottla why billing --file {file} --last 2"
     assert "billing-2 joined; the rebalance " in ottla(*command.split()[1:])
     assert "Same: " in ottla("replay", file)
 
@@ -179,7 +179,7 @@ def test_evidence_hides_no_failure(run: Runner, monkeypatch: pytest.MonkeyPatch)
     def fail(*_: object) -> None:
         raise RuntimeError("the evidence is lost")
 
-    monkeypatch.setattr(group_report, "_accounts", fail)
+    monkeypatch.setattr(group_look, "accounts", fail)
     output = run("def test_one(ottla_broker): assert ottla_broker.port == 0, 'the real failure'", failed=1)
     assert "AssertionError: the real failure" in output
     (line,) = section(output)
@@ -223,3 +223,39 @@ def test_few_brokers_that_stopped_are_remembered() -> None:
         assert len(witness.ran) == MOST_STOPPED + 1
         witness.test_begins()
         assert [one.broker for one in witness.ran] == [running]
+
+
+def test_a_wait_in_vain_shows_the_group_as_it_was_then(run: Runner) -> None:
+    """Its client leaves in order before the report is made."""
+    output = run(
+        """
+        @pytest.mark.ottla(topics=["orders"])
+        async def test_one(ottla_broker):
+            with ottla_broker.fault("SyncGroup", hold="request"):
+                joining = asyncio.create_task(consumer(ottla_broker).start())
+                try:
+                    await ottla_broker.group("billing").wait_async(members=1, timeout=0.5)
+                finally:
+                    joining.cancel()
+        """,
+        failed=1,
+    )
+    lines = section(output)
+    assert lines[0].startswith("billing: CompletingRebalance in generation 1 with 1 member, has waited ")
+    assert "a fault held the SyncGroup of billing-1" in lines[1]
+
+
+def test_a_mistyped_fault_is_told_with_another_failure(run: Runner) -> None:
+    output = run(
+        """
+        @pytest.mark.ottla(topics=["orders"])
+        @pytest.mark.ottla_fault("SyncGroup", group="biling", drop="response")
+        async def test_one(ottla_broker):
+            async with consumer(ottla_broker):
+                await ottla_broker.group("billing").wait_async(members=1)
+            assert False, "the real failure"
+        """,
+        failed=1,
+    )
+    told = "The fault 'SyncGroup', group='biling', drop='response' never fired: 1 SyncGroup request came; "
+    assert any(line.startswith(told) for line in section(output))

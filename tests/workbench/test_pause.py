@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
+import pytest
+
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
 from tests.support.client import Client
@@ -50,7 +52,11 @@ def test_a_group_may_be_paused_before_it_comes(broker: Broker, client: Client) -
     client.start_join("billing")
     assert client.is_silent(SILENT_S)
     assert group.state == "Dead"
+    assert repr(group) == "<Group 'billing': Dead with 0 members, lag unknown, paused>"
+    with pytest.raises(TimeoutError, match=r"lag unknown; it is paused$"):
+        group.wait(members=1, timeout=0)
     group.resume()
+    assert not group.is_paused
     assert client.answer().error_code == ErrorCode.MEMBER_ID_REQUIRED
 
 
