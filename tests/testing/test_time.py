@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from ottla.broker.core.events import DeadlinesHeld, DeadlinesMoved, OffsetsRemoved, SessionExpired
+from ottla.broker.core.events import DeadlinesHeld, DeadlinesMoved, FaultFired, OffsetsRemoved, SessionExpired
 from ottla.observe.recording import open_recording
 from ottla.testing import Broker
-from tests.house.fences import Fence, fences
-from tests.house.sources import ROOT
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
@@ -145,13 +143,16 @@ def test_members_that_are_not_held_are_expelled_and_come_back(broker: Broker) ->
         reader.stop()
 
 
-def test_what_was_recorded_under_virtual_time_is_played_back(tmp_path: Path) -> None:
+def test_what_was_recorded_under_faults_and_virtual_time_is_played_back(tmp_path: Path) -> None:
     """Whatever the order of sets may be."""
     path = tmp_path / "week.rec"
     with Broker({"ottla.recorder.file": str(path)}, topics={"orders": 2}) as broker:
         broker.produce("orders", [b"a"], partition=0)
         reader = consumer(broker)
         reader.commit(read_one(reader), asynchronous=False)
+        lost = broker.fail("OffsetCommit", error="GROUP_AUTHORIZATION_FAILED", on="response", times=1)
+        with lost, pytest.raises(KafkaException):
+            reader.commit(offsets=reader.position(reader.assignment()), asynchronous=False)
         broker.clock.advance(days=7, hold=["billing", "not there"])
         reader.commit(offsets=reader.position(reader.assignment()), asynchronous=False)
         broker.clock.scale(100)
@@ -161,7 +162,7 @@ def test_what_was_recorded_under_virtual_time_is_played_back(tmp_path: Path) -> 
         broker.clock.advance(days=8)
         assert not broker.groups
     kinds = {type(event) for event in open_recording(path).events()}
-    assert {DeadlinesHeld, DeadlinesMoved, OffsetsRemoved, SessionExpired} < kinds
+    assert {DeadlinesHeld, DeadlinesMoved, FaultFired, OffsetsRemoved, SessionExpired} < kinds
     told = [
         subprocess.run(
             [sys.executable, "-m", "ottla.cli", "replay", str(path), "--format", "json"],
@@ -174,16 +175,3 @@ def test_what_was_recorded_under_virtual_time_is_played_back(tmp_path: Path) -> 
     ]
     assert told[0] == told[1]
     assert '"differences": []' in told[0]
-
-
-PAGE = [one for one in fences(ROOT / "docs/time.md") if one.has_tests]
-
-
-@pytest.mark.parametrize("shown", PAGE, ids=[str(one.text.count("\n")) for one in PAGE])
-def test_the_tests_of_the_page_pass(shown: Fence) -> None:
-    names: dict[str, Any] = {}
-    exec(compile(shown.text, "docs/time.md", "exec"), names)
-    tests = [value for name, value in names.items() if name.startswith("test_")]
-    assert tests
-    for test in tests:
-        test()
