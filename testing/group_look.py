@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ottla.observe.view import View
 
 
+MOST_LOOKED = 256
+"""So many groups of a broker are looked at: there may be hundreds of thousands."""
 AT_REST = ("Stable", "Empty", "Dead")
 
 
@@ -99,11 +101,12 @@ def _since(seen: Seen | None, since_ms: int) -> Seen | None:
 
 def look(observatory: Observatory) -> dict[str, Seen]:
     """The groups of a broker, by their ids; to be called on its loop."""
-    if not observatory.history.group_ids():
+    known = [*observatory.history.group_ids()][-MOST_LOOKED:]
+    if not known:
         return {}  # and nothing of the rest has to be imported
     view, sentinels = observatory.view, observatory.sentinels
     alarms = [] if sentinels is None else [*sentinels.board.recent(), *sentinels.board.active()]
-    found = (view.group(group_id) for group_id in view.group_ids())
+    found = (view.group(group_id) for group_id in known)
     return {
         state.group_id: Seen(state, _left(view, state), [one for one in alarms if one.group_id == state.group_id])
         for state in found
