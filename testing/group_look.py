@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.observe.sentinels.model import Alarm
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST_LOOKED = 256
 """So many groups of a broker are looked at: there may be hundreds of thousands."""
+MOST_PLACES = 1_000
+"""In so many partitions of a group records that are left are looked for."""
 AT_REST = ("Stable", "Empty", "Dead")
 
 
@@ -121,11 +124,13 @@ def _left(view: View, state: GroupState) -> list[Left] | None:
         for member in state.members for topic, partitions in member.assignment.items() for partition in partitions
     ]  # fmt: skip
     left: list[Left] = []
-    for topic, partition in (places := sorted({*committed, *assigned})):
+    places = sorted({*committed, *assigned})[:MOST_PLACES]
+    for topic, of_topic in groupby(places, lambda place: place[0]):
         served = view.topic(topic)
-        for one in served.partitions if served is not None else ():
-            at = committed.get((topic, partition))
-            lag = one.high_watermark - max(at or 0, one.log_start_offset)
-            if one.partition == partition and lag > 0:
-                left.append(Left(topic, partition, at, one.high_watermark, lag))
+        rows = {one.partition: one for one in served.partitions} if served is not None else {}
+        for _, partition in of_topic:
+            at, row = committed.get((topic, partition)), rows.get(partition)
+            lag = 0 if row is None else row.high_watermark - max(at or 0, row.log_start_offset)
+            if row is not None and lag > 0:
+                left.append(Left(topic, partition, at, row.high_watermark, lag))
     return left if places else None
