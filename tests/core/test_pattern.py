@@ -9,7 +9,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.core.transactions.pattern import MAX_LENGTH, BadPattern, Pattern
+from ottla.broker.core.pattern import MAX_LENGTH, BadPattern, Pattern
 
 SAME = [
     *("", "a", "ab", ".", ".*", "a*b+c?", "a|b", "a|", "(a|b)*c", "(?:ab)+", "(?P<name>a)b", "[abc]", "[^abc]"),
