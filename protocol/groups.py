@@ -15,6 +15,11 @@ def utf16_length(text: str) -> int:
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
+def utf16_order(text: str) -> bytes:
+    """A key to sort strings by as Java compares them: by UTF-16 code unit."""
+    return text.encode("utf-16-be")
+
+
 def java_hash(text: str) -> int:
     """Java's ``String.hashCode``: over UTF-16 code units, as a signed 32-bit integer.
 

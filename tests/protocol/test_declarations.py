@@ -83,6 +83,8 @@ APACHE_KAFKA_4_3 = {
     "ALTER_USER_SCRAM_CREDENTIALS": (0, 0),
     "UPDATE_FEATURES": (0, 2),
     "LIST_CONFIG_RESOURCES": (0, 1),
+    "CONSUMER_GROUP_HEARTBEAT": (0, 1),
+    "CONSUMER_GROUP_DESCRIBE": (0, 1),
 }
 """What a broker of that release serves: every one of these versions has its layout here."""
 
