@@ -38,27 +38,30 @@ def in_map_order(names: Iterable[str]) -> list[str]:
     return sorted(listed, key=lambda name: bucket(name, size))
 
 
-def ids_in_map_order(topic_ids: Iterable[UUID]) -> list[UUID]:
-    """Ids of topics as ``HashMap`` gives them that were put into it in this order, each once (R4.17)."""
-    listed = list(topic_ids)
-    mask = table_size(len(listed)) - 1
+def ids_in_order(topic_ids: Iterable[UUID], buckets: int) -> list[UUID]:
+    """Ids of topics as a hash table of so many buckets gives them that were put into it in this order (R4.17)."""
 
     def bucket_of(topic_id: UUID) -> int:
         both = topic_id.int >> 64 ^ topic_id.int & _LOW_64
         unsigned = (both >> 32 ^ both) & 0xFFFFFFFF
-        return (unsigned ^ unsigned >> 16) & mask
+        return (unsigned ^ unsigned >> 16) & (buckets - 1)
 
-    return sorted(listed, key=bucket_of)
+    return sorted(topic_ids, key=bucket_of)
 
 
 def copied_set_size(entries: int) -> int:
     """How many buckets Java's ``HashSet`` has that was made of so many entries (R4.18)."""
-    return 1 << (max(entries * 4 // 3, _FIRST_TABLE_SIZE - 1)).bit_length()
+    return set_size(max(entries * 4 // 3 + 1, _FIRST_TABLE_SIZE))
 
 
-def in_set_order(numbers: Sequence[int], size: int) -> list[int]:
-    """Numbers below 65,536 as a ``HashSet`` of so many buckets gives them that were put into it in this order."""
-    return sorted(numbers, key=lambda number: number & (size - 1))
+def set_size(capacity: int) -> int:
+    """How many buckets Java's ``HashSet`` has that was asked to have so many: the next power of two."""
+    return 1 << (capacity - 1).bit_length()
+
+
+def in_set_order(numbers: Iterable[int], buckets: int) -> list[int]:
+    """Numbers below 65,536 as ``HashSet`` gives them that were put in this order into one of so many buckets."""
+    return sorted(numbers, key=(buckets - 1).__and__)
 
 
 def in_table_order(names: Sequence[str], most: int) -> list[str]:

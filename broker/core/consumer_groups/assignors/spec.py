@@ -50,6 +50,24 @@ Assignor = Callable[[GroupSpec], Steps[dict[str, Target]]]
 nothing has an empty one (R4.5)."""
 
 
+class Pace:
+    """Says when a step has done enough: ``if pace.is_due(1): yield``."""
+
+    STEP = 1_000
+    """Partitions or members that are looked at in one step, each a microsecond or two."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def is_due(self, looked_at: int) -> bool:
+        """Whether others should have their turn, now that so many more were looked at."""
+        self._done += looked_at
+        if self._done < self.STEP:
+            return False
+        self._done = 0
+        return True
+
+
 def same_partitions(one: Target, other: Target) -> bool:
     """Whether two targets name the same partitions, in whatever order (R4.5)."""
     return one is other or (
