@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
 from ottla.broker.core.groups.classic.state import EMPTY, STABLE
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
@@ -34,7 +34,7 @@ class GroupFacts:
     pending: dict[tuple[int, str, int], CommittedOffset | None] = field(default_factory=dict)
 
 
-def _facts(group: Group) -> GroupFacts:
+def _facts(group: ClassicGroup) -> GroupFacts:
     """The durable state of one group."""
     value = None
     if group.recorded is not Recorded.NOTHING:
@@ -53,7 +53,7 @@ def _facts(group: Group) -> GroupFacts:
     )
 
 
-def _is_settled(group: Group) -> bool:
+def _is_settled(group: ClassicGroup) -> bool:
     """Tell whether the log must say of the group exactly what memory says."""
     return group.state in (STABLE, EMPTY) and group.recorded is Recorded.CURRENT and not group.group_writes
 

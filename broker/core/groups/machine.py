@@ -6,9 +6,11 @@ The modules around this one are functions that take the machine first. Each is a
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ottla.broker.core.consumer_groups.group import ConsumerGroup, Session
+from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Waiter, Write, append_error
 from ottla.broker.core.effects import Asker, Reply
@@ -24,10 +26,10 @@ from ottla.broker.core.events import (
     StateChanged,
     WriteFailed,
 )
-from ottla.broker.core.groups.classic.group import Group, Recorded
-from ottla.broker.core.groups.classic.member import Member, text_bytes
+from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
 from ottla.broker.core.groups.classic.state import GroupState
-from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.config import ConsumerTimes, GroupConfig
+from ottla.broker.core.groups.group import Group, HasSession, text_bytes
 from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -50,14 +52,18 @@ class Timer(enum.StrEnum):
     JOIN = "join"
     SYNC = "sync"
     RETENTION = "retention"
+    REBALANCE = "rebalance"
+    """Of a member of a consumer group, which has to give partitions up by then."""
+    REGEX = "regex"
+    """Of a consumer group, whose regexes are to be resolved."""
 
 
 class GroupWrite(Write["Machine"]):
-    """A record of the group itself; keeps account of what the log says of it."""
+    """A record of a classic group itself; keeps account of what the log says of it."""
 
     __slots__ = ("generation", "group", "revision")
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ClassicGroup) -> None:
         super().__init__(group.shard)
         self.group = group
         self.generation = group.generation
@@ -111,6 +117,11 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.issued: dict[TimerKey, None] = {}
         """The issued ids of all groups that have not come back, oldest first."""
         self.issued_bytes = 0
+        self.topics = Topics()
+        """Every topic that there is."""
+        self._usual_times = config.times_of({})
+        self._times: dict[str, ConsumerTimes] = {}
+        """Of consumer groups for which something was set."""
 
     def emit(self, event: Event) -> None:
         """Tell the observer what happened, with the time of this entry and, if it has no other cause, its number."""
@@ -144,7 +155,7 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     # Timers
 
-    def start_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+    def start_session(self, group: Group, member: HasSession, timeout_ms: int | None = None) -> None:
         """Give a member its session timeout, or another time, from now on.
 
         The purgatory looks after it no later than a heartbeat of right now would make it due, so that heartbeats
@@ -157,22 +168,21 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     def heard_of(self, group: Group, member_id: str) -> None:
         """A member that commits is alive: its session starts afresh."""
-        if group.has_sessions:
-            member = group.members[member_id]
+        if group.has_sessions and (member := group.session_of(member_id)) is not None:
             member.session_deadline_ms = self.now_ms + member.session_timeout_ms
 
-    def last_heard_ms(self, member: Member) -> int:
+    def last_heard_ms(self, member: HasSession) -> int:
         """When a member was last heard of; later than that, maybe, for one that has not been in a generation yet."""
         return member.session_deadline_ms - member.session_timeout_ms
 
-    def shorten_session(self, group: Group, member: Member) -> None:
+    def shorten_session(self, group: Group, member: HasSession) -> None:
         """After a member's session timeout changed: look after it as `start_session` does, but leave it as it is."""
         key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
         armed = self.deadlines.get(key)
         if armed is not None and armed > self.now_ms + member.session_timeout_ms:
             self.deadlines.set(key, self.now_ms + member.session_timeout_ms)
 
-    def ensure_session(self, group: Group, member: Member) -> None:
+    def ensure_session(self, group: Group, member: HasSession) -> None:
         """Start a session whose deadline passed while the member was parked."""
         if TimerKey(Timer.SESSION, group.group_id, member.member_id) not in self.deadlines:
             self.start_session(group, member)
@@ -183,9 +193,24 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.deadlines.cancel(key)
         self.came_back(key)
 
+    def new_session(self, group: ConsumerGroup, member_id: str, timeout_ms: int | None = None) -> Session:
+        """Begin to look after a member of a consumer group, or go on for another session timeout, or another time."""
+        session = group.sessions.get(member_id)
+        if session is None:
+            session = group.sessions[member_id] = Session(member_id, 0)
+        session.session_timeout_ms = self.times_of(group.group_id).session_timeout_ms
+        self.start_session(group, session, timeout_ms)
+        return session
+
+    def forget_session(self, group: ConsumerGroup, member_id: str) -> None:
+        """Forget every deadline of a member of a consumer group."""
+        group.sessions.pop(member_id, None)
+        for timer in (Timer.SESSION, Timer.REBALANCE):
+            self.deadlines.cancel(TimerKey(timer, group.group_id, member_id))
+
     # Issued ids
 
-    def issue(self, group: Group, member_id: str, timeout_ms: int) -> None:
+    def issue(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Await somebody under an id for so long."""
         key = TimerKey(Timer.SESSION, group.group_id, member_id)
         group.issue(member_id)
@@ -199,7 +224,7 @@ class Machine(CoordinatorMachine[GroupShard]):
             del self.issued[key]
             self.issued_bytes -= ISSUED_BYTES + text_bytes(key.member_id)
 
-    def surplus(self, group: Group) -> TimerKey | None:
+    def surplus(self, group: ClassicGroup) -> TimerKey | None:
         """The issued id to be given up after one of a group was issued; None if there is room for all.
 
         It is one of the same group, so that nobody's clients push out those of other groups, unless it has one only.
@@ -220,19 +245,39 @@ class Machine(CoordinatorMachine[GroupShard]):
         """Forget a deadline of a group."""
         self.deadlines.cancel(TimerKey(timer, group.group_id))
 
+    # Consumer groups
+
+    def times_of(self, group_id: str) -> ConsumerTimes:
+        """What a consumer group goes by."""
+        return self._times.get(group_id, self._usual_times)
+
+    def configure(self, config: GroupConfig, overrides: Mapping[str, Mapping[str, str]]) -> None:
+        """Take settings over that were changed; members of consumer groups notice with their next heartbeat.
+
+        Args:
+            overrides: what is set for groups, by their ids.
+        """
+        self.config = config
+        self._usual_times = config.times_of({})
+        self._times = {group_id: config.times_of(of_group) for group_id, of_group in overrides.items()}
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for session in group.sessions.values():
+                    session.answer = None
+
     # Groups
 
-    def move(self, group: Group, state: GroupState) -> None:
+    def move(self, group: ClassicGroup, state: GroupState) -> None:
         """Bring a group into another state."""
         before = group.state
         group.move(state, self.wall_ms)
         self.note_move(group, before)
 
-    def note_move(self, group: Group, before: GroupState) -> None:
+    def note_move(self, group: ClassicGroup, before: GroupState) -> None:
         """Tell observers of a transition."""
         self.emit(StateChanged(group_id=group.group_id, before=before, after=group.state, generation=group.generation))
 
-    def note_leader(self, group: Group, before: str | None, reason: str) -> None:
+    def note_leader(self, group: ClassicGroup, before: str | None, reason: str) -> None:
         """Tell observers if the leader changed."""
         if group.leader_id != before:
             self.emit(
@@ -258,7 +303,7 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.held_bytes -= group.noted_bytes
         group.noted_bytes = 0
 
-    def remove_member(self, group: Group, member_id: str, reason: str) -> None:
+    def remove_member(self, group: ClassicGroup, member_id: str, reason: str) -> None:
         """Remove a member or issued id with its deadline; parked requests were answered by the caller."""
         leader_id = group.leader_id
         group.remove(member_id)
@@ -274,7 +319,7 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     def new_simple_group(self, shard: GroupShard, group_id: str) -> Group:
         """A group that comes to be because somebody stores offsets."""
-        group = Group(group_id, shard, CommittedOffsets(), self.wall_ms)
+        group = ClassicGroup(group_id, shard, CommittedOffsets(), self.wall_ms)
         self.add_group(group)
         self.emit(GroupCreated(group_id=group_id, simple=True))
         return group
@@ -282,7 +327,8 @@ class Machine(CoordinatorMachine[GroupShard]):
     def drop_if_vacant(self, group: Group) -> None:
         """Take back a group that only came to be by a commit that failed."""
         if (
-            group.is_simple
+            isinstance(group, ClassicGroup)
+            and group.is_simple
             and group.recorded is Recorded.NOTHING
             and not group.offsets
             and not group.group_writes
@@ -300,10 +346,14 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     def cancel_timers(self, group: Group) -> None:
         """Cancel every deadline of a group, its members and issued ids."""
-        for timer in (Timer.INITIAL_DELAY, Timer.JOIN, Timer.SYNC):
+        for timer in (Timer.INITIAL_DELAY, Timer.JOIN, Timer.SYNC, Timer.REGEX):
             self.disarm(timer, group)
-        for member_id in [*group.members, *group.pending_members]:
-            self.cancel_session(group, member_id)
+        if isinstance(group, ClassicGroup):
+            for member_id in [*group.members, *group.pending_members]:
+                self.cancel_session(group, member_id)
+        elif isinstance(group, ConsumerGroup):
+            for member_id in list(group.sessions):
+                self.forget_session(group, member_id)
 
 
 class HeldAnswer(Waiter[Machine]):
