@@ -31,11 +31,9 @@ def bucket(name: str, size: int = _FIRST_TABLE_SIZE) -> int:
     return (unsigned ^ unsigned >> 16) & (size - 1)
 
 
-def in_map_order(names: Iterable[str]) -> list[str]:
-    """Names as ``HashMap`` gives them that were put into it in this order, each once (R4.15)."""
-    listed = list(names)
-    size = table_size(len(listed))
-    return sorted(listed, key=lambda name: bucket(name, size))
+def names_in_order(names: Iterable[str], buckets: int) -> list[str]:
+    """Names as a hash table of so many buckets gives them that were put into it in this order (R4.15)."""
+    return sorted(names, key=lambda name: bucket(name, buckets))
 
 
 def ids_in_order(topic_ids: Iterable[UUID], buckets: int) -> list[UUID]:

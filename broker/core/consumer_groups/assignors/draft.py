@@ -56,12 +56,14 @@ class Draft:
         """The target as it is now: the one before, if nothing has changed."""
         if not self._sets:
             return self._before
-        target: dict[UUID, Sequence[int]] = dict(self._before)
-        for topic_id, partitions in self._sets.items():
-            if partitions:
+        order = [topic_id for topic_id in reversed(self._sets) if topic_id not in self._before]  # new ones come first
+        target: dict[UUID, Sequence[int]] = {}
+        for topic_id in (*order, *self._before):
+            partitions = self._sets.get(topic_id)
+            if partitions is None:
+                target[topic_id] = self._before[topic_id]
+            elif partitions:
                 target[topic_id] = in_set_order(partitions, self._buckets[topic_id])
-            else:
-                target.pop(topic_id, None)
         return target
 
 

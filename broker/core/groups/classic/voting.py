@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.core.hash_order import in_map_order
+from ottla.broker.core.hash_order import names_in_order, table_size
 
 
 def elect(votes: Iterable[str]) -> str | None:
@@ -21,4 +21,4 @@ def elect(votes: Iterable[str]) -> str | None:
     for name in votes:
         counts[name] = counts.get(name, 0) + 1
     # Both orders are stable: the map's, which keeps first votes in order within a bucket, and then by count.
-    return max(in_map_order(counts), key=counts.__getitem__, default=None)
+    return max(names_in_order(counts, table_size(len(counts))), key=counts.__getitem__, default=None)
