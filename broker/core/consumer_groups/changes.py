@@ -47,7 +47,7 @@ class StateWrite(Write[Machine]):
     """Records of a consumer group on their way."""
 
     __slots__ = ("group",)
-    what = "consumer group"
+    what = "changes"
 
     def __init__(self, group: ConsumerGroup) -> None:
         super().__init__(group.shard)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.state import Member, State
-from ottla.broker.core.consumer_groups.target import NOTHING, preferred_assignor
+from ottla.broker.core.consumer_groups.target import NOTHING, votes_of
 from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.groups.machine import Machine
 from ottla.protocol.errors import ErrorCode
@@ -82,7 +83,7 @@ def describe(m: Machine, group_id: str) -> DescribedConsumerGroup:
         group_state=group.shown_state,
         group_epoch=state.epoch,
         assignment_epoch=state.assignment_epoch,
-        assignor_name=preferred_assignor(state) or m.config.assignors[0],
+        assignor_name=preferred_assignor(votes_of(state), None, None) or m.config.assignors[0],
         members=[_member(state, member, m.topics) for member in state.members.values()],
     )
 

@@ -194,6 +194,9 @@ class ConsumerGroup(Group):
                 return stale
         return ErrorCode.NONE
 
+    def awaited_by_fetches(self) -> list[Write[Any]]:
+        return [*Group.awaited_by_fetches(self), *list(self.in_flight)[-1:]]
+
     def refuse_fetch(self, member_id: str | None, epoch: int, *, stable: bool) -> ErrorCode:
         if member_id is None:
             return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR

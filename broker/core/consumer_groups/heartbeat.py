@@ -70,7 +70,7 @@ def heartbeat(
         regex_changed, is_resolved = _change_regex(change, before, said)
         names_changed = said.names != before.names
         _refresh(change, names_changed=names_changed, regex_changed=is_resolved)
-        target.update(change)
+        target.update(change, before, said)
         after = _reconcile(change, said, reported, subscription_changed=names_changed or regex_changed)
     _look_after(m, group, before, said, after)
     response = ConsumerGroupHeartbeatResponse(

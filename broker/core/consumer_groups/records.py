@@ -57,8 +57,8 @@ def _group_gone(group_id: str, fact: GroupGone) -> Pair:
 
 
 def _old_metadata(group_id: str, fact: OldMetadata) -> Pair:
-    assert not fact.is_there, "only its tombstone is written"
-    return wire.ConsumerGroupPartitionMetadataKey(group_id=group_id), None
+    value = wire.ConsumerGroupPartitionMetadataValue() if fact.is_there else None  # without what nobody looks at
+    return wire.ConsumerGroupPartitionMetadataKey(group_id=group_id), value
 
 
 def _member_said(group_id: str, fact: MemberSaid) -> Pair:

@@ -6,20 +6,24 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
+from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
 from ottla.broker.core.consumer_groups.changes import Change
 from ottla.broker.core.consumer_groups.facts import MemberTarget, TargetEpoch
-from ottla.broker.core.consumer_groups.state import State
+from ottla.broker.core.consumer_groups.state import Member, State
 from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.events import TargetComputed, TargetDelayed
-from ottla.broker.core.groups.classic.voting import elect
 from ottla.protocol.steps import finished
 
 NOTHING: Target = {}
 
 
-def update(change: Change) -> None:
-    """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22)."""
+def update(change: Change, before: Member, after: Member) -> None:
+    """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
+
+    Args:
+        before, after: the member of the request, before it and now.
+    """
     m, group, state = change.m, change.group, change.state
     if state.epoch <= state.assignment_epoch:
         return
@@ -27,13 +31,18 @@ def update(change: Change) -> None:
     if state.assignment_timestamp_ms and m.wall_ms < until_ms:
         change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
         return
-    name = preferred_assignor(state) or m.config.assignors[0]
+    votes = votes_of(state)
+    if after.server_assignor is not None:
+        votes[after.server_assignor] -= 1
+    if before.server_assignor is not None:
+        votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
+    name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
     targets = finished(ASSIGNORS[name](spec_of(state, m.topics)))
     changed = []
     for member_id in state.members:
-        before, after = state.targets.get(member_id), targets.get(member_id, NOTHING)
-        if before is None or not same_partitions(before, after):
-            change.add(MemberTarget(member_id, after))
+        old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
+        if old is None or not same_partitions(old, new):
+            change.add(MemberTarget(member_id, new))
             changed.append(member_id)
     change.add(TargetEpoch(state.epoch, m.wall_ms))
     change.events.append(
@@ -43,9 +52,13 @@ def update(change: Change) -> None:
     )
 
 
-def preferred_assignor(state: State) -> str | None:
-    """The assignor that most members ask for, None if no one does (R2.24)."""
-    return elect(member.server_assignor for member in state.members.values() if member.server_assignor)
+def votes_of(state: State) -> dict[str, int]:
+    """How many members ask for each assignor."""
+    votes: dict[str, int] = {}
+    for member in state.members.values():
+        if member.server_assignor is not None:
+            votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+    return votes
 
 
 def spec_of(state: State, topics: Topics) -> GroupSpec:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
-from ottla.broker.core.coordination.shard import Shard
+from ottla.broker.core.coordination.shard import Shard, Write
 from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.protocol.errors import ErrorCode
 
@@ -64,6 +64,11 @@ class Group:
 
     def __post_init__(self) -> None:
         self.held_bytes = group_bytes(self.group_id)
+
+    def awaited_by_fetches(self) -> list[Write[Any]]:
+        """The writes after which offsets are as stable as they can be."""
+        offsets = self.offsets
+        return [offsets.last_write] if offsets.in_flight and offsets.last_write is not None else []
 
     # Left to the kind
 

@@ -26,6 +26,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
 )
+from ottla.protocol.primitives import ZERO_UUID
 
 Refusals = Mapping[tuple[str, int], ErrorCode]
 """Topic name and partition → why the broker does not let the coordinator see it. The name of a topic that was asked for
@@ -134,6 +135,21 @@ class CommitWrite(Write[Machine]):
         return self.group.offsets.written(self.accepted)
 
 
+def refuse_older(
+    m: Machine, group: Group, member_id: str, epoch: int, undecided: Sequence[tuple[Any, Any, Any]]
+) -> ErrorCode:
+    """Why a member of a consumer group may not commit with an epoch that is not its own: it depends on the partitions.
+
+    Those whose metadata are too long are not asked for: they are refused in any case (R7.1).
+    """
+    places = []
+    for topic, partition, _ in undecided:
+        if not is_too_long(m, partition.committed_metadata):
+            known = m.topics.by_name.get(topic.name)
+            places.append((ZERO_UUID if known is None else known.topic_id, partition.partition_index))
+    return group.refuse_older(member_id, epoch, places)
+
+
 def is_too_long(m: Machine, metadata: str | None) -> bool:
     """Whether the log does not take such metadata of an offset."""
     return utf16_length(metadata or "") > m.config.offset_metadata_max_bytes
@@ -217,12 +233,7 @@ def commit(
         member_id = request.member_id
         error = group.refuse_commit(member_id, request.group_instance_id, generation, ctx.api_version)
         if error is ErrorCode.STALE_MEMBER_EPOCH:
-            short = [
-                (topic.topic_id, partition.partition_index)
-                for topic, partition, _ in undecided
-                if not is_too_long(m, partition.committed_metadata)
-            ]
-            error = group.refuse_older(member_id, generation, short)
+            error = refuse_older(m, group, member_id, generation, undecided)
     if error or group is None:
         return _failed(response, undecided, error)
     m.heard_of(group, request.member_id)

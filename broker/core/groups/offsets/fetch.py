@@ -109,12 +109,12 @@ def fetch(
         answer.errors = errors
         for wanted in requested_groups(request, ctx):
             group = m.groups.get(wanted.group_id)
-            if wanted.group_id in errors or group is None or not group.offsets.in_flight:
+            if wanted.group_id in errors or group is None:
                 continue
-            write = group.offsets.last_write
-            if write is not None and write in group.shard.in_flight:
-                write.waiters.append(GroupFetch(answer, wanted.group_id))
-                answer.waiting += 1
+            for write in group.awaited_by_fetches():
+                if write in group.shard.in_flight:
+                    write.waiters.append(GroupFetch(answer, wanted.group_id))
+                    answer.waiting += 1
         if answer.waiting:
             return None
     return fetch_response(m, request, ctx, errors, topic_ids)

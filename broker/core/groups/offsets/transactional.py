@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ottla.broker.core.coordination.shard import ShardState
@@ -10,7 +9,7 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group, is_too_long
+from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group, refuse_older
 from ottla.broker.core.groups.offsets.committed import Accepted, CommittedOffset
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -21,7 +20,6 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from ottla.protocol.primitives import ZERO_UUID
 
 KNOWS_LOADING = 2
 """Clients of older versions cannot bear to hear that the coordinator is loading."""
@@ -84,27 +82,12 @@ def commit(
     if group is not None:
         error = group.refuse_transactional_commit(request.member_id, request.group_instance_id, generation)
         if error is ErrorCode.STALE_MEMBER_EPOCH:
-            error = _refuse_older(m, group, request, undecided)
+            error = refuse_older(m, group, request.member_id, generation, undecided)
+            error = ErrorCode.ILLEGAL_GENERATION if error else error  # the only one that these versions know
     if error or group is None:
         return _failed(response, undecided, error, ctx)
     write = TransactionalCommitWrite(group, ctx, request, response, undecided, verified)
     return None if write.hand_over(m) else response
-
-
-def _refuse_older(
-    m: Machine, group: Group, request: TxnOffsetCommitRequest, undecided: Sequence[Undecided]
-) -> ErrorCode:
-    """A member of a consumer group is past the epoch that it names: that depends on the partitions (7.2).
-
-    Clients do not know the error of their own for that before version 6.
-    """
-    places = [
-        (known.topic_id if (known := m.topics.by_name.get(topic.name)) else ZERO_UUID, partition.partition_index)
-        for topic, partition, _ in undecided
-        if not is_too_long(m, partition.committed_metadata)
-    ]
-    error = group.refuse_older(request.member_id, request.generation_id, places)
-    return ErrorCode.ILLEGAL_GENERATION if error else ErrorCode.NONE
 
 
 def response_to(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
