@@ -6,7 +6,7 @@ Java turns a bucket of nine keys or more into a tree, which hardly ever happens 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from uuid import UUID
 
 from ottla.protocol.groups import java_hash
@@ -62,19 +62,13 @@ def in_set_order(numbers: Iterable[int], buckets: int) -> list[int]:
     return sorted(numbers, key=(buckets - 1).__and__)
 
 
-def in_table_order(names: Sequence[str], most: int) -> list[str]:
-    """Names as Kafka's own ``TimelineHashMap`` gives them, in which a group has its members (R4.16).
+def table_slot(name: str, most: int) -> int:
+    """The slot of a key in Kafka's own ``TimelineHashMap``, in which a group has its members (R4.16).
+
+    Within a slot the newest comes first.
 
     Args:
-        names: in the order in which they came into the table.
-        most: how many there have been at once since the table was made; it never shrinks.
+        most: how many keys there have been at once since the table was made; it never shrinks.
     """
-    bits = 1
-    while (most + 1) * 3 > (4 << bits):
-        bits += 1
-
-    def slot(name: str) -> int:
-        return (java_hash(name) * _FIBONACCI & _LOW_64) >> (64 - bits)
-
-    newest_first = names[::-1]
-    return sorted(newest_first, key=slot)
+    bits = max(1, (((most + 1) * 3 - 1) // 4).bit_length())
+    return (java_hash(name) * _FIBONACCI & _LOW_64) >> (64 - bits)

@@ -29,7 +29,7 @@ from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assi
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
 from ottla.broker.core.consumer_groups.metadata_hash import group_hash, topic_hash
 from ottla.broker.core.consumer_groups.subscriptions import Subscriptions
-from ottla.broker.core.hash_order import copied_set_size, in_set_order, in_table_order, names_in_order
+from ottla.broker.core.hash_order import copied_set_size, in_set_order, names_in_order
 from ottla.broker.core.pattern import BadPattern, Pattern
 from ottla.protocol.groups import utf16_order
 from ottla.protocol.steps import finished
@@ -128,31 +128,29 @@ class Group:
         before = self.members.get(former_id)
         votes = Counter(member.preferred for member in self.members.values() if member.preferred)
         chosen = preferred_assignor(votes, before and before.preferred, said.preferred)
-        order = in_table_order(list(self.members), self.most_members)
+        newcomer = None if member_id in self.members else member_id
         self.subscriptions.add(said.names, said.regex)
         if before is not None:
             self._uncount(before)
         if former_id != member_id:
-            order.remove(former_id)
             del self.members[former_id]
             self.targets[member_id] = self.targets.pop(former_id)
-        if member_id not in order:
-            order.append(member_id)
         self.members[member_id] = said
+        targets = self._assign(newcomer, assignor)
         self.most_members = max(self.most_members, len(self.members))
-        return self._assign(order, chosen, assignor)
+        homogeneous = "homogeneous" if self.subscriptions.is_homogeneous(len(self.members)) else "heterogeneous"
+        existing = {name: self._hash_of(name) for name in self.subscriptions.topics() if name in self.topics}
+        return " ".join([homogeneous, chosen or "-", str(group_hash(existing)), *targets])
 
-    def _assign(self, order: list[str], chosen: str | None, assignor: str) -> str:
+    def _assign(self, newcomer: str | None, assignor: str) -> list[str]:
         homogeneous = self.subscriptions.is_homogeneous(len(self.members))
         counts = {topic.topic_id: len(topic.racks) for topic in self.topics.values()}
-        spec = GroupSpec([self._spec(member_id) for member_id in order], counts, homogeneous)
+        members = [self._spec(member_id) for member_id in self.members]
+        spec = GroupSpec(members, counts, homogeneous, newcomer, self.most_members)
         for member_id, target in finished(ASSIGNORS[assignor](spec)).items():
             if member_id not in self.targets or not same_partitions(self.targets[member_id], target):
                 self.targets[member_id] = target
-        existing = {name: self._hash_of(name) for name in self.subscriptions.topics() if name in self.topics}
-        words = ["homogeneous" if homogeneous else "heterogeneous", chosen or "-", str(group_hash(existing))]
-        words += (f"{one}={self._written(self.targets[one])}" for one in sorted(self.members, key=utf16_order))
-        return " ".join(words)
+        return [f"{one}={self._written(self.targets[one])}" for one in sorted(self.members, key=utf16_order)]
 
     def _spec(self, member_id: str) -> MemberSpec:
         member = self.members[member_id]

@@ -34,15 +34,19 @@ class GroupSpec:
     """A snapshot of a group: nothing in it changes while an assignor works on it.
 
     Attributes:
-        members: in the order of the group's table, whoever joins or changes last at the end unless it stands there
-            already (R4.16). Members that are away are among them (R4.6).
+        members: in the order in which they came into the group. Members that are away are among them (R4.6).
         partition_counts: how many partitions each topic has that somebody subscribes to.
-        homogeneous: True if all members subscribe to the same topics (`subscriptions.is_homogeneous`).
+        homogeneous: True if all members subscribe to the same topics (`Subscriptions.is_homogeneous`).
+        newcomer: the id of the member whose first request this is for, None if its id is known (R4.16).
+        most_members: how many there have been at once, before this request, since the group was made or loaded; the
+            number of members if that is more. Kafka's table of members, which decides some ties, never shrinks (R4.16).
     """
 
     members: Sequence[MemberSpec]
     partition_counts: Mapping[UUID, int]
     homogeneous: bool
+    newcomer: str | None = None
+    most_members: int = 0
 
 
 Assignor = Callable[[GroupSpec], Steps[dict[str, Target]]]

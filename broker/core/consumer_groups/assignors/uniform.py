@@ -6,13 +6,12 @@ Where Kafka leaves a choice to the order of a hash table, the order is Kafka's (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups.assignors.draft import Draft, finished_drafts
 from ottla.broker.core.consumer_groups.assignors.heterogeneous import assign_heterogeneous
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Pace, Target
-from ottla.broker.core.hash_order import bucket, copied_set_size, ids_in_order, in_set_order, table_size
+from ottla.broker.core.hash_order import bucket, copied_set_size, ids_in_order, in_set_order, table_size, table_slot
 from ottla.protocol.steps import Steps
 
 
@@ -20,12 +19,14 @@ def assign_uniformly(group: GroupSpec) -> Steps[dict[str, Target]]:
     """Give everybody as much as others that subscribe to the same, and leave with members what they may keep."""
     pace = Pace()
     size = table_size(len(group.members))
-    ranked: list[tuple[int, MemberSpec]] = []
-    for member in group.members:
-        ranked.append((bucket(member.member_id, size), member))
-        if pace.is_due(3):
+    most = max(group.most_members, len(group.members) - (group.newcomer is not None))
+    ranked: list[tuple[int, bool, int, int]] = []
+    for number, (member_id, *_) in enumerate(group.members):
+        slot = table_slot(member_id, most)
+        ranked.append((bucket(member_id, size), member_id == group.newcomer, slot, -number))
+        if pace.is_due(5):
             yield None
-    members = [member for _, member in sorted(ranked, key=itemgetter(0))]
+    members = [group.members[-rank[-1]] for rank in sorted(ranked)]
     if not group.homogeneous:
         return (yield from assign_heterogeneous(members, group.partition_counts, pace))
     topics = dict.fromkeys(members[0].topic_ids if members else ())
