@@ -91,10 +91,11 @@ def look_after(m: Machine, group: ConsumerGroup, again_ms: int | None = None) ->
         again_ms: when that is looked at anew, in place of the usual times.
     """
     for member in group.state.members.values():
-        if member.member_id not in group.sessions:
-            session = m.new_session(group, member.member_id, again_ms)
-            if member.state is UNREVOKED:
-                give_time(m, group, session, member, again_ms)
+        session, timeout_ms = group.sessions.get(member.member_id), None
+        if session is None:
+            session, timeout_ms = m.new_session(group, member.member_id, again_ms), again_ms
+        if member.state is UNREVOKED and TimerKey(Timer.REBALANCE, group.group_id, member.member_id) not in m.deadlines:
+            give_time(m, group, session, member, timeout_ms)
 
 
 def give_time(

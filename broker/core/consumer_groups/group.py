@@ -60,9 +60,7 @@ class ConsumerGroup(Group):
     checked_version: int = field(default=NEVER_CHECKED, init=False)
 
     def __post_init__(self) -> None:
-        Group.__post_init__(self)
         self.durable = self.state
-        self.weigh()
 
     # Writing
 
@@ -87,7 +85,6 @@ class ConsumerGroup(Group):
     def written(self, write: Write[Any], facts: Sequence[Fact]) -> None:
         """What was added since the last write is on its way."""
         self.in_flight[write] = facts
-        self.weigh()
 
     def settled(self, write: Write[Any], error: ErrorCode) -> None:
         """A write is durable, or failed.
@@ -102,17 +99,16 @@ class ConsumerGroup(Group):
             self.in_flight.clear()
             self.state = self.durable
             self.checked_version = NEVER_CHECKED  # R3.25
-            self.weigh()
         elif self.in_flight:
             _apply_all(self.durable, facts)
         else:
             self.durable = self.state
 
-    def weigh(self) -> None:
-        """Take note of what the state takes in memory."""
-        self.held_bytes = group_bytes(self.group_id) + self.state.held_bytes
+    # What others ask for
 
-    # Whom others ask of
+    @property
+    def held_bytes(self) -> int:
+        return group_bytes(self.group_id) + self.state.held_bytes
 
     @property
     def protocol_type(self) -> str:

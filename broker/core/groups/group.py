@@ -49,8 +49,7 @@ class Group:
     """A group of any kind. What its members are to each other is a matter of the kind.
 
     Attributes:
-        held_bytes: what the group takes in memory, roughly; issued ids and offsets are not in it.
-        noted_bytes: how much of that `Machine.weigh` has taken note of.
+        noted_bytes: how much of `held_bytes` `Machine.weigh` has taken note of.
     """
 
     kind: ClassVar[str]
@@ -59,11 +58,7 @@ class Group:
     group_id: str
     shard: Shard
     offsets: CommittedOffsets
-    held_bytes: int = field(init=False)
     noted_bytes: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self.held_bytes = group_bytes(self.group_id)
 
     def awaited_by_fetches(self) -> list[Write[Any]]:
         """The writes after which offsets are as stable as they can be."""
@@ -71,6 +66,11 @@ class Group:
         return [offsets.last_write] if offsets.in_flight and offsets.last_write is not None else []
 
     # Left to the kind
+
+    @property
+    def held_bytes(self) -> int:
+        """What the group takes in memory, roughly; issued ids and offsets are not in it."""
+        raise NotImplementedError
 
     @property
     def protocol_type(self) -> str | None:

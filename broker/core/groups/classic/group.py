@@ -25,7 +25,7 @@ from ottla.broker.core.groups.classic.state import (
     can_move,
 )
 from ottla.broker.core.groups.classic.voting import elect
-from ottla.broker.core.groups.group import Group
+from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.offsets.committed import NOTHING
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -73,6 +73,7 @@ class ClassicGroup(Group):
 
     kind: ClassVar[str] = "classic"
 
+    held_bytes: int = field(init=False)
     state_timestamp_ms: int | None
     state: GroupState = field(default=EMPTY, init=False)
     previous_state: GroupState = field(default=EMPTY, init=False)
@@ -96,6 +97,9 @@ class ClassicGroup(Group):
     recorded: Recorded = field(default=Recorded.NOTHING, init=False)
     group_writes: int = field(default=0, init=False)
     revision: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.held_bytes = group_bytes(self.group_id)
 
     # State
 
