@@ -220,11 +220,15 @@ class Broker:
             defer=asyncio.get_running_loop().call_soon,
         )
         self._groups = GroupCoordinator(
-            GroupConfig.of(settings),
+            GroupConfig.of(self._topics.broker_configs.settings),
             new_id=lambda: str(uuid4()),
             partition_count=partition_count,
             observer=self.observing.observer,
         )
+        self._topics.on_settings = self._settings_changed
+        self._settings_changed()
+        for topic in self._topics.topics.values():
+            self._topic_served(topic)
         self._groups.start()
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
@@ -259,6 +263,7 @@ class Broker:
         self._cleaner.on_markers_gone = self._producer_states.forget
         self._engine.on_appended = self.observing.watch_appends(self._appended)
         self._topics.on_touched = self._host.touched
+        self._topics.on_served = self._topic_served
         self._topics.on_deleted = self._topic_deleted
         self._receive()
 
@@ -279,6 +284,14 @@ class Broker:
         self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)
         self._topics.on_quotas = self._quota_keeper.go_by
         self._topics.on_quotas(self._topics.catalog.quotas)
+
+    def _settings_changed(self) -> None:
+        topics = self._topics
+        self._groups.configure(GroupConfig.of(topics.broker_configs.settings), topics.group_configs)
+
+    def _topic_served(self, topic: Topic) -> None:
+        # A broker that is alone has no rack.
+        self._groups.topic_changed(topic.name, topic.topic_id, [()] * len(topic.partitions), self._clock.wall_ms())
 
     def _topic_deleted(self, topic: Topic) -> None:
         self.observing.topic_deleted(topic)

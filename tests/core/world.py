@@ -246,7 +246,7 @@ class World(CoordinatorWorld):
         coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, EveryEvent(self.events.append))
         coordinator.start()
         for name, (topic_id, racks) in self.topics.items():
-            coordinator.topic_changed(name, topic_id, racks, self.now_ms, self.wall_ms)
+            coordinator.topic_changed(name, topic_id, racks, self.wall_ms)
         return coordinator
 
     def new_replica(self) -> GroupCoordinator:
@@ -262,7 +262,7 @@ class World(CoordinatorWorld):
     def put_topic(self, name: str, topic_id: UUID, racks: list[list[str]]) -> None:
         """A topic comes, or changes."""
         self.topics[name] = topic_id, racks
-        self.coordinator.topic_changed(name, topic_id, racks, self.now_ms, self.wall_ms)
+        self.coordinator.topic_changed(name, topic_id, racks, self.wall_ms)
 
     def delete_topic(self, name: str) -> None:
         """A topic goes."""

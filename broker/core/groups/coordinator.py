@@ -310,15 +310,12 @@ class GroupCoordinator(Machine):
             notes.refused(self, "OffsetDelete", request.group_id, "", answer.error_code)
         return answer
 
-    def topic_changed(
-        self, topic: str, topic_id: UUID, racks: Sequence[Sequence[str]], now_ms: int, wall_ms: int
-    ) -> None:
-        """A topic came, or has more partitions; it was there at the start, that is. Consumer groups go by it.
+    def topic_changed(self, topic: str, topic_id: UUID, racks: Sequence[Sequence[str]], wall_ms: int) -> None:
+        """A topic is there, or has more partitions. Consumer groups see that by themselves: it is no entry.
 
         Args:
             racks: for each partition the racks of its replicas.
         """
-        self.begin(now_ms, wall_ms)
         self.topics.put(KnownTopic(topic, topic_id, racks), wall_ms)
 
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, topic_id: UUID = ZERO_UUID) -> None:

@@ -57,12 +57,24 @@ class Person(ModernMember):
                 self.learn(ctx.answer)
 
 
+class WatchedWorld(World):
+    """Looks at what each append has made durable."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.epochs = consumer_invariants.Epochs()
+
+    def complete(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        super().complete(error)
+        self.epochs.check(self.coordinator)
+
+
 class Walk:
     """One seed's world."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.world = World(
+        self.world = WatchedWorld(
             GroupConfig(
                 group_consumer_assignment_interval_ms=self.random.choice([0, 0, 1_000]),
                 group_consumer_max_size=self.random.choice([3, 1_000, 1_000]),
@@ -79,7 +91,6 @@ class Walk:
             Person(self, f"p{number}", f"i{number % 2}" if number > 3 else None, is_liar=number == 3)
             for number in range(7)
         ]
-        self.epochs = consumer_invariants.Epochs()
         self.others: list[Ctx] = []
 
     # Steps
@@ -99,7 +110,6 @@ class Walk:
         for person in self.people:
             person.hear()
         consumer_invariants.check(self.world.coordinator, self.world.now_ms)
-        self.epochs.check(self.world.coordinator)
         self.check_readers()
         self.world.check_log()
 
@@ -237,7 +247,6 @@ class Walk:
             if person.open:
                 self.lose(person)
         self.world.restart()
-        self.epochs = consumer_invariants.Epochs()
 
     # The end
 
