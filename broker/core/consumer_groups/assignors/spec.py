@@ -11,8 +11,8 @@ from ottla.protocol.steps import Steps
 
 Target = Mapping[UUID, Sequence[int]]
 """The partitions that a member shall own, by topic id. They stand in the order in which the record of the target has
-them, which Kafka's assignor looks at (`ottla.broker.core.consumer_groups.java_order`). Nobody changes one once it is
-made: what is the same before and after may be one object."""
+them, at which Kafka's assignor looks (`ottla.broker.core.hash_order`). Nobody changes one once it is made: what is the
+same before and after may be one object."""
 
 
 class MemberSpec(NamedTuple):
