@@ -91,7 +91,11 @@ class ClassicMemberMetadata:
 
 @message(versions=range(1), flexible_from=0)
 class ConsumerGroupMemberMetadataValue(Message):
-    """A member and its subscription. The regex is "" where there is none."""
+    """A member and its subscription. The regex is "" where there is none.
+
+    Of a member of the ``consumer`` protocol the classic metadata are null, and written as such: where the tag is left
+    out they are there and empty.
+    """
 
     max_items = MAX_ITEMS
 
@@ -104,7 +108,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     rebalance_timeout_ms: int = wire(Int32, default=-1)
     server_assignor: str | None = wire(String, nullable_since=0, default=None)
     classic_member_metadata: ClassicMemberMetadata | None = wire(
-        ClassicMemberMetadata, nullable_since=0, default=None, tag=0
+        ClassicMemberMetadata, nullable_since=0, default=ClassicMemberMetadata, tag=0
     )
 
 

@@ -60,6 +60,7 @@ MEMBER = ConsumerGroupMemberMetadataValue(
     subscribed_topic_names=["t"],
     subscribed_topic_regex="",
     rebalance_timeout_ms=300_000,
+    classic_member_metadata=None,
 )
 CLASSIC = ClassicMemberMetadata(
     session_timeout_ms=45_000, supported_protocols=[ClassicProtocol(name="range", metadata=b"\x01\x02\x03")]
@@ -90,10 +91,14 @@ VECTORS: list[tuple[str, ConsumerGroupValue]] = [
             ]
         ),
     ),
-    ("0000000002630b2f3132372e302e302e3102027401000493e00000", MEMBER),
-    ("0000000002630b2f3132372e302e302e3102027400000493e00000", replace(MEMBER, subscribed_topic_regex=None)),
+    ("0000000002630b2f3132372e302e302e3102027401000493e00001000100", MEMBER),
+    ("0000000002630b2f3132372e302e302e3102027400000493e00001000100", replace(MEMBER, subscribed_topic_regex=None)),
     (
-        "00000269027202630b2f3132372e302e302e31030274027504742e2a000493e00672616e676500",
+        "0000000002630b2f3132372e302e302e3102027401000493e00000",
+        replace(MEMBER, classic_member_metadata=ClassicMemberMetadata()),
+    ),
+    (
+        "00000269027202630b2f3132372e302e302e31030274027504742e2a000493e00672616e676501000100",
         replace(
             MEMBER,
             instance_id="i",

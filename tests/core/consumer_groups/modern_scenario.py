@@ -236,6 +236,7 @@ class ConsumerPlay(Play):
                     subscribed_topic_names=_list(options.get("names", "t")),
                     subscribed_topic_regex="",
                     rebalance_timeout_ms=300_000,
+                    classic_member_metadata=None,
                 )
             case "epoch", [epoch]:
                 key = wire.ConsumerGroupMetadataKey(group_id=group)
