@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import randrange
@@ -220,7 +221,7 @@ class Broker:
             defer=asyncio.get_running_loop().call_soon,
         )
         self._groups = GroupCoordinator(
-            GroupConfig.of(self._topics.broker_configs.settings),
+            self._group_config(),
             new_id=lambda: str(uuid4()),
             partition_count=partition_count,
             observer=self.observing.observer,
@@ -286,8 +287,12 @@ class Broker:
         self._topics.on_quotas(self._topics.catalog.quotas)
 
     def _settings_changed(self) -> None:
-        topics = self._topics
-        self._groups.configure(GroupConfig.of(topics.broker_configs.settings), topics.group_configs)
+        self._groups.configure(self._group_config(), self._topics.group_configs)
+
+    def _group_config(self) -> GroupConfig:
+        # What the host appends to the log of the groups is bounded by what message.max.bytes was at the start.
+        config = GroupConfig.of(self._topics.broker_configs.settings)
+        return replace(config, message_max_bytes=self.settings.message_max_bytes)
 
     def _topic_served(self, topic: Topic) -> None:
         # A broker that is alone has no rack.
