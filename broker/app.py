@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import randrange
@@ -223,11 +224,15 @@ class Broker:
             defer=asyncio.get_running_loop().call_soon,
         )
         self._groups = GroupCoordinator(
-            GroupConfig.of(settings),
+            self._group_config(),
             new_id=lambda: str(uuid4()),
             partition_count=partition_count,
             observer=self.observing.observer,
         )
+        self._topics.on_settings = self._settings_changed
+        self._settings_changed()
+        for topic in self._topics.topics.values():
+            self._topic_served(topic)
         self._groups.start()
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
@@ -263,6 +268,7 @@ class Broker:
         self._cleaner.on_markers_gone = self._producer_states.forget
         self._engine.on_appended = self.observing.watch_appends(self._appended)
         self._topics.on_touched = self._host.touched
+        self._topics.on_served = self._topic_served
         self._topics.on_deleted = self._topic_deleted
         self._receive()
         self.observing.composed(self._host, self._cleaner)
@@ -284,6 +290,18 @@ class Broker:
         self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)
         self._topics.on_quotas = self._quota_keeper.go_by
         self._topics.on_quotas(self._topics.catalog.quotas)
+
+    def _settings_changed(self) -> None:
+        self._groups.configure(self._group_config(), self._topics.group_configs)
+
+    def _group_config(self) -> GroupConfig:
+        # What the host appends to the log of the groups is bounded by what message.max.bytes was at the start.
+        config = GroupConfig.of(self._topics.broker_configs.settings)
+        return replace(config, message_max_bytes=self.settings.message_max_bytes)
+
+    def _topic_served(self, topic: Topic) -> None:
+        # A broker that is alone has no rack.
+        self._groups.topic_changed(topic.name, topic.topic_id, [()] * len(topic.partitions), self._clock.wall_ms())
 
     def _topic_deleted(self, topic: Topic) -> None:
         self.observing.topic_deleted(topic)

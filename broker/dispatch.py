@@ -97,9 +97,9 @@ class Repeat:
     """The last request of a kind that clients send again and again, as it was decoded and answered.
 
     A member's heartbeats are the same bytes but for the correlation id. The next one with the same ``code`` (API key
-    and version) that equals ``rest`` from its client id on is this request. It is served with this context, which was
-    answered at once and so is free; and if the handler gives the same answer, that is the same bytes, too, around
-    another correlation id.
+    and version) that equals ``rest`` from its client id on is this request. If it can be answered at once, that is done
+    with this context, which was answered at once and so is free; and if it is the same answer, that is the same bytes,
+    too, around another correlation id.
     """
 
     __slots__ = ("after", "before", "code", "ctx", "handle", "request", "response", "rest", "route")
@@ -108,7 +108,8 @@ class Repeat:
         self.code = frame[start : start + CORRELATION_ID]
         self.rest = frame[start + CLIENT_ID :]
         self.route = route
-        self.handle = route.handle
+        assert route.handler.repeat is not None
+        self.handle = route.handler.repeat
         self.request = request
         self.ctx = ctx
         self.response: Any = None
@@ -168,7 +169,8 @@ class Dispatcher:
                 response = repeat.handle(repeat.request, repeat.ctx, self.services)
                 if response is repeat.response:
                     return repeat.before + frame[start + CORRELATION_ID : start + CLIENT_ID] + repeat.after
-                return repeat.answer(response, correlation_id(frame, start))
+                if response is not None:
+                    return repeat.answer(response, correlation_id(frame, start))
             except Exception:
                 peer.open = repeat.ctx
                 repeat.ctx.correlation_id = correlation_id(frame, start)
@@ -276,7 +278,7 @@ class Dispatcher:
     def _repeats(self, frame: bytes, start: int, route: Route, request: Any, peer: Peer) -> bool:
         """Whether a request that was answered at once is kept for the next one."""
         is_short = len(frame) - start <= _REPEAT_BYTES
-        return route.handler.repeats and is_short and self._may_come_again(route, request, peer)
+        return route.handler.repeat is not None and is_short and self._may_come_again(route, request, peer)
 
     def _serve_prepared(self, frame: bytes, start: int, peer: Peer) -> bool:
         """Serve a commit that comes again with other offsets; False if it is none."""

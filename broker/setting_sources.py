@@ -166,17 +166,51 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
         raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory; name one, or say --data-dir DIR")
     left_out = _leave_out_controllers(values, controllers)
     settings = Settings(given=frozenset(values), **{FIELDS[key].name: value for key, value in values.items()})
-    if settings.group_min_session_timeout_ms > settings.group_max_session_timeout_ms:
-        raise BadSetting(
-            f"group.min.session.timeout.ms={settings.group_min_session_timeout_ms}: must not exceed "
-            f"group.max.session.timeout.ms={settings.group_max_session_timeout_ms}"
-        )
+    for lower, upper in ORDERED:
+        low, high = getattr(settings, FIELDS[lower].name), getattr(settings, FIELDS[upper].name)
+        if low > high:
+            raise BadSetting(f"{lower}={low}: must not exceed {upper}={high}")
+    _check_consumer_groups(settings)
     without_effect = [
         key for key, value in values.items() if not FIELDS[key].metadata["effective"] and value != FIELDS[key].default
     ]
     unprotected = [key for key, text in strangers.items() if protects(key, text)]
     unknown = [key for key in strangers if key not in unprotected]
     return Loaded(settings, unknown, without_effect, unprotected, left_out)
+
+
+ORDERED = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    *(
+        pair
+        for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+        for pair in (
+            (f"group.consumer.min.{name}", f"group.consumer.{name}"),
+            (f"group.consumer.{name}", f"group.consumer.max.{name}"),
+        )
+    ),
+)
+"""Pairs of settings of which the first must not exceed the second."""
+
+
+def _check_consumer_groups(settings: Settings) -> None:
+    session_ms, heartbeat_ms = (
+        settings.group_consumer_session_timeout_ms,
+        settings.group_consumer_heartbeat_interval_ms,
+    )
+    if heartbeat_ms >= session_ms:
+        raise BadSetting(
+            f"group.consumer.heartbeat.interval.ms={heartbeat_ms}: must be less than "
+            f"group.consumer.session.timeout.ms={session_ms}"
+        )
+    for key in ("group.consumer.assignors", "group.coordinator.rebalance.protocols"):
+        items = [item.strip() for item in getattr(settings, FIELDS[key].name).split(",")]
+        if len(set(items)) != len(items):
+            raise BadSetting(f"{key}={','.join(items)!r}: names one twice")
+    if not settings.group_consumer_assignors.strip():
+        raise BadSetting("group.consumer.assignors='': allowed are uniform and range, or one of them")
+    if "classic" not in settings.group_coordinator_rebalance_protocols.split(","):
+        raise BadSetting("group.coordinator.rebalance.protocols: classic has to be among them")
 
 
 def meant_by(key: str) -> str:

@@ -271,6 +271,39 @@ class Settings:
     group_generation_persist: str = setting(
         "sync", "When a generation is logged: at sync, as Kafka does, or already at join.", choices=("sync", "join")
     )
+    group_coordinator_rebalance_protocols: str = setting(
+        "classic,consumer,streams",
+        "Protocols that groups may be of; of classic and consumer each has an effect.",
+        choices=("classic", "consumer", "share", "streams"),
+        is_list=True,
+    )
+    group_consumer_session_timeout_ms: int = setting(
+        45_000, "How long a member of a consumer group may be silent before it is taken for gone.", ints(1)
+    )
+    group_consumer_min_session_timeout_ms: int = setting(45_000, "The shortest that can be set for a group.", ints(1))
+    group_consumer_max_session_timeout_ms: int = setting(60_000, "The longest that can be set for a group.", ints(1))
+    group_consumer_heartbeat_interval_ms: int = setting(
+        5_000, "How often a member of a consumer group is to send heartbeats.", ints(1)
+    )
+    group_consumer_min_heartbeat_interval_ms: int = setting(5_000, "The shortest that can be set for a group.", ints(1))
+    group_consumer_max_heartbeat_interval_ms: int = setting(15_000, "The longest that can be set for a group.", ints(1))
+    group_consumer_assignment_interval_ms: int = setting(
+        1_000, "The least time between two assignments of a consumer group.", ints(0), dynamic=True
+    )
+    group_consumer_min_assignment_interval_ms: int = setting(0, "The shortest that can be set for a group.", ints(0))
+    group_consumer_max_assignment_interval_ms: int = setting(
+        15_000, "The longest that can be set for a group.", ints(0)
+    )
+    group_consumer_max_size: int = setting(INT32_MAX, "Members that a consumer group may have.", ints(1))
+    group_consumer_assignors: str = setting(
+        "uniform,range",
+        "Assignors that consumer groups may use; the first one, unless members ask for another.",
+        choices=("uniform", "range"),
+        is_list=True,
+    )
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        600_000, "How old the topics of a consumer group's regular expression may become.", ints(10_000)
+    )
     offset_metadata_max_bytes: int = setting(4_096, "The longest metadata of a commit, in UTF-16 units.", ints(0))
     offsets_retention_minutes: int = setting(10_080, "How long offsets outlive their group's members.", ints(1))
     offsets_retention_check_interval_ms: int = setting(600_000, "How often expired offsets are looked for.", longs(1))

@@ -36,7 +36,7 @@ from ottla.broker.core.events import (
     TransactionEnded,
     TxnCommitReceived,
 )
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.machine import Hold, Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
@@ -131,7 +131,7 @@ class Inputs:
 
     def _heard(self, group_id: str, member_id: str, heard_ms: int) -> None:
         group = self._coordinator.groups.get(group_id)
-        member = None if group is None else group.members.get(member_id)
+        member = None if group is None else group.session_of(member_id)
         if member is not None:
             member.session_deadline_ms = heard_ms + member.session_timeout_ms
 
@@ -255,7 +255,7 @@ class Inputs:
 
     def _extend(self, event: SessionExtended) -> None:
         group = self._coordinator.groups.get(event.group_id)
-        member = None if group is None else group.members.get(event.member_id)
+        member = None if group is None else group.session_of(event.member_id)
         if member is not None:
             member.session_deadline_ms = event.deadline_ms
         self._due(TimerKey(Timer.SESSION, event.group_id, event.member_id), event)
@@ -335,7 +335,7 @@ class Inputs:
         if event.is_recorded:
             group = restore(shard, event.group_id, _group_value(event), offsets)
         else:
-            group = Group(event.group_id, shard, offsets, event.state_since_ms)
+            group = ClassicGroup(event.group_id, shard, offsets, event.state_since_ms)
         shard.groups[event.group_id] = group
         for pending in event.pending:
             one = pending.commit

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.coordination.machine import TimerKey
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from ottla.broker.core.groups.coordinator import GroupCoordinator
@@ -86,7 +86,8 @@ class View:
     def cluster(self) -> ClusterState:
         states: dict[str, int] = {}
         for group in self._groups.values():
-            states[group.state.value] = states.get(group.state.value, 0) + 1
+            if state := group.shown_state:
+                states[state] = states.get(state, 0) + 1
         return ClusterState(
             **self._identity._asdict(),
             now_ms=self._clock.wall_ms(),
@@ -109,14 +110,14 @@ class View:
     # -- groups
 
     def group_ids(self) -> list[str]:
-        return list(self._groups)
+        return [group_id for group_id, group in self._groups.items() if isinstance(group, ClassicGroup)]
 
     def has_group(self, group_id: str) -> bool:
         """True if there is such a group."""
-        return group_id in self._groups
+        return self._group(group_id) is not None
 
     def brief(self, group_id: str) -> GroupBrief | None:
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         if group is None:
             return None
         lags = [self._lag(topic, index, one) for topic, index, one in group.offsets.items()]
@@ -133,7 +134,7 @@ class View:
         )
 
     def group(self, group_id: str) -> GroupState | None:
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         if group is None:
             return None
         now_ms = self._clock.monotonic_ms()
@@ -147,7 +148,7 @@ class View:
 
         It ends without the group if that has changed meanwhile.
         """
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         if group is None:
             return
         seen, described = (group.state, group.generation, group.revision), []
@@ -159,21 +160,21 @@ class View:
                 self._decoded.setdefault(group_id, {}).update(decoded)
                 described += [self._member(group, one, decoded[one.member_id], now_ms) for one in some]
                 yield None
-                now = self._groups.get(group_id)
+                now = self._group(group_id)
                 if now is not group or (group.state, group.generation, group.revision) != seen:
                     return
             yield self._state(group, described)
         finally:
             known = self._decoded.pop(group_id, {})
-            if self._groups.get(group_id) is group and known:
+            if self._group(group_id) is group and known:
                 self._decoded[group_id] = {name: known[name] for name in group.members if name in known}
 
     def member_count(self, group_id: str) -> int:
         """Number of members of a group; 0 if there is none."""
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         return 0 if group is None else len(group.members)
 
-    def _state(self, group: Group, members: list[MemberState]) -> GroupState:
+    def _state(self, group: ClassicGroup, members: list[MemberState]) -> GroupState:
         barrier, awaited = self._barrier(group)
         age_ms = self._clock.wall_ms() - group.state_timestamp_ms if barrier and group.state_timestamp_ms else 0
         return GroupState(
@@ -193,7 +194,7 @@ class View:
 
     def waits_calmly(self, group_id: str, old_ms: int) -> bool:
         """True if a group waits at a barrier that is not that old yet, and with nobody whose connection is gone."""
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         if group is None or group.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
             return False
         age_ms = self._clock.wall_ms() - group.state_timestamp_ms if group.state_timestamp_ms else 0
@@ -202,7 +203,7 @@ class View:
         )
 
     def offsets(self, group_id: str) -> list[OffsetState]:
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         if group is None:
             return []
         owners = {
@@ -219,7 +220,7 @@ class View:
 
     def progress(self, group_id: str) -> Iterator[OffsetProgress]:
         """The committed offsets of a group, as far as it costs next to nothing."""
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         if group is not None:
             for topic, index, committed in group.offsets.items():
                 partition = self._partition(topic, index, committed)
@@ -228,7 +229,7 @@ class View:
 
     def assignment(self, group_id: str, member_id: str) -> Mapping[str, list[int]]:
         """The assignment of a member; nothing if there is no such member."""
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None:
             return {}
@@ -239,7 +240,7 @@ class View:
 
     def owners(self, group_id: str, wanted: Mapping[str, Collection[int]]) -> dict[tuple[str, int], str]:
         """The owner of each of these partitions, the first if there are several; those without are left out."""
-        group = self._groups.get(group_id)
+        group = self._group(group_id)
         found: dict[tuple[str, int], str] = {}
         for member_id in () if group is None else group.members:
             assigned = self.assignment(group_id, member_id)
@@ -255,7 +256,11 @@ class View:
 
     # -- parts
 
-    def _barrier(self, group: Group) -> tuple[str, list[str]]:
+    def _group(self, group_id: str) -> ClassicGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def _barrier(self, group: ClassicGroup) -> tuple[str, list[str]]:
         if group.state is COMPLETING_REBALANCE:
             return Timer.SYNC.value, list(group.pending_sync)
         if group.state is not PREPARING_REBALANCE:
@@ -264,7 +269,7 @@ class View:
         starts = TimerKey(Timer.INITIAL_DELAY, group.group_id) in self._machine.deadlines
         return (Timer.INITIAL_DELAY if starts else Timer.JOIN).value, late + list(group.pending_members)
 
-    def _member(self, group: Group, member: Member, decoded: _Decoded, now_ms: int) -> MemberState:
+    def _member(self, group: ClassicGroup, member: Member, decoded: _Decoded, now_ms: int) -> MemberState:
         parked = member.parked_join or member.parked_sync
         return MemberState(
             member_id=member.member_id,
@@ -284,7 +289,7 @@ class View:
             client_software=self._software_of(group.group_id, member.member_id),
         )
 
-    def _decoded_of(self, group: Group) -> dict[str, _Decoded]:
+    def _decoded_of(self, group: ClassicGroup) -> dict[str, _Decoded]:
         """The decoded bytes of all members; only new ones are read."""
         after = self._decode(group, group.members.values())
         if after:
@@ -295,7 +300,7 @@ class View:
             self._decoded = {name: kept for name, kept in self._decoded.items() if name in self._groups}
         return after
 
-    def _decode(self, group: Group, members: Iterable[Member]) -> dict[str, _Decoded]:
+    def _decode(self, group: ClassicGroup, members: Iterable[Member]) -> dict[str, _Decoded]:
         before = self._decoded.get(group.group_id, {})
         after = {}
         subscribed: dict[bytes, list[str] | None] = {}  # most members say the same
@@ -352,7 +357,7 @@ class View:
         return None if appended_ms is None else max(0, now_ms - appended_ms) / 1000
 
 
-def _metadata(group: Group, member: Member) -> bytes:
+def _metadata(group: ClassicGroup, member: Member) -> bytes:
     """The bytes that say what a member subscribes to, while no protocol is chosen those that it likes best."""
     return member.metadata(group.protocol_name) or (member.protocols[0][1] if member.protocols else b"")
 

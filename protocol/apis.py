@@ -67,6 +67,8 @@ class ApiKey(IntEnum):
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     DESCRIBE_GROUP_HISTORY = 20_001
@@ -101,6 +103,8 @@ _LISTS = (
 _MAX_REQUEST_BYTES = dict.fromkeys(_FEW, ANY_REQUEST_BYTES) | dict.fromkeys(_LISTS, 1 << 20)
 # Admin clients put all the groups that there are into one. Its keys are not looked at, however long they are.
 _MAX_REQUEST_BYTES[ApiKey.FIND_COORDINATOR] = 4 << 20
+# Ten thousand topics, and a hundred thousand partitions of them.
+_MAX_REQUEST_BYTES[ApiKey.CONSUMER_GROUP_HEARTBEAT] = 4 << 20
 
 
 class Api(NamedTuple):

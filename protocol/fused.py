@@ -279,7 +279,7 @@ class _DecodeWriter:
             return
         marker = source.fresh("n")
         self.flush(("b", marker))
-        source.line(f"if {marker} < 0:")
+        source.line(f"if not {marker}:" if leaf.is_tagged else f"if {marker} < 0:")
         source.line(f"    {target} = None")
         source.line("else:")
         source.depth += 1
@@ -553,7 +553,7 @@ class _EncodeWriter:
         self.flush()
         self.chunks()
         source.line(f"if {value} is None:")
-        source.line("    add(b'\\xff')")
+        source.line(f"    add({leaf.null!r})")
         source.line("else:")
         source.depth += 1
         self.pending.append(("b", "1"))

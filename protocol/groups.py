@@ -6,13 +6,22 @@ offsets where Kafka's tools do not look for them.
 
 from __future__ import annotations
 
+from operator import mul
+
 DEFAULT_PARTITION_COUNT = 50
 """Kafka's default of ``offsets.topic.num.partitions``."""
+
+_POWERS = [31**exponent & 0xFFFFFFFF for exponent in reversed(range(48))]
 
 
 def utf16_length(text: str) -> int:
     """The number of UTF-16 code units, which is what Java calls the length of a string."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+
+
+def utf16_order(text: str) -> bytes:
+    """A key to sort strings by as Java compares them: by UTF-16 code unit."""
+    return text.encode("utf-16-be")
 
 
 def java_hash(text: str) -> int:
@@ -21,6 +30,9 @@ def java_hash(text: str) -> int:
     A character outside the basic plane counts as its two surrogates.
     """
     value = 0
+    if len(text) <= len(_POWERS) and text.isascii():  # nearly all: this takes a fifth of the time
+        value = sum(map(mul, text.encode(), _POWERS[-len(text) :])) & 0xFFFFFFFF
+        text = ""
     for character in text:
         point = ord(character)
         if point > 0xFFFF:

@@ -67,11 +67,11 @@ class ArrayOf:
         return ArrayLeaf(item, compact=flexible, nullable=nullable, repeats=self.repeats)
 
 
-def leaf_of(declared: Any, version: int, flexible: bool, nullable: bool = False) -> Leaf:
+def leaf_of(declared: Any, version: int, flexible: bool, nullable: bool = False, *, is_tagged: bool = False) -> Leaf:
     """The leaf of a declared type (wire type, array or struct class) at a version."""
     if isinstance(declared, (WireType, ArrayOf)):
         return declared.leaf(version, flexible=flexible, nullable=nullable)
-    return StructLeaf(declared, version, flexible, nullable=nullable)
+    return StructLeaf(declared, version, flexible, nullable=nullable, is_tagged=is_tagged)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -96,7 +96,8 @@ class WireField:
 
     def leaf(self, version: int, flexible: bool) -> Leaf:
         compact = flexible and not self.never_compact
-        return leaf_of(self.type, version, compact, nullable=version >= self.nullable_since)
+        nullable = version >= self.nullable_since
+        return leaf_of(self.type, version, compact, nullable, is_tagged=self.tagged(version))
 
     def fresh_default(self) -> Any:
         """The default; a new object each time where it is mutable."""
@@ -122,13 +123,17 @@ def shared_default(cls: type[T]) -> T:
 class StructLeaf(Leaf):
     """The fields of a class at a version, in order, then (flexible) the tag buffer.
 
-    A nullable struct is preceded by one byte: -1 for null, 1 for present.
+    A nullable struct is preceded by one byte: -1 for null, 1 for present. In a tag that is a varint, and 0 for null.
     """
 
-    def __init__(self, cls: type, version: int, flexible: bool, *, nullable: bool = False) -> None:
+    def __init__(
+        self, cls: type, version: int, flexible: bool, *, nullable: bool = False, is_tagged: bool = False
+    ) -> None:
         self.cls = cls
         self.flexible = flexible
         self.nullable = nullable
+        self.is_tagged = is_tagged
+        self.null = b"\0" if is_tagged else b"\xff"
         declared: tuple[WireField, ...] = cls.__wire__  # type: ignore[attr-defined]
         here = [field for field in declared if field.present(version)]
         self.fields = [(f.name, f.leaf(version, flexible)) for f in here if not f.tagged(version)]
@@ -138,8 +143,10 @@ class StructLeaf(Leaf):
         self.minimum = 1 if nullable else sum(leaf.minimum for _, leaf in self.fields) + int(flexible)
 
     def parse(self, stream: BytesIO, context: Any, path: str) -> Any:
-        if self.nullable and self.take(stream, 1, path)[0] >= 0x80:
-            return None
+        if self.nullable:
+            marker = self.take(stream, 1, path)[0]
+            if not marker if self.is_tagged else marker >= 0x80:
+                return None
         values = {name: leaf.parse(stream, context, f"{path}.{name}") for name, leaf in self.fields}
         if self.flexible:
             self._parse_tags(stream, context, path, values)
@@ -166,7 +173,7 @@ class StructLeaf(Leaf):
 
     def build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         if self.nullable:
-            stream.write(b"\xff" if obj is None else b"\x01")
+            stream.write(self.null if obj is None else b"\x01")
             if obj is None:
                 return None
         for name, leaf in self.fields:

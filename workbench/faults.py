@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from ottla.broker.clock import Clock
 from ottla.broker.context import Mute, Transport
 from ottla.broker.core.events import FaultFired
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.dispatch import Dispatcher, Kept, Peer, Route
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.listener import Listener
@@ -175,14 +176,14 @@ class Fault:
             return ""
         groups = [services.groups.groups.get(group_id) for group_id in asked.names(GROUP)]
         group = groups[0] if groups else None
-        phase = "Dead" if group is None else str(group.state)
+        phase = "Dead" if group is None else group.shown_state or "Dead"
         if rule.phase is not None and rule.phase != phase:
             return f"the group was {phase}, not {rule.phase}"
         generation = -1 if group is None else group.generation
         if rule.generation is not None and rule.generation != generation:
             return f"the group was in generation {generation}, not {rule.generation}"
         if rule.leader is not None:
-            is_leader = group is not None and group.leader_id in asked.names(MEMBER)
+            is_leader = isinstance(group, ClassicGroup) and group.leader_id in asked.names(MEMBER)
             if rule.leader is not is_leader:
                 return f"it came from {'the leader' if is_leader else 'a member that does not lead'}"
         return ""

@@ -5,9 +5,9 @@ through ``ctx.reply``. It may return steps (`ottla.protocol.steps`) that give th
 for: they are taken with turns for others in between. An ``async def handle`` does slow work and is run in a task.
 
 A module may have ``failed(request, code)``, the answer when we have a bug; it is needed where the response has no error
-code of its own at the top. ``REPEATS = True`` says that clients send the same request again and again, that it is
-always answered at once, and that the same answer is the same object: the decoded request and the encoded answer are
-kept for the next one.
+code of its own at the top. It may have ``repeat(request, ctx, services)``, where clients send the same request again
+and again: the answer if it can be given at once, the same object for the same answer, or None if the request is to be
+served like any other. The decoded request and the encoded answer are kept for the next one.
 
 A module is imported when its API is first asked for: what must be known before stands here.
 """
@@ -70,6 +70,8 @@ HANDLERS: dict[ApiKey, range] = {
     ApiKey.DESCRIBE_PRODUCERS: range(1),
     ApiKey.DESCRIBE_TRANSACTIONS: range(1),
     ApiKey.LIST_TRANSACTIONS: range(3),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: range(2),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: range(2),
     ApiKey.LIST_CONFIG_RESOURCES: range(2),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
     ApiKey.DESCRIBE_GROUP_HISTORY: range(1),
@@ -88,7 +90,7 @@ class Handler(NamedTuple):
     handle: Callable[[Any, Any, Any], Any]
     is_async: bool
     failed: Callable[[Any, int], Any] | None
-    repeats: bool
+    repeat: Callable[[Any, Any, Any], Any] | None
 
 
 @cache
@@ -101,5 +103,5 @@ def handler(key: ApiKey) -> Handler:
         handle=handle,
         is_async=iscoroutinefunction(handle),
         failed=getattr(module, "failed", None),
-        repeats=getattr(module, "REPEATS", False),
+        repeat=getattr(module, "repeat", None),
     )

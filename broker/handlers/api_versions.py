@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
+from typing import NamedTuple
 
 from ottla.broker.context import RequestContext
 from ottla.broker.handlers import HANDLERS, UNENFORCED
@@ -22,12 +24,25 @@ NAMED_FROM = 3
 LEVEL_0_FROM = 4
 """Clients of older versions cannot read a supported feature that may be at level 0."""
 
-TRANSACTION_VERSION = "transaction.version"
-TRANSACTION_LEVEL = 2
-"""KIP-890 to its end: who sees it finalized no longer adds partitions itself, and ends transactions with EndTxn 5."""
 
-TRANSACTION_LEVEL_NEEDS = {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}
-"""The versions that such a client sends, which are those of the feature."""
+class Feature(NamedTuple):
+    """A feature of the cluster.
+
+    Attributes:
+        level: the one that it has, and the highest that there is.
+        needs: the versions of APIs that clients use who see that.
+    """
+
+    level: int
+    needs: Mapping[ApiKey, int]
+
+
+FEATURES = {
+    # KIP-890 to its end: who sees it no longer adds partitions itself, and ends transactions with EndTxn 5.
+    "transaction.version": Feature(2, {ApiKey.PRODUCE: 12, ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.END_TXN: 5}),
+    # Groups of the consumer protocol (KIP-848).
+    "group.version": Feature(1, {ApiKey.CONSUMER_GROUP_HEARTBEAT: 1, ApiKey.CONSUMER_GROUP_DESCRIBE: 1}),
+}
 
 FINALIZED_EPOCH = 0
 """Counts changes of finalized features, of which there are none."""
@@ -48,16 +63,16 @@ def handle(request: ApiVersionsRequest, ctx: RequestContext, services: Services)
         name, version = request.client_software_name, request.client_software_version
         ctx.connection.client_software = f"{name[:MOST_SOFTWARE]} {version[:MOST_SOFTWARE]}"
     rows = table(unenforced=services.settings.ottla_unenforced_security_apis_enable)
-    if not named or not transaction_level():
+    if not named or not levels():
         return ApiVersionsResponse(api_keys=rows)
-    level = transaction_level()
-    supported = SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=level)
+    supported = [SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in levels().items()]
     return ApiVersionsResponse(
         api_keys=rows,
-        supported_features=[supported] if ctx.api_version >= LEVEL_0_FROM else [],
+        supported_features=supported if ctx.api_version >= LEVEL_0_FROM else [],
         finalized_features_epoch=FINALIZED_EPOCH,
         finalized_features=[
-            FinalizedFeatureKey(name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level)
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in levels().items()
         ],
     )
 
@@ -83,8 +98,11 @@ def table(*, unenforced: bool = False) -> list[ApiVersion]:
 
 
 @cache
-def transaction_level() -> int:
-    """The level of ``transaction.version``: that of the APIs that are served; 0 is not worth a word."""
+def levels() -> dict[str, int]:
+    """The level of each feature of which the APIs are served."""
     served = {row.api_key: row.max_version for row in table()}
-    is_whole = all(served.get(key, -1) >= version for key, version in TRANSACTION_LEVEL_NEEDS.items())
-    return TRANSACTION_LEVEL if is_whole else 0
+    return {
+        name: feature.level
+        for name, feature in FEATURES.items()
+        if all(served.get(key, -1) >= version for key, version in feature.needs.items())
+    }

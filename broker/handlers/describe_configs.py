@@ -105,15 +105,17 @@ def _rows(
         if not name:
             return bad_request("The group id is empty")
         configs = topics.group_configs.get(name, {})
-        return shared.rows(ResourceType.GROUP, tuple(configs.items()), lambda: _group_rows(configs))
+        return shared.rows(
+            ResourceType.GROUP, tuple(configs.items()), lambda: _group_rows(configs, topics.broker_configs)
+        )
     if resource.resource_type == ResourceType.BROKER_LOGGER and services.logger is not None:
         return other_node(name, services.node.node_id) or [_level_row(services.logger)]
     return bad_request(f"Unsupported resource type: {resource.resource_type}")
 
 
-def _group_rows(configs: Mapping[str, str]) -> _Rows:
+def _group_rows(configs: Mapping[str, str], broker: BrokerConfigs) -> _Rows:
     for key in GROUP_KEYS.values():
-        yield _row(key.name, group_synonyms(key, configs), key.type, key.documentation)
+        yield _row(key.name, group_synonyms(key, configs, broker), key.type, key.documentation)
 
 
 def _level_row(logger: Logger) -> DescribeConfigsResourceResult:

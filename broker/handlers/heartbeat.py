@@ -6,8 +6,6 @@ from ottla.broker.context import RequestContext
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-REPEATS = True
-
 # Answers carry nothing but their code, so one of each is enough.
 _ANSWERS: dict[int, HeartbeatResponse] = {0: HeartbeatResponse()}
 
@@ -18,3 +16,6 @@ def handle(request: HeartbeatRequest, ctx: RequestContext, services: Services) -
     if answer is None:
         answer = _ANSWERS[error] = HeartbeatResponse(error_code=error)
     return answer
+
+
+repeat = handle

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.transactions.pattern import BadPattern, Pattern
+from ottla.broker.core.pattern import BadPattern, Pattern
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_transactions import (

@@ -7,7 +7,7 @@ is refused with INVALID_UPDATE_VERSION.
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.handlers.api_versions import TRANSACTION_VERSION, transaction_level
+from ottla.broker.handlers.api_versions import levels
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.update_features import (
@@ -38,9 +38,9 @@ def _problem(update: FeatureUpdateKey) -> str:
     name, level = update.feature, update.max_version_level
     if update.upgrade_type not in UPGRADE_TYPES:
         return f"upgrade type {update.upgrade_type} of '{name}' is not known; there are 1, 2 and 3"
-    if name != TRANSACTION_VERSION:
-        return f"Ottla has no feature '{name}'; it has {TRANSACTION_VERSION} alone"
-    highest = transaction_level()
+    highest = levels().get(name)
+    if highest is None:
+        return f"Ottla has no feature '{name}'; it has {' and '.join(levels())}"
     if not 0 <= level <= highest:
         return f"'{name}' has levels from 0 to {highest}, and not {level}"
     if level < highest:

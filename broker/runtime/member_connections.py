@@ -16,6 +16,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ottla.broker.context import RequestContext, Transport
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -60,7 +61,7 @@ class MemberConnections:
 
     def leaving(self, request: LeaveGroupRequest, ctx: RequestContext) -> None:
         """Take note of the connection of members that leave, and not of somebody else who removes them."""
-        group = self._coordinator.groups.get(request.group_id)
+        group = self._classic(request.group_id)
         if group is None:
             return
         for member_id in [one.member_id for one in request.members] or [request.member_id]:
@@ -107,17 +108,21 @@ class MemberConnections:
 
     def _is_member(self, group_id: str, member_id: str) -> bool:
         """Whether there is such a member, or an id that was issued and not used yet."""
-        group = self._coordinator.groups.get(group_id)
+        group = self._classic(group_id)
         return group is not None and (member_id in group.members or member_id in group.pending_members)
 
     def _newest_member_id(self, request: JoinGroupRequest) -> str:
         """The id of a member that has just joined without one and waits for its answer."""
-        group = self._coordinator.groups.get(request.group_id)
+        group = self._classic(request.group_id)
         if group is None:
             return ""
         if request.group_instance_id is not None:
             return group.static_members.get(request.group_instance_id, "")
         return next(reversed(group.members), "")
+
+    def _classic(self, group_id: str) -> ClassicGroup | None:
+        group = self._coordinator.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
 
     def forget(self) -> None:
         """The broker stops: whose connection closes now is nobody's business."""

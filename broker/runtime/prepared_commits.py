@@ -101,7 +101,7 @@ class PreparedCommits:
         if not shapes.wants(length) or not self._make_room(held_bytes):
             return
         body = _pieces(request, ctx)
-        prepared = None if body is None else prepare(self.groups, request)
+        prepared = None if body is None else prepare(self.groups, request, ctx.api_version)
         if body is None or prepared is None:
             return
         shape = Shape(bytes(data[start:]), body_at - start, body, prepared, ctx, route, held_bytes)

@@ -72,6 +72,8 @@ class TopicManager:
         on_changed: told of each topic that was created or has more partitions, by name, with how many it had.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
+        on_served: told of each topic as it is served from then on: it came, or has more partitions.
+        on_settings: called when settings of groups or of the broker have changed.
     """
 
     def __init__(
@@ -92,6 +94,8 @@ class TopicManager:
         self.on_changed: Callable[[str, int, int], None] = lambda name, partitions_before, partitions: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
+        self.on_served: Callable[[Topic], None] = lambda topic: None
+        self.on_settings: Callable[[], None] = lambda: None
         self._engine = engine
         self.broker_configs = BrokerConfigs(settings)
         self._random = random or Random()
@@ -220,6 +224,7 @@ class TopicManager:
         self.by_id[entry.topic_id] = topic
         self.revision += 1
         self._deleted.pop(entry.name, None)
+        self.on_served(topic)
         return topic
 
     def _log_config(self, config: TopicConfig) -> LogConfig:
@@ -312,6 +317,7 @@ class TopicManager:
                 changed = list(catalog.topics.values())
             else:
                 changed = [entry for name, entry in catalog.topics.items() if entry is not before.topics.get(name)]
+            self.on_settings()
             for number, entry in enumerate(changed, 1):
                 self._configure(entry)
                 if not number % CONFIGURED_TOPICS:

@@ -31,7 +31,6 @@ class _Counted(Repeat):
         self, measure: Requests, frame: bytes, start: int, route: Route, request: Any, ctx: RequestContext
     ) -> None:
         super().__init__(frame, start, route, request, ctx)
-        self.handle = route.handler.handle
         self.measure = measure
         self.cell = [0]
 
@@ -65,9 +64,10 @@ class MeasuredDispatcher(Dispatcher):
                 if response is repeat.response:
                     cell[0] = count
                     return repeat.before + frame[start + CORRELATION_ID : start + CLIENT_ID] + repeat.after  # type: ignore[no-any-return]
-                answer: bytes = repeat.answer(response, correlation_id(frame, start))
-                repeat.cell[0] += 1
-                return answer
+                if response is not None:
+                    answer: bytes = repeat.answer(response, correlation_id(frame, start))
+                    repeat.cell[0] += 1
+                    return answer
             except Exception:
                 peer.open = repeat.ctx
                 repeat.ctx.correlation_id = correlation_id(frame, start)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ottla.broker.core.coordination.machine import TimerKey
-from ottla.broker.core.groups.classic.group import Group, group_bytes
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.group import group_bytes
 from ottla.broker.core.groups.machine import Machine, Timer
 
 
@@ -23,7 +24,7 @@ def check(coordinator: GroupCoordinator, now_ms: int) -> None:
         check_timers(m, group, now_ms)
 
 
-def check_members(group: Group) -> None:
+def check_members(group: ClassicGroup) -> None:
     members = group.members
     assert all(member.member_id == member_id for member_id, member in members.items())
     assert not set(members) & set(group.pending_members)
@@ -39,7 +40,7 @@ def check_members(group: Group) -> None:
     assert group.leader_id is None or group.leader_id in members
 
 
-def check_state(m: Machine, group: Group) -> None:
+def check_state(m: Machine, group: ClassicGroup) -> None:
     members = group.members.values()
     if group.state is EMPTY:
         assert not members
@@ -60,7 +61,7 @@ def check_state(m: Machine, group: Group) -> None:
     assert not owed or group.state in (COMPLETING_REBALANCE, STABLE)
 
 
-def check_timers(m: Machine, group: Group, now_ms: int) -> None:
+def check_timers(m: Machine, group: ClassicGroup, now_ms: int) -> None:
     hold = m.holds.get(group.group_id)
     armed_ms = {key: at_ms for key in m.timers_of(group) if (at_ms := m.deadlines.get(key)) is not None}
     if hold is not None:

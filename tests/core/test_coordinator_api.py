@@ -110,7 +110,7 @@ def test_a_record_that_cannot_be_read_fails_the_load(one_shard: GroupCoordinator
 
 def test_records_of_other_kinds_are_skipped(one_shard: GroupCoordinator) -> None:
     one_shard.load_started(0, 0)
-    assert one_shard.replay(0, CoordinatorRecord(b"\0\x03\0\x01g", b"whatever"), 0)
+    assert one_shard.replay(0, CoordinatorRecord(b"\0\x0b\0\x01g", b"whatever"), 0)
     assert one_shard.loaded(0, 0, 0)
     assert durable_state(one_shard) == {}
 

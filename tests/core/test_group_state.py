@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from ottla.broker.core.coordination.shard import Shard
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -39,8 +39,8 @@ LEGAL = {
 }
 
 
-def group_in(state: GroupState) -> Group:
-    group = Group("g", Shard(0), CommittedOffsets(), 0)
+def group_in(state: GroupState) -> ClassicGroup:
+    group = ClassicGroup("g", Shard(0), CommittedOffsets(), 0)
     group.state = state
     return group
 

@@ -4,26 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
-from ottla.broker.core.groups.classic.voting import bucket, elect, table_size
-
-BUCKETS = {
-    "uniform": 1,
-    "default": 2,
-    "compatible": 2,
-    "stream": 5,
-    "sticky": 8,
-    "range": 9,
-    "roundrobin": 10,
-    "cooperative-sticky": 15,
-    "sessioned": 15,
-}
-
-
-@pytest.mark.parametrize(("name", "number"), BUCKETS.items())
-def test_buckets(name: str, number: int) -> None:
-    assert bucket(name) == number
+from ottla.broker.core.groups.classic.voting import elect
+from ottla.broker.core.hash_order import bucket
 
 
 def test_most_votes_win() -> None:
@@ -44,10 +26,6 @@ def test_in_one_bucket_the_first_vote_wins() -> None:
 
 def test_nobody_votes() -> None:
     assert elect([]) is None
-
-
-def test_the_table_grows_as_javas_does() -> None:
-    assert [table_size(count) for count in (0, 1, 12, 13, 24, 25, 48, 49)] == [16, 16, 16, 32, 32, 64, 64, 128]
 
 
 def test_thirteen_names_are_spread_over_32_buckets() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from uuid import UUID
 
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply
@@ -35,6 +36,8 @@ ENTRIES = {
     ApiKey.OFFSET_FETCH: "fetch_offsets",
     ApiKey.OFFSET_DELETE: "delete_offsets",
     ApiKey.DELETE_GROUPS: "delete_groups",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "describe_consumer_groups",
     ApiKey.DESCRIBE_GROUPS: "describe_groups",
     ApiKey.LIST_GROUPS: "list_groups",
     ApiKey.INIT_PRODUCER_ID: "init_producer_id",
@@ -233,11 +236,17 @@ class World(CoordinatorWorld):
     config: GroupConfig
     events: list[Event] = field(default_factory=list)
     ids: int = 0
+    short_beats: int = 0
+    """Heartbeats of consumer groups that were answered the short way."""
+    topics: dict[str, tuple[UUID, list[list[str]]]] = field(default_factory=dict)
+    """Name → id, and the racks of each partition."""
     coordinator: GroupCoordinator = field(init=False)
 
     def new_coordinator(self) -> GroupCoordinator:
         coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, EveryEvent(self.events.append))
         coordinator.start()
+        for name, (topic_id, racks) in self.topics.items():
+            coordinator.topic_changed(name, topic_id, racks, self.wall_ms)
         return coordinator
 
     def new_replica(self) -> GroupCoordinator:
@@ -249,6 +258,31 @@ class World(CoordinatorWorld):
     def new_id(self) -> str:
         self.ids += 1
         return str(self.ids)
+
+    def put_topic(self, name: str, topic_id: UUID, racks: list[list[str]]) -> None:
+        """A topic comes, or changes."""
+        self.topics[name] = topic_id, racks
+        self.coordinator.topic_changed(name, topic_id, racks, self.wall_ms)
+
+    def delete_topic(self, name: str) -> None:
+        """A topic goes."""
+        topic_id, _ = self.topics.pop(name)
+        self.coordinator.topic_deleted(name, self.now_ms, self.wall_ms, topic_id)
+
+    def beat(self, ctx: Ctx) -> None:
+        """A ConsumerGroupHeartbeat as its handler passes it on. The short way must come to the same as the long one."""
+        short = self.coordinator.beat(ctx.request, ctx, self.now_ms)
+        if short is not None:
+            numbers, before = self.coordinator.cause, len(self.events)
+            long = self.coordinator.consumer_heartbeat(ctx.request, ctx, self.now_ms, self.wall_ms)
+            assert long == short
+            assert not self.coordinator.effects
+            assert (self.coordinator.cause, len(self.events)) == (numbers, before)
+            self.short_beats += 1
+            self.deliver(ctx, short)
+            self.settle()
+        else:
+            self.enter(ctx, "consumer_heartbeat")
 
     def end_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
         """The marker is durable; everything that was appended before is, too."""

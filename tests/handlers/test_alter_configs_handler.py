@@ -340,6 +340,18 @@ async def test_groups(world, key, value, error):
         assert (await described(world, GROUP, "g", key))[1] == DEFAULT
 
 
+async def test_groups_go_by_the_bounds_of_their_broker(new_world):
+    """R9.1. The session has to be longer than the time between two heartbeats, as both are then."""
+    bounds = {"group_consumer_min_session_timeout_ms": 1_000, "group_consumer_max_heartbeat_interval_ms": 50_000}
+    world = await new_world(**bounds).start()
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    assert await change(world, GROUP, "g", (session, SET, "5001")) == 0
+    assert await change(world, GROUP, "g", (session, SET, "5000")) == ErrorCode.INVALID_CONFIG
+    assert await change(world, GROUP, "g", (heartbeat, SET, "6000")) == ErrorCode.INVALID_CONFIG
+    assert await change(world, GROUP, "g", (heartbeat, SET, "46000"), (session, SET, "47000")) == 0
+    assert await change(world, GROUP, "g", (session, DELETE, None)) == ErrorCode.INVALID_CONFIG
+
+
 # --------------------------------------------------------------------------------------------------------- loggers
 
 

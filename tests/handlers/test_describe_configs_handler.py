@@ -134,6 +134,17 @@ async def test_a_group_has_what_kafkas_have(world):
     assert all(row.documentation for row in found.values())
 
 
+async def test_a_group_goes_by_the_settings_of_its_broker(new_world):
+    settings = {"group_consumer_session_timeout_ms": 50_000, "group_consumer_max_session_timeout_ms": 70_000}
+    world = await new_world(**settings).start()
+    row = (await rows(world, GROUP, "g", include_synonyms=True))["consumer.session.timeout.ms"]
+    assert (row.value, row.config_source) == ("50000", STATIC_BROKER)
+    assert [(s.value, s.source) for s in row.synonyms] == [
+        ("50000", STATIC_BROKER),
+        ("45000", DEFAULT),
+    ]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "error"),
     [

@@ -379,7 +379,9 @@ async def test_a_level_that_a_feature_has_is_granted(world, version):
         (("transaction.version", 0, 2), "'transaction.version' stays at level 2"),
         (("transaction.version", 1, 3), "'transaction.version' stays at level 2"),
         (("transaction.version", 2, 0), "upgrade type 0 of 'transaction.version' is not known; there are 1, 2 and 3"),
-        (("metadata.version", 25), "Ottla has no feature 'metadata.version'; it has transaction.version alone"),
+        (("group.version", 0), "'group.version' stays at level 1"),
+        (("group.version", 2), "'group.version' has levels from 0 to 1, and not 2"),
+        (("metadata.version", 25), "Ottla has no feature 'metadata.version'; it has transaction.version and group"),
         (("", 0), "Ottla has no feature ''"),
     ],
 )

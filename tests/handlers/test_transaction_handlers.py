@@ -252,23 +252,27 @@ async def test_a_pattern_that_is_none(world):
     assert (answer.error_code, answer.transaction_states) == (E.INVALID_REGULAR_EXPRESSION, [])
 
 
-@pytest.mark.parametrize(("version", "supported", "finalized"), [(2, [], []), (3, [], [2]), (4, [(0, 2)], [2])])
+@pytest.mark.parametrize(
+    ("version", "supported", "finalized"), [(2, [], []), (3, [], [2, 1]), (4, [(0, 2), (0, 1)], [2, 1])]
+)
 async def test_the_features_that_clients_see(world, version, supported, finalized):
     answer = await world.call(ApiKey.API_VERSIONS, version, client_software_name="a", client_software_version="1")
     assert [(row.min_version, row.max_version) for row in answer.supported_features] == supported
     assert [row.max_version_level for row in answer.finalized_features] == finalized
-    assert {row.name for row in answer.supported_features + answer.finalized_features} <= {"transaction.version"}
+    names = ["transaction.version", "group.version"]
+    assert [row.name for row in answer.supported_features + answer.finalized_features] == names * (version - 2)
     assert answer.finalized_features_epoch == (0 if finalized else -1)
 
 
 async def test_a_feature_is_not_promised_without_its_versions(world, monkeypatch):
-    monkeypatch.setattr(api_versions, "TRANSACTION_LEVEL_NEEDS", {0: 99})
-    api_versions.transaction_level.cache_clear()
+    features = {name: feature._replace(needs={0: 99}) for name, feature in api_versions.FEATURES.items()}
+    monkeypatch.setattr(api_versions, "FEATURES", features)
+    api_versions.levels.cache_clear()
     try:
         answer = await world.call(ApiKey.API_VERSIONS, 4, client_software_name="a", client_software_version="1")
     finally:
         monkeypatch.undo()
-        api_versions.transaction_level.cache_clear()
+        api_versions.levels.cache_clear()
     assert (answer.supported_features, answer.finalized_features, answer.finalized_features_epoch) == ([], [], -1)
 
 

@@ -41,12 +41,14 @@ _RENAMED = {
 
 @cache
 def entity(name: str) -> Any:
-    """kafka-python's class of that name."""
-    return next(getattr(room, name) for room in _ROOMS if hasattr(room, name))
+    """kafka-python's class of that name, None if it has none."""
+    return next((getattr(room, name) for room in _ROOMS if hasattr(room, name)), None)
 
 
 def knows(cls: Any, version: int) -> bool:
     theirs = entity(cls.__name__)
+    if theirs is None:
+        return False
     first, last = theirs._valid_versions
     return bool(first <= version <= last)
 

@@ -91,12 +91,12 @@ def _pairs(cls: Any, theirs: Any, version: int) -> list[tuple[WireField, datacla
     return pairs
 
 
-def _nested(annotation: Any) -> Any:
+def nested_entity(annotation: Any) -> Any:
     """The entity within an annotation such as ``tuple[Entity, ...] | None``."""
     if dataclasses.is_dataclass(annotation):
         return annotation
     for part in getattr(annotation, "__args__", ()):
-        if (found := _nested(part)) is not None:
+        if (found := nested_entity(part)) is not None:
             return found
     return None
 
@@ -107,10 +107,10 @@ def _to_kio(obj: Any, theirs: Any, version: int) -> Any:
         value = getattr(obj, field.name)
         kind = other.metadata.get("kafka_type", "")
         if isinstance(value, list):
-            nested = _nested(other.type)
+            nested = nested_entity(other.type)
             value = tuple(_to_kio(item, nested, version) if nested else item for item in value)
         elif hasattr(value, "__wire__"):
-            value = _to_kio(value, _nested(other.type), version)
+            value = _to_kio(value, nested_entity(other.type), version)
         elif kind == "error_code":
             value = KioErrorCode(value)
         elif kind.startswith("timedelta"):

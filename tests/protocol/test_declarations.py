@@ -1,4 +1,4 @@
-"""The declarations against Kafka's own schema files, which kafka-python carries: field by field, version by version.
+"""The declarations against Kafka's own schema files: field by field, version by version.
 
 The oracles compare bytes and so cannot see a default, or a null that is allowed and never sent. This can.
 """
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from kafka.protocol.schemas import load_json
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.schema import FOREVER, ArrayOf, WireType
 from ottla.protocol.structs import WireField, shared_default
+from tests.protocol.kafka_schemas import schema_of
 from tests.protocol.wire_values import APIS, HEADERS, KAFKAS, name_of
 
 KINDS = {
@@ -83,6 +83,8 @@ APACHE_KAFKA_4_3 = {
     "ALTER_USER_SCRAM_CREDENTIALS": (0, 0),
     "UPDATE_FEATURES": (0, 2),
     "LIST_CONFIG_RESOURCES": (0, 1),
+    "CONSUMER_GROUP_HEARTBEAT": (0, 1),
+    "CONSUMER_GROUP_DESCRIBE": (0, 1),
 }
 """What a broker of that release serves: every one of these versions has its layout here."""
 
@@ -190,7 +192,7 @@ KAFKA_MESSAGES: list[type] = [cls for row in KAFKAS for cls in (row.request, row
 
 @pytest.mark.parametrize("cls", KAFKA_MESSAGES + HEADERS, ids=name_of)
 def test_fields_are_kafkas_at_every_version(cls: Any) -> None:
-    schema = load_json(cls.__name__)
+    schema = schema_of(cls)
     for version in cls.versions:
         if cls.__name__ == "RequestHeader" and version == 0:
             continue  # Kafka 4 dropped it, and its schema file with it: a header without a client id
@@ -199,12 +201,12 @@ def test_fields_are_kafkas_at_every_version(cls: Any) -> None:
 
 @pytest.mark.parametrize("cls", KAFKA_MESSAGES, ids=name_of)
 def test_defaults_are_kafkas(cls: Any) -> None:
-    compare_defaults(cls.__wire__, load_json(cls.__name__)["fields"], cls.versions, cls.__name__)
+    compare_defaults(cls.__wire__, schema_of(cls)["fields"], cls.versions, cls.__name__)
 
 
 @pytest.mark.parametrize("cls", KAFKA_MESSAGES + HEADERS, ids=name_of)
 def test_flexible_versions_are_kafkas(cls: Any) -> None:
-    flexible = span(load_json(cls.__name__)["flexibleVersions"])
+    flexible = span(schema_of(cls)["flexibleVersions"])
     for version in cls.versions:
         assert cls.layout(version).flexible == covers(flexible, version)
 
@@ -212,7 +214,7 @@ def test_flexible_versions_are_kafkas(cls: Any) -> None:
 @pytest.mark.parametrize("row", KAFKAS, ids=lambda row: row.key.name)
 def test_keys_and_versions(row: Any) -> None:
     for cls in (row.request, row.response):
-        schema = load_json(cls.__name__)
+        schema = schema_of(cls)
         assert schema["apiKey"] == row.key
         first, last = span(schema["validVersions"]) or (0, 0)
         assert first <= cls.versions[0]

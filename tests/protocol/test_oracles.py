@@ -17,6 +17,16 @@ from tests.protocol.wire_values import HEADERS, KAFKAS, at_version, examples, fu
 ORACLES = {oracle.NAME: oracle for oracle in (oracle_kio, oracle_kafka_python)}
 ALL: list[Any] = [*(cls for row in KAFKAS for cls in (row.request, row.response)), *HEADERS]
 
+TOO_NEW = {
+    oracle_kafka_python.NAME: [
+        (f"ConsumerGroup{what}{kind}", version)
+        for what in ("Heartbeat", "Describe")
+        for kind in ("Request", "Response")
+        for version in range(2)
+    ]
+}
+"""What an oracle does not know yet."""
+
 
 def agree(oracle: Any, obj: Any, version: int) -> None:
     layout = type(obj).layout(version)
@@ -44,14 +54,15 @@ def test_agreement_at_every_version(oracle: ModuleType, cls: Any) -> None:
 
 
 def test_nothing_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every version of every message is known to both; only request header version 0 is too old for them."""
+    """Every version of every message is known to both, but for what is too old for them, or too new for one of them."""
     declared = {(cls.__name__, version) for cls in ALL for version in cls.versions}
-    assert len(declared) == 2 * 230 + 3 + 2
+    assert len(declared) == 2 * 234 + 3 + 2
     lines = []
     for name, oracle in ORACLES.items():
         compared = {(cls.__name__, version) for cls in ALL for version in cls.versions if oracle.knows(cls, version)}
-        assert declared - compared == {("RequestHeader", 0)}
-        spans = [f"{row.key.name} {_span(compared, row.request)} and {_span(compared, row.response)}" for row in KAFKAS]
+        assert declared - compared == {("RequestHeader", 0), *TOO_NEW.get(name, ())}
+        known = [row for row in KAFKAS if row.request.__name__ in {message for message, _ in compared}]
+        spans = [f"{row.key.name} {_span(compared, row.request)} and {_span(compared, row.response)}" for row in known]
         spans += [f"{header.__name__} {_span(compared, header)}" for header in HEADERS]
         lines.append(f"{name}, {len(compared)} message versions: {', '.join(spans)}")
     with capsys.disabled():

@@ -13,12 +13,16 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.protocol import structs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import AnswerTooLarge, MalformedFrame, UnsupportedVersion
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from tests.shell.host import Log, answers
 from tests.support.peer import request_frame
-from tests.support.requests import heartbeat_fields, request
+from tests.support.requests import consumer_heartbeat_fields, heartbeat_fields, request
 
 
 class Groups:
@@ -34,6 +38,14 @@ class Groups:
         if isinstance(answer, Exception):
             raise answer
         return int(answer)
+
+    def beat(self, request: ConsumerGroupHeartbeatRequest, ctx: Any, now_ms: int) -> Any:
+        return self.answers.pop(0)
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, ctx: Any, now_ms: int, wall_ms: int
+    ) -> ConsumerGroupHeartbeatResponse:
+        return ConsumerGroupHeartbeatResponse(member_epoch=9)
 
     def describe_groups(
         self, request: DescribeGroupsRequest, ctx: Any, now_ms: int, wall_ms: int
@@ -148,6 +160,16 @@ def test_a_bug_in_a_repeated_request_is_answered(world: World) -> None:
     assert [world.heartbeat(number) for number in range(3)] == [(0, 0), (1, -1), (2, 0)]
     assert world.log.events == ["request failed"]
     assert world.peer.open is None
+
+
+def test_a_repeated_request_for_which_there_is_no_short_way_any_more(world: World) -> None:
+    """What a member has to do is found when it says the same again. Its request is served like a new one."""
+    short = ConsumerGroupHeartbeatResponse(member_epoch=5)
+    world.groups.answers = [short, short, None, None, short]
+    asked = request(ApiKey.CONSUMER_GROUP_HEARTBEAT, consumer_heartbeat_fields("g", "m", 5))
+    frames = [request_frame(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, asked, number, "c")[4:] for number in range(4)]
+    told = [answers(world.receive(frame), ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)[0] for frame in frames]
+    assert [(number, response.member_epoch) for number, response in told] == [(0, 5), (1, 5), (2, 9), (3, 5)]
 
 
 def test_a_bug_is_answered_in_the_shape_of_the_api(world: World) -> None:

@@ -37,9 +37,10 @@ HEAVY = {
 }  # fmt: skip
 """Libraries that a broker needs later, seldom or never."""
 OF_THE_CORE = {
-    "add_offsets_to_txn", "add_partitions_to_txn", "delete_groups", "describe_groups", "describe_transactions",
-    "end_txn", "fetch", "heartbeat", "init_producer_id", "join_group", "leave_group", "list_groups",
-    "list_transactions", "offset_commit", "offset_delete", "offset_fetch", "sync_group", "txn_offset_commit",
+    "add_offsets_to_txn", "add_partitions_to_txn", "consumer_group_describe", "consumer_group_heartbeat",
+    "delete_groups", "describe_groups", "describe_transactions", "end_txn", "fetch", "heartbeat", "init_producer_id",
+    "join_group", "leave_group", "list_groups", "list_transactions", "offset_commit", "offset_delete", "offset_fetch",
+    "sync_group", "txn_offset_commit",
 }  # fmt: skip
 """Messages that the coordinators make themselves. Their modules are there; the classes are not finished."""
 

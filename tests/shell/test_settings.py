@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
@@ -113,9 +114,25 @@ def test_a_later_source_takes_security_back() -> None:
     assert (loaded.unprotected, loaded.unknown) == ([], ["ssl.keystore.location", "so.so"])
 
 
-def test_bounds_that_contradict_each_other() -> None:
-    with pytest.raises(BadSetting, match=r"group\.max\.session\.timeout\.ms=5"):
-        load({"group.min.session.timeout.ms": "10", "group.max.session.timeout.ms": "5"})
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ("group.min.session.timeout.ms=10 group.max.session.timeout.ms=5", "group.max.session.timeout.ms=5"),
+        ("group.consumer.session.timeout.ms=44000", "group.consumer.session.timeout.ms=44000"),
+        ("group.consumer.max.heartbeat.interval.ms=4000", "group.consumer.max.heartbeat.interval.ms=4000"),
+        ("group.consumer.min.assignment.interval.ms=1001", "group.consumer.assignment.interval.ms=1000"),
+        (
+            "group.consumer.heartbeat.interval.ms=45000 group.consumer.max.heartbeat.interval.ms=50000",
+            "must be less than group.consumer.session.timeout.ms=45000",
+        ),
+        ("group.consumer.assignors=range,range", "names one twice"),
+        ("group.consumer.assignors=", "allowed are uniform and range"),
+        ("group.coordinator.rebalance.protocols=consumer", "classic has to be among them"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: str, words: str) -> None:
+    with pytest.raises(BadSetting, match=re.escape(words)):
+        load(dict(pair.split("=") for pair in settings.split(" ")))
 
 
 def test_properties_files() -> None:

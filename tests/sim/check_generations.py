@@ -18,7 +18,7 @@ from ottla.broker.core.events import (
     StateChanged,
     TimerFired,
 )
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.protocol.messages.join_group import JoinGroupResponse
 from ottla.protocol.messages.sync_group import SyncGroupResponse
 from tests.sim.check_answers import topics_of
@@ -66,11 +66,11 @@ class Generations:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.facts: dict[tuple[Group, int], Fact] = {}
-        self.newest: dict[Group, int] = {}
-        self.topics: dict[Group, set[str] | None] = {}
-        self.states: dict[Group, str] = {}
-        self.deadlines: dict[Group, int] = {}
+        self.facts: dict[tuple[ClassicGroup, int], Fact] = {}
+        self.newest: dict[ClassicGroup, int] = {}
+        self.topics: dict[ClassicGroup, set[str] | None] = {}
+        self.states: dict[ClassicGroup, str] = {}
+        self.deadlines: dict[ClassicGroup, int] = {}
         """When the phase that runs must be over."""
         self.announced: dict[tuple[str, int], tuple[str, list[str]]] = {}
         """With generations persisted at join: what a number stands for, whoever coordinates."""
@@ -82,7 +82,7 @@ class Generations:
             OwnershipChanged: self._owned,
         }
 
-    def fact(self, group: Group, generation: int) -> Fact:
+    def fact(self, group: ClassicGroup, generation: int) -> Fact:
         return self.facts.setdefault((group, generation), Fact())
 
     def step(self, step: Step) -> None:

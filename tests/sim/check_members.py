@@ -21,7 +21,7 @@ from ottla.broker.core.events import (
     SessionExpired,
     TimerFired,
 )
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.protocol.errors import ErrorCode
 from tests.sim import expected
 from tests.sim.kernel import Violation
@@ -144,9 +144,9 @@ class Membership:
     def __init__(self, world: World, sessions: Sessions) -> None:
         self.world = world
         self.sessions = sessions
-        self.synced: set[tuple[Group, int, str]] = set()
+        self.synced: set[tuple[ClassicGroup, int, str]] = set()
         """Group, generation and member id of each successful SyncGroup."""
-        self.replaced: dict[tuple[Group, str], MemberView] = {}
+        self.replaced: dict[tuple[ClassicGroup, str], MemberView] = {}
         """Group and id → a static member as it was before another id took its place."""
 
     def step(self, step: Step) -> None:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ottla.broker.core.coordination.shard import ShardState
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 
 
 class MemberView(NamedTuple):
@@ -34,7 +34,7 @@ class MemberView(NamedTuple):
 class GroupView(NamedTuple):
     """A group as it was; ``group`` tells one from a later one of the same name."""
 
-    group: Group
+    group: ClassicGroup
     state: str
     previous_state: str
     generation: int
@@ -59,7 +59,7 @@ Views = dict[str, GroupView]
 _of_member = attrgetter(*MemberView._fields)
 
 
-def view(group: Group) -> GroupView:
+def view(group: ClassicGroup) -> GroupView:
     members = {member.member_id: MemberView(*_of_member(member)) for member in group.members.values()}
     return GroupView(
         group,

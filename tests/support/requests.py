@@ -120,6 +120,15 @@ def heartbeat_fields(group: str, generation: int, member_id: str, instance: str 
     }
 
 
+def consumer_heartbeat_fields(
+    group: str, member_id: str, epoch: int = 0, *, names: Sequence[str] | None = None, instance: str | None = None
+) -> dict[str, Any]:
+    """By default nothing but that the member is alive; with ``names`` it joins, or says everything."""
+    joins = {"rebalance_timeout_ms": 30_000, "topic_partitions": [], "subscribed_topic_names": names}
+    says = {} if names is None else joins
+    return {"group_id": group, "member_id": member_id, "member_epoch": epoch, "instance_id": instance} | says
+
+
 def leave_fields(group: str, *members: tuple[str, str | None], reason: str | None = None) -> dict[str, Any]:
     """``members``: member id and instance id; versions before 3 take the first one."""
     rows = [{"member_id": member, "group_instance_id": instance, "reason": reason} for member, instance in members]

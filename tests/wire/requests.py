@@ -18,6 +18,7 @@ from tests.support.requests import (
     Values,
     add_partitions_fields,
     commit_fields,
+    consumer_heartbeat_fields,
     create_fields,
     fetch_fields,
     join_fields,
@@ -88,6 +89,13 @@ class World:
         assignments = [{"member_id": member["member_id"], "assignment": b"a"}]
         assert self.peer.call(ApiKey.SYNC_GROUP, 3, **member, assignments=assignments).error_code == 0
         return member
+
+    def modern(self) -> str:
+        """A group of the consumer protocol with a member."""
+        group = self.fresh("group")
+        fields = consumer_heartbeat_fields(group, "m", names=[TOPIC])
+        assert self.peer.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields).member_epoch == 2
+        return group
 
     def group_with_offsets(self) -> str:
         """A group without members."""
@@ -195,6 +203,8 @@ VALID: dict[ApiKey, Callable[[World], Values]] = {
     ApiKey.JOIN_GROUP: lambda world: join_fields(world.fresh("group")),
     ApiKey.HEARTBEAT: lambda world: world.stable(),
     ApiKey.LEAVE_GROUP: _leave,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda world: consumer_heartbeat_fields(world.fresh("group"), "m", names=[TOPIC]),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: lambda world: {"group_ids": [world.modern()]},
     ApiKey.SYNC_GROUP: _sync,
     ApiKey.DESCRIBE_GROUPS: lambda world: {"groups": [world.stable()["group_id"]]},
     ApiKey.API_VERSIONS: lambda world: {"client_software_name": "wire", "client_software_version": "1"},

@@ -85,7 +85,7 @@ def plan(
         elif alteration.resource_type == ResourceType.BROKER:
             outcome = _plan_broker(brokers, alteration, settings, node_id)
         elif alteration.resource_type == ResourceType.GROUP:
-            outcome = _plan_group(groups, alteration)
+            outcome = _plan_group(groups, alteration, settings)
         else:
             outcome = bad_request(f"Resources of type {alteration.resource_type} cannot be changed here")
         refusals.append(outcome)
@@ -144,14 +144,14 @@ def _plan_broker(all_configs: _AllConfigs, alteration: Alteration, settings: Set
     return None
 
 
-def _plan_group(all_configs: _AllConfigs, alteration: Alteration) -> Refusal | None:
+def _plan_group(all_configs: _AllConfigs, alteration: Alteration, settings: Settings) -> Refusal | None:
     name = alteration.resource_name
     if not name:
         return bad_request("Groups have no settings in common")
     configs = altered(all_configs.get(name, {}), alteration, lambda key: None)
     if isinstance(configs, Refusal):
         return configs
-    if problem := invalid_group_configs(configs.items()):
+    if problem := invalid_group_configs(configs, settings):
         return Refusal(ErrorCode.INVALID_CONFIG, problem)
     _put(all_configs, name, configs)
     return None

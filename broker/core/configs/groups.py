@@ -1,19 +1,24 @@
 """The settings of groups: of the consumer, share and streams protocols (KIP-848, KIP-932, KIP-1071).
 
-This broker serves the classic protocol only, so they are checked, kept and described, and have no effect. The bounds
-are those of Kafka's broker settings, which are not ours to change.
+Those of the consumer protocol are in effect, within the bounds that the broker's settings have for them. Share and
+streams groups are not served here: their settings are checked, kept and described. Their bounds are Kafka's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
+from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.kinds import Check, ConfigSource, ConfigType, Synonym, boolean, one_of, whole
-from ottla.broker.settings import INT32_MAX
+from ottla.broker.settings import FIELDS, INT32_MAX, Settings
 
 _DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.IGNORECASE)
+
+
+SESSION = "consumer.session.timeout.ms"
+HEARTBEAT = "consumer.heartbeat.interval.ms"
 
 
 class GroupKey(NamedTuple):
@@ -82,19 +87,43 @@ GROUP_KEYS: Mapping[str, GroupKey] = {row.name: row for row in _ROWS}
 """Every key of groups, by name."""
 
 
-def invalid_group_configs(configs: Iterable[tuple[str, str]]) -> str | None:
-    """The fault of a group's settings, or None."""
-    for name, value in configs:
+def invalid_group_configs(configs: Mapping[str, str], settings: Settings) -> str | None:
+    """The fault of a group's settings, or None.
+
+    Args:
+        settings: the broker's, which have the bounds, and what holds where a group has nothing of its own.
+    """
+    for name, value in configs.items():
         key = GROUP_KEYS.get(name)
         if key is None:
             return f"Unknown group config name: {name}"
-        if problem := key.check(value):
+        if problem := _bounds(name, settings, key.check)(value):
             return f"Invalid value {value} for configuration {name}: {problem}"
-    return None
+    session_ms = int(configs.get(SESSION, settings.group_consumer_session_timeout_ms))
+    heartbeat_ms = int(configs.get(HEARTBEAT, settings.group_consumer_heartbeat_interval_ms))
+    return None if session_ms > heartbeat_ms else f"{SESSION} must be greater than {HEARTBEAT}"
 
 
-def group_synonyms(key: GroupKey, configs: Mapping[str, str]) -> tuple[Synonym, ...]:
+def _bounds(name: str, settings: Settings, otherwise: Check) -> Check:
+    """The check of a key by the bounds that the broker's settings have for it, if they have any."""
+    match name:
+        case "consumer.session.timeout.ms":
+            low, high = settings.group_consumer_min_session_timeout_ms, settings.group_consumer_max_session_timeout_ms
+        case "consumer.heartbeat.interval.ms":
+            low = settings.group_consumer_min_heartbeat_interval_ms
+            high = settings.group_consumer_max_heartbeat_interval_ms
+        case "consumer.assignment.interval.ms":
+            low = settings.group_consumer_min_assignment_interval_ms
+            high = settings.group_consumer_max_assignment_interval_ms
+        case _:
+            return otherwise
+    return whole(low, high)
+
+
+def group_synonyms(key: GroupKey, configs: Mapping[str, str], broker: BrokerConfigs) -> tuple[Synonym, ...]:
     """Every place that gives a key of a group a value; the first one counts."""
-    default = Synonym(key.broker_key, key.default, ConfigSource.DEFAULT_CONFIG)
+    defaults: tuple[Synonym, ...] = (Synonym(key.broker_key, key.default, ConfigSource.DEFAULT_CONFIG),)
+    if key.broker_key in FIELDS:
+        defaults = broker.synonyms(key.broker_key)
     given = configs.get(key.name)
-    return (default,) if given is None else (Synonym(key.name, given, ConfigSource.GROUP_CONFIG), default)
+    return defaults if given is None else (Synonym(key.name, given, ConfigSource.GROUP_CONFIG), *defaults)

@@ -30,7 +30,6 @@ _NAMES = {
     """,
     ConfigType.INT: """
         background.threads
-        group.consumer.assignment.interval.ms
         group.coordinator.cached.buffer.max.bytes
         group.share.assignment.interval.ms
         group.streams.assignment.interval.ms

@@ -15,6 +15,7 @@ from __future__ import annotations
 from ottla.broker.core.events.base import *
 from ottla.broker.core.events.beside import *
 from ottla.broker.core.events.commits import *
+from ottla.broker.core.events.consumer_groups import *
 from ottla.broker.core.events.decisions import *
 from ottla.broker.core.events.inputs import *
 from ottla.broker.core.events.observer import *

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.state import DEAD, STABLE
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import (
@@ -25,8 +26,6 @@ from ottla.protocol.steps import Steps, finished
 REPORTS_ABSENT_GROUPS = 6
 """From this DescribeGroups version on an absent group is an error (KIP-1043)."""
 
-GROUP_TYPE = "classic"
-
 AT_ONCE = 500
 """Groups and members that are described, or groups that are listed, without a pause."""
 
@@ -40,7 +39,10 @@ def describe_groups(
     """The groups of a request. ``errors`` are those that this broker cannot speak for, and why."""
     names = request.groups
     groups = (m.groups.get(group_id) for group_id in names)
-    is_little = len(names) <= AT_ONCE and sum(1 + len(group.members) for group in groups if group) <= AT_ONCE
+    is_little = (
+        len(names) <= AT_ONCE
+        and sum(1 + len(group.members) for group in groups if isinstance(group, ClassicGroup)) <= AT_ONCE
+    )
     steps = _described(m, request, ctx, errors)
     return finished(steps) if is_little else steps
 
@@ -66,13 +68,14 @@ def _described(
 
 
 def describe(m: Machine, group_id: str, api_version: int) -> DescribedGroup:
-    """One group in detail. Before version 6 a group that does not exist is shown as ``Dead``, without an error."""
+    """One classic group in detail. Before version 6 one that does not exist is shown as ``Dead``, without an error."""
     group = m.groups.get(group_id)
-    if group is None:
+    if not isinstance(group, ClassicGroup):
         absent = DescribedGroup(group_id=group_id, group_state=DEAD.value)
         if api_version >= REPORTS_ABSENT_GROUPS:
             absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            absent.error_message = f"Group {group_id} not found."
+            kind = "Group" if group is None else "Classic group"
+            absent.error_message = f"{kind} {group_id} not found."
         return absent
     stable = group.state is STABLE
     return DescribedGroup(
@@ -100,24 +103,23 @@ def list_groups(m: Machine, request: ListGroupsRequest) -> ListGroupsResponse | 
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = [name.strip().lower() for name in request.states_filter]
     types = [name.lower() for name in request.types_filter]  # not stripped: Kafka does not, either
-    if types and GROUP_TYPE not in types:
-        return ListGroupsResponse()
     groups = list(m.groups.values())
     if len(groups) > AT_ONCE:
-        return _listing(groups, states)
-    return ListGroupsResponse(groups=[_listed(group) for group in groups if _is_in(group, states)])
+        return _listing(groups, states, types)
+    return ListGroupsResponse(groups=[_listed(group) for group in groups if _is_in(group, states, types)])
 
 
-def _listing(groups: Sequence[Group], states: Sequence[str]) -> Steps[ListGroupsResponse]:
+def _listing(groups: Sequence[Group], states: Sequence[str], types: Sequence[str]) -> Steps[ListGroupsResponse]:
     chosen: list[Group] = []
     for begin in range(0, len(groups), LOOKED_AT):
-        chosen.extend(group for group in groups[begin : begin + LOOKED_AT] if _is_in(group, states))
+        chosen.extend(group for group in groups[begin : begin + LOOKED_AT] if _is_in(group, states, types))
         yield None
     return ListGroupsResponse(groups=_Rows(chosen))
 
 
-def _is_in(group: Group, states: Sequence[str]) -> bool:
-    return not states or group.state.value.lower() in states
+def _is_in(group: Group, states: Sequence[str], types: Sequence[str]) -> bool:
+    state = group.shown_state
+    return bool(state) and (not states or state.lower() in states) and (not types or group.kind in types)
 
 
 class _Rows(list[ListedGroup]):
@@ -138,6 +140,6 @@ def _listed(group: Group) -> ListedGroup:
     return ListedGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
+        group_state=group.shown_state,
+        group_type=group.kind,
     )

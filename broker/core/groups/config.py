@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from ottla.broker.core.configs.kinds import as_list
 from ottla.broker.settings import Settings
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
@@ -13,6 +15,20 @@ NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 A member that has not been told its id cannot heartbeat, and while its request is parked a lost connection cannot be
 seen. Without this limit clients that retry would pile up members that nobody is behind.
 """
+
+
+class ConsumerTimes(NamedTuple):
+    """What a consumer group goes by, in milliseconds. It can be set for each group (KIP-848).
+
+    Attributes:
+        session_timeout_ms: how long a member may be silent.
+        heartbeat_interval_ms: how often members are to be heard of, as they are told.
+        assignment_interval_ms: the least time between two targets.
+    """
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,14 @@ class GroupConfig:
         group_generation_persist: ``sync`` logs a generation with the leader's assignments, as Kafka does; ``join``
             logs it before any member is told its number, so a number never names two generations even if the
             coordinator fails over between join and sync.
+        message_max_bytes: what the log takes as one batch; a change of a consumer group is one.
+        group_coordinator_rebalance_protocols: the protocols that groups may be of, ``consumer`` among them (KIP-848).
+        group_consumer_max_size: how many members a consumer group may have.
+        group_consumer_assignors: names of those that members may ask for; the first one is used where none asks.
+        group_consumer_regex_refresh_interval_ms: how old the topics of a regex may become.
+        group_consumer_session_timeout_ms, group_consumer_heartbeat_interval_ms,
+        group_consumer_assignment_interval_ms: see `ConsumerTimes`; those with ``min`` and ``max`` are the bounds of
+            what may be set for single groups.
     """
 
     group_min_session_timeout_ms: int = 6_000
@@ -49,6 +73,64 @@ class GroupConfig:
     offsets_retention_ms: int = 10_080 * 60_000
     offsets_retention_check_interval_ms: int = 600_000
     group_generation_persist: Literal["sync", "join"] = "sync"
+    message_max_bytes: int = 1_048_588
+    group_coordinator_rebalance_protocols: str = "classic,consumer,streams"
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_assignors: str = "uniform,range"
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+
+    @property
+    def serves_consumer_protocol(self) -> bool:
+        """Whether groups may be of the consumer protocol."""
+        return "consumer" in as_list(self.group_coordinator_rebalance_protocols)
+
+    @property
+    def assignors(self) -> list[str]:
+        """The names of the server's assignors, in its order."""
+        return as_list(self.group_consumer_assignors)
+
+    def times_of(self, overrides: Mapping[str, str]) -> ConsumerTimes:
+        """What a consumer group goes by; what the bounds do not allow any more is brought to them (R9.2).
+
+        Args:
+            overrides: what is set for the group, by the keys of `ottla.broker.core.configs.groups`.
+        """
+
+        rows = (
+            (
+                "consumer.session.timeout.ms",
+                self.group_consumer_session_timeout_ms,
+                self.group_consumer_min_session_timeout_ms,
+                self.group_consumer_max_session_timeout_ms,
+            ),
+            (
+                "consumer.heartbeat.interval.ms",
+                self.group_consumer_heartbeat_interval_ms,
+                self.group_consumer_min_heartbeat_interval_ms,
+                self.group_consumer_max_heartbeat_interval_ms,
+            ),
+            (
+                "consumer.assignment.interval.ms",
+                self.group_consumer_assignment_interval_ms,
+                self.group_consumer_min_assignment_interval_ms,
+                self.group_consumer_max_assignment_interval_ms,
+            ),
+        )
+        return ConsumerTimes(
+            *(
+                usual if (given := overrides.get(key)) is None else min(max(int(given), low), high)
+                for key, usual, low, high in rows
+            )
+        )
 
     @classmethod
     def of(cls, settings: Settings) -> GroupConfig:
@@ -66,4 +148,18 @@ class GroupConfig:
             offsets_retention_ms=settings.offsets_retention_ms,
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
             group_generation_persist=settings.group_generation_persist,  # type: ignore[arg-type]
+            message_max_bytes=settings.message_max_bytes,
+            group_coordinator_rebalance_protocols=settings.group_coordinator_rebalance_protocols,
+            group_consumer_max_size=settings.group_consumer_max_size,
+            group_consumer_assignors=settings.group_consumer_assignors,
+            group_consumer_regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
+            group_consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
+            group_consumer_min_session_timeout_ms=settings.group_consumer_min_session_timeout_ms,
+            group_consumer_max_session_timeout_ms=settings.group_consumer_max_session_timeout_ms,
+            group_consumer_heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+            group_consumer_min_heartbeat_interval_ms=settings.group_consumer_min_heartbeat_interval_ms,
+            group_consumer_max_heartbeat_interval_ms=settings.group_consumer_max_heartbeat_interval_ms,
+            group_consumer_assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+            group_consumer_min_assignment_interval_ms=settings.group_consumer_min_assignment_interval_ms,
+            group_consumer_max_assignment_interval_ms=settings.group_consumer_max_assignment_interval_ms,
         )

@@ -9,18 +9,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups import describe, leaving, requests, resolution
+from ottla.broker.core.consumer_groups.changes import look_after
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.topics import KnownTopic
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Disconnected, TopicDeleted, TransactionEnded
-from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups import admin, holds, notes, removal
-from ottla.broker.core.groups.classic import membership
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic import loading, membership
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.join import join
-from ottla.broker.core.groups.classic.rebalance import finish, initial_delay_over, prepare, sync_overdue
+from ottla.broker.core.groups.classic.rebalance import finish, initial_delay_over, sync_overdue
 from ottla.broker.core.groups.classic.replies import join_error, sync_error
-from ottla.broker.core.groups.classic.state import DEAD
 from ottla.broker.core.groups.classic.sync import NAMES_PROTOCOL, sync
 from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.offsets import commit, fetch, retention, transactional
@@ -30,6 +32,11 @@ from ottla.broker.core.groups.offsets.prepared import PreparedCommit, PreparedWr
 from ottla.broker.core.groups.replay import replay, replay_plain
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -52,7 +59,7 @@ ACTIVATED_AT_ONCE = 1_000
 
 
 class GroupCoordinator(Machine):
-    """Classic consumer groups and their committed offsets.
+    """Groups of the classic and of the consumer protocol, and their committed offsets.
 
     Args:
         config: settings.
@@ -123,7 +130,7 @@ class GroupCoordinator(Machine):
         one integer stored; the purgatory learns of the new deadline when the old one surfaces.
         """
         group = self.groups.get(request.group_id)
-        if group is not None:
+        if isinstance(group, ClassicGroup):
             member = group.members.get(request.member_id)
             if member is not None and request.generation_id == group.generation:
                 instance_id = request.group_instance_id
@@ -162,11 +169,32 @@ class GroupCoordinator(Machine):
         entries = request.members
         only = entries[0].member_id if len(entries) == 1 else request.member_id
         notes.leave_received(self, request, ctx, only)
-        error = self._guard(request.group_id)
-        answer = LeaveGroupResponse(error_code=error) if error else membership.leave(self, request, ctx)
+        error, group = self._guard(request.group_id), self.groups.get(request.group_id)
+        answer: LeaveGroupResponse | None
+        if error:
+            answer = LeaveGroupResponse(error_code=error)
+        elif isinstance(group, ConsumerGroup):
+            answer = leaving.remove(self, group, request, ctx)
+        else:
+            answer = membership.leave(self, request, ctx)
         if answer is not None:
             notes.refused(self, "LeaveGroup", request.group_id, only, answer.error_code)
         return answer
+
+    def beat(
+        self, request: ConsumerGroupHeartbeatRequest, ctx: Asker, now_ms: int
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        """ConsumerGroupHeartbeat that finds nothing to do: its answer; None if it is one for `consumer_heartbeat`."""
+        return requests.beat(self, request, ctx, now_ms) if self._started else None
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, ctx: Asker, now_ms: int, wall_ms: int
+    ) -> ConsumerGroupHeartbeatResponse | None:
+        """ConsumerGroupHeartbeat: join, stay in or leave a group of the consumer protocol. None if parked."""
+        self.now_ms, self.wall_ms = now_ms, wall_ms
+        if not self._started:
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return requests.serve(self, self._shard(request.group_id), request, ctx)
 
     def disconnected(
         self, group_id: str, member_id: str, client_id: str, client_host: str, now_ms: int, wall_ms: int
@@ -282,10 +310,19 @@ class GroupCoordinator(Machine):
             notes.refused(self, "OffsetDelete", request.group_id, "", answer.error_code)
         return answer
 
+    def topic_changed(self, topic: str, topic_id: UUID, racks: Sequence[Sequence[str]], wall_ms: int) -> None:
+        """A topic is there, or has more partitions. Consumer groups see that by themselves: it is no entry.
+
+        Args:
+            racks: for each partition the racks of its replicas.
+        """
+        self.topics.put(KnownTopic(topic, topic_id, racks), wall_ms)
+
     def topic_deleted(self, topic: str, now_ms: int, wall_ms: int, topic_id: UUID = ZERO_UUID) -> None:
         """A topic is gone: the offsets that groups have for it go, too."""
         self.begin(now_ms, wall_ms)
         notes.came(self, TopicDeleted, "", topic=topic, topic_id=topic_id.bytes if topic_id.int else b"")
+        self.topics.remove(topic, wall_ms)
         for shard in self.shards:
             if shard.state is ShardState.ACTIVE:
                 removal.topic_deleted(self, shard, topic, topic_id)
@@ -299,6 +336,13 @@ class GroupCoordinator(Machine):
         self.begin(now_ms, wall_ms)
         errors = self._unavailable_groups(request.groups)
         return admin.describe_groups(self, request, ctx, errors)
+
+    def describe_consumer_groups(
+        self, request: ConsumerGroupDescribeRequest, ctx: Asker, now_ms: int, wall_ms: int
+    ) -> ConsumerGroupDescribeResponse | Steps[ConsumerGroupDescribeResponse]:
+        """ConsumerGroupDescribe; in steps where there is much to tell."""
+        self.begin(now_ms, wall_ms)
+        return describe.describe_groups(self, request, self._unavailable_groups(request.group_ids))
 
     def list_groups(
         self, request: ListGroupsRequest, ctx: Asker, now_ms: int, wall_ms: int
@@ -346,7 +390,8 @@ class GroupCoordinator(Machine):
             super().due(key, now_ms, wall_ms)
 
     def _session_due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
-        member = self.groups[str(key.subject)].members.get(key.member_id)
+        group = self.groups[str(key.subject)]
+        member = group.session_of(key.member_id)
         if member is not None and member.session_deadline_ms > now_ms:
             # It was heard of since; see Machine.start_session for the second time.
             self.now_ms, self.wall_ms = now_ms, wall_ms
@@ -355,7 +400,10 @@ class GroupCoordinator(Machine):
             return
         self.begin(now_ms, wall_ms)
         notes.fired(self, key)
-        membership.session_over(self, key)
+        if isinstance(group, ClassicGroup):
+            membership.session_over(self, group, key)
+        elif isinstance(group, ConsumerGroup):
+            leaving.session_over(self, group, key.member_id)
 
     def _fire(self, key: TimerKey) -> None:
         if key.timer is Timer.RETENTION:
@@ -364,6 +412,16 @@ class GroupCoordinator(Machine):
             self._schedule_retention(shard, retention.sweep(self, shard, key.member_id))
             return
         group = self.groups[str(key.subject)]
+        if isinstance(group, ClassicGroup):
+            self._fire_classic(group, key)
+        elif isinstance(group, ConsumerGroup):
+            notes.fired(self, key)
+            if key.timer is Timer.REGEX:
+                resolution.finish(self, group)
+            else:
+                leaving.rebalance_over(self, group, key.member_id)
+
+    def _fire_classic(self, group: ClassicGroup, key: TimerKey) -> None:
         notes.fired(self, key, group.rebalance_cause)
         if key.timer is Timer.SYNC:
             sync_overdue(self, group)
@@ -385,27 +443,21 @@ class GroupCoordinator(Machine):
         return replay_plain(shard, body, position, count)
 
     def _activate(self, shard: GroupShard) -> Iterator[None]:
-        """Serve the groups that were replayed.
-
-        Every member gets a fresh session, so that a fail-over by itself evicts nobody.
-        """
+        """Serve the groups that were replayed."""
         shard.tables.clear()
         done = 0
         for group in list(shard.groups.values()):
-            done += 1 + len(group.members) + len(group.offsets)
+            done += 1 + group.member_count + len(group.offsets)
             if done > ACTIVATED_AT_ONCE:
                 done = 0
                 yield
             self.groups[group.group_id] = group
             notes.group_loaded(self, group)
             self.weigh(group)
-            for member in group.members.values():
-                self.start_session(group, member)
-            if len(group.members) > self.config.group_max_size:
-                members, most = len(group.members), self.config.group_max_size
-                prepare(self, group, Reason(Began.OVER_CAPACITY, group=group.group_id, members=members, most=most))
-            elif self.config.group_generation_persist == "join" and _is_unassigned(group):
-                prepare(self, group, Reason(Began.UNASSIGNED, generation=group.generation))
+            if isinstance(group, ClassicGroup):
+                loading.resume(self, group)
+            elif isinstance(group, ConsumerGroup):
+                look_after(self, group)
         self._schedule_retention(shard)
 
     def _schedule_retention(self, shard: GroupShard, going_on_with: str = "") -> None:
@@ -422,7 +474,8 @@ class GroupCoordinator(Machine):
             if self.groups.pop(group.group_id, None) is not None:
                 self.drop_weight(group)
                 self.cancel_timers(group)
-                _dismiss(self, group)
+                if isinstance(group, ClassicGroup):
+                    loading.dismiss(self, group)
 
     def _note_ownership(self, shard: GroupShard, state: ShardState) -> None:
         notes.ownership(self, shard, state)
@@ -454,20 +507,3 @@ class GroupCoordinator(Machine):
         if self._started and not any(shard.refusal for shard in self.shards):
             return {}  # without a look at the names: hashing a thousand long ones takes seconds
         return {group_id: error for group_id in group_ids if (error := self._unavailable(group_id))}
-
-
-def _is_unassigned(group: Group) -> bool:
-    """Whether the generation was logged when it was formed, and its assignments never were."""
-    return bool(group.members) and not any(member.assignment for member in group.members.values())
-
-
-def _dismiss(m: Machine, group: Group) -> None:
-    """Answer all parked requests of a group that is given up with NOT_COORDINATOR."""
-    m.move(group, DEAD)
-    for member in group.members.values():
-        if (ctx := group.unpark_join(member)) is not None:
-            response = join_error(ctx, ErrorCode.NOT_COORDINATOR, member.member_id)
-            m.reply(ctx, response, group.group_id, member.member_id)
-        if (ctx := member.parked_sync) is not None:
-            member.parked_sync = None
-            m.reply(ctx, sync_error(ErrorCode.NOT_COORDINATOR), group.group_id, member.member_id)

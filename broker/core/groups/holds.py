@@ -6,8 +6,10 @@ meanwhile counts from there, too. The purgatory has none of them, so none can su
 
 from __future__ import annotations
 
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.events import DeadlinesHeld, DeadlinesMoved
 from ottla.broker.core.groups import notes
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.broker.core.groups.machine import Hold, Machine
 
@@ -39,8 +41,12 @@ def let_go(m: Machine, group_id: str, now_ms: int, wall_ms: int) -> None:
     del m.holds[group_id]
     for key, left_ms in held.left_ms.items():
         m.deadlines.set(key, now_ms + left_ms)
+    # Whoever was heard of meanwhile has a whole session before it, and no more.
     group = m.groups.get(group_id)
-    for member in () if group is None else group.members.values():
-        # Whoever was heard of meanwhile has a whole session before it, and no more.
-        longest_ms = max(member.session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else 0)
-        member.session_deadline_ms = min(member.session_deadline_ms + by_ms, now_ms + longest_ms)
+    if isinstance(group, ClassicGroup):
+        for member in group.members.values():
+            longest_ms = max(member.session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else 0)
+            member.session_deadline_ms = min(member.session_deadline_ms + by_ms, now_ms + longest_ms)
+    elif isinstance(group, ConsumerGroup):
+        for session in group.sessions.values():
+            session.session_deadline_ms = min(session.session_deadline_ms + by_ms, now_ms + session.session_timeout_ms)

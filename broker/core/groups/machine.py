@@ -6,10 +6,12 @@ The modules around this one are functions that take the machine first. Each is a
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ottla.broker.core.consumer_groups.group import ConsumerGroup, Session
+from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
 from ottla.broker.core.coordination.shard import Waiter, Write, append_error
 from ottla.broker.core.effects import Asker, Reply
@@ -25,10 +27,10 @@ from ottla.broker.core.events import (
     StateChanged,
     WriteFailed,
 )
-from ottla.broker.core.groups.classic.group import Group, Recorded
-from ottla.broker.core.groups.classic.member import Member, text_bytes
+from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
 from ottla.broker.core.groups.classic.state import GroupState
-from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.config import ConsumerTimes, GroupConfig
+from ottla.broker.core.groups.group import Group, HasSession, text_bytes
 from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -51,6 +53,10 @@ class Timer(enum.StrEnum):
     JOIN = "join"
     SYNC = "sync"
     RETENTION = "retention"
+    REBALANCE = "rebalance"
+    """Of a member of a consumer group, which has to give partitions up by then."""
+    REGEX = "regex"
+    """Of a consumer group, whose regexes are to be resolved: in an entry of its own, at once."""
 
 
 @dataclass(slots=True)
@@ -69,11 +75,11 @@ class Hold:
 
 
 class GroupWrite(Write["Machine"]):
-    """A record of the group itself; keeps account of what the log says of it."""
+    """A record of a classic group itself; keeps account of what the log says of it."""
 
     __slots__ = ("generation", "group", "revision")
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ClassicGroup) -> None:
         super().__init__(group.shard)
         self.group = group
         self.generation = group.generation
@@ -129,6 +135,11 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.issued_bytes = 0
         self.holds: dict[str, Hold] = {}
         """The groups whose deadlines are held, by their ids; there need not be such groups yet."""
+        self.topics = Topics()
+        """Every topic that there is."""
+        self._usual_times = config.times_of({})
+        self._times: dict[str, ConsumerTimes] = {}
+        """Of consumer groups for which something was set."""
 
     def emit(self, event: Event) -> None:
         """Tell the observer what happened, with the time of this entry and, if it has no other cause, its number."""
@@ -162,7 +173,7 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     # Timers
 
-    def start_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
+    def start_session(self, group: Group, member: HasSession, timeout_ms: int | None = None) -> None:
         """Give a member its session timeout, or another time, from now on.
 
         The purgatory looks after it no later than a heartbeat of right now would make it due, so that heartbeats
@@ -171,43 +182,57 @@ class Machine(CoordinatorMachine[GroupShard]):
         session_ms = member.session_timeout_ms
         after_ms = session_ms if timeout_ms is None else timeout_ms
         member.session_deadline_ms = self.now_ms + after_ms
-        self._set_deadline(TimerKey(Timer.SESSION, group.group_id, member.member_id), min(after_ms, session_ms))
+        self.set_deadline(TimerKey(Timer.SESSION, group.group_id, member.member_id), min(after_ms, session_ms))
 
     def heard_of(self, group: Group, member_id: str) -> None:
         """A member that commits is alive: its session starts afresh."""
-        if group.has_sessions:
-            member = group.members[member_id]
+        if group.has_sessions and (member := group.session_of(member_id)) is not None:
             member.session_deadline_ms = self.now_ms + member.session_timeout_ms
 
-    def last_heard_ms(self, member: Member) -> int:
+    def last_heard_ms(self, member: HasSession) -> int:
         """When a member was last heard of; later than that, maybe, for one that has not been in a generation yet."""
         return member.session_deadline_ms - member.session_timeout_ms
 
-    def shorten_session(self, group: Group, member: Member) -> None:
+    def shorten_session(self, group: Group, member: HasSession) -> None:
         """After a member's session timeout changed: look after it as `start_session` does, but leave it as it is."""
         key = TimerKey(Timer.SESSION, group.group_id, member.member_id)
-        left_ms = self._left_ms(key)
+        left_ms = self.left_ms(key)
         if left_ms is not None and left_ms > member.session_timeout_ms:
-            self._set_deadline(key, member.session_timeout_ms)
+            self.set_deadline(key, member.session_timeout_ms)
 
-    def ensure_session(self, group: Group, member: Member) -> None:
+    def ensure_session(self, group: Group, member: HasSession) -> None:
         """Start a session whose deadline passed while the member was parked."""
-        if self._left_ms(TimerKey(Timer.SESSION, group.group_id, member.member_id)) is None:
+        if self.left_ms(TimerKey(Timer.SESSION, group.group_id, member.member_id)) is None:
             self.start_session(group, member)
 
     def cancel_session(self, group: Group, member_id: str) -> None:
         """Forget the deadline of a member or issued id."""
         key = TimerKey(Timer.SESSION, group.group_id, member_id)
-        self._cancel_deadline(key)
+        self.cancel_deadline(key)
         self.came_back(key)
+
+    def new_session(self, group: ConsumerGroup, member_id: str, timeout_ms: int | None = None) -> Session:
+        """Begin to look after a member of a consumer group, or go on for another session timeout, or another time."""
+        session = group.sessions.get(member_id)
+        if session is None:
+            session = group.sessions[member_id] = Session(member_id, 0)
+        session.session_timeout_ms = self.times_of(group.group_id).session_timeout_ms
+        self.start_session(group, session, timeout_ms)
+        return session
+
+    def forget_session(self, group: ConsumerGroup, member_id: str) -> None:
+        """Forget every deadline of a member of a consumer group."""
+        group.sessions.pop(member_id, None)
+        for timer in (Timer.SESSION, Timer.REBALANCE):
+            self.cancel_deadline(TimerKey(timer, group.group_id, member_id))
 
     # Issued ids
 
-    def issue(self, group: Group, member_id: str, timeout_ms: int) -> None:
+    def issue(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         """Await somebody under an id for so long."""
         key = TimerKey(Timer.SESSION, group.group_id, member_id)
         group.issue(member_id)
-        self._set_deadline(key, timeout_ms)
+        self.set_deadline(key, timeout_ms)
         self.issued[key] = None
         self.issued_bytes += ISSUED_BYTES + text_bytes(member_id)
 
@@ -217,7 +242,7 @@ class Machine(CoordinatorMachine[GroupShard]):
             del self.issued[key]
             self.issued_bytes -= ISSUED_BYTES + text_bytes(key.member_id)
 
-    def surplus(self, group: Group) -> TimerKey | None:
+    def surplus(self, group: ClassicGroup) -> TimerKey | None:
         """The issued id to be given up after one of a group was issued; None if there is room for all.
 
         It is one of the same group, so that nobody's clients push out those of other groups, unless it has one only.
@@ -231,52 +256,81 @@ class Machine(CoordinatorMachine[GroupShard]):
     def arm(self, timer: Timer, group: Group, after_ms: int) -> int:
         """Set a deadline of a group; returns when it is, unless the group is held."""
         after_ms = max(after_ms, 0)
-        self._set_deadline(TimerKey(timer, group.group_id), after_ms)
+        self.set_deadline(TimerKey(timer, group.group_id), after_ms)
         return self.now_ms + after_ms
 
     def disarm(self, timer: Timer, group: Group) -> None:
         """Forget a deadline of a group."""
-        self._cancel_deadline(TimerKey(timer, group.group_id))
+        self.cancel_deadline(TimerKey(timer, group.group_id))
 
     def timers_of(self, group: Group) -> list[TimerKey]:
-        """The keys of all deadlines that a group may have: its own, and those of members and issued ids."""
-        barriers = [TimerKey(timer, group.group_id) for timer in (Timer.INITIAL_DELAY, Timer.JOIN, Timer.SYNC)]
-        ids = (*group.members, *group.pending_members)
-        return barriers + [TimerKey(Timer.SESSION, group.group_id, member_id) for member_id in ids]
+        """The keys of all times that a group may wait for: its own, and those of members and issued ids."""
+        group_id = group.group_id
+        own = [TimerKey(timer, group_id) for timer in (Timer.INITIAL_DELAY, Timer.JOIN, Timer.SYNC)]
+        if isinstance(group, ClassicGroup):
+            ids = (*group.members, *group.pending_members)
+            return own + [TimerKey(Timer.SESSION, group_id, member_id) for member_id in ids]
+        if isinstance(group, ConsumerGroup):
+            timers = (Timer.SESSION, Timer.REBALANCE)
+            return own + [TimerKey(timer, group_id, member_id) for member_id in group.sessions for timer in timers]
+        return own
 
     # Deadlines of groups: while a group is held, the purgatory has none of them
 
-    def _set_deadline(self, key: TimerKey, after_ms: int) -> None:
+    def set_deadline(self, key: TimerKey, after_ms: int) -> None:
+        """Set a deadline of a group, or another time for it."""
         if self.holds and (hold := self.holds.get(str(key.subject))) is not None:
             hold.left_ms[key] = after_ms
         else:
             self.deadlines.set(key, self.now_ms + after_ms)
 
-    def _left_ms(self, key: TimerKey) -> int | None:
+    def left_ms(self, key: TimerKey) -> int | None:
+        """The time that is left until a deadline of a group; None if there is no such deadline."""
         if self.holds and (hold := self.holds.get(str(key.subject))) is not None:
             return hold.left_ms.get(key)
         at_ms = self.deadlines.get(key)
         return None if at_ms is None else at_ms - self.now_ms
 
-    def _cancel_deadline(self, key: TimerKey) -> None:
+    def cancel_deadline(self, key: TimerKey) -> None:
+        """Forget a deadline of a group."""
         if self.holds and (hold := self.holds.get(str(key.subject))) is not None:
             hold.left_ms.pop(key, None)
         else:
             self.deadlines.cancel(key)
 
+    # Consumer groups
+
+    def times_of(self, group_id: str) -> ConsumerTimes:
+        """What a consumer group goes by."""
+        return self._times.get(group_id, self._usual_times)
+
+    def configure(self, config: GroupConfig, overrides: Mapping[str, Mapping[str, str]]) -> None:
+        """Take settings over that were changed; members of consumer groups notice with their next heartbeat.
+
+        Args:
+            overrides: what is set for groups, by their ids.
+        """
+        self.config = config
+        self._usual_times = config.times_of({})
+        self._times = {group_id: config.times_of(of_group) for group_id, of_group in overrides.items()}
+        for group in self.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for session in group.sessions.values():
+                    session.answer = None
+
     # Groups
 
-    def move(self, group: Group, state: GroupState) -> None:
+    def move(self, group: ClassicGroup, state: GroupState) -> None:
         """Bring a group into another state."""
         before = group.state
         group.move(state, self.wall_ms)
         self.note_move(group, before)
 
-    def note_move(self, group: Group, before: GroupState) -> None:
+    def note_move(self, group: ClassicGroup, before: GroupState) -> None:
         """Tell observers of a transition."""
         self.emit(StateChanged(group_id=group.group_id, before=before, after=group.state, generation=group.generation))
 
-    def note_leader(self, group: Group, before: str | None, reason: str) -> None:
+    def note_leader(self, group: ClassicGroup, before: str | None, reason: str) -> None:
         """Tell observers if the leader changed."""
         if group.leader_id != before:
             self.emit(
@@ -302,7 +356,7 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.held_bytes -= group.noted_bytes
         group.noted_bytes = 0
 
-    def remove_member(self, group: Group, member_id: str, reason: str) -> None:
+    def remove_member(self, group: ClassicGroup, member_id: str, reason: str) -> None:
         """Remove a member or issued id with its deadline; parked requests were answered by the caller."""
         leader_id = group.leader_id
         group.remove(member_id)
@@ -318,7 +372,7 @@ class Machine(CoordinatorMachine[GroupShard]):
 
     def new_simple_group(self, shard: GroupShard, group_id: str) -> Group:
         """A group that comes to be because somebody stores offsets."""
-        group = Group(group_id, shard, CommittedOffsets(), self.wall_ms)
+        group = ClassicGroup(group_id, shard, CommittedOffsets(), self.wall_ms)
         self.add_group(group)
         self.emit(GroupCreated(group_id=group_id, simple=True))
         return group
@@ -326,7 +380,8 @@ class Machine(CoordinatorMachine[GroupShard]):
     def drop_if_vacant(self, group: Group) -> None:
         """Take back a group that only came to be by a commit that failed."""
         if (
-            group.is_simple
+            isinstance(group, ClassicGroup)
+            and group.is_simple
             and group.recorded is Recorded.NOTHING
             and not group.offsets
             and not group.group_writes
@@ -345,8 +400,9 @@ class Machine(CoordinatorMachine[GroupShard]):
     def cancel_timers(self, group: Group) -> None:
         """Cancel every deadline of a group, its members and issued ids."""
         for key in self.timers_of(group):
-            self._cancel_deadline(key)
+            self.cancel_deadline(key)
             self.came_back(key)
+        self.deadlines.cancel(TimerKey(Timer.REGEX, group.group_id))
 
 
 class HeldAnswer(Waiter[Machine]):

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ottla.broker.core.consumer_groups.facts import facts_of
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.records import record_of
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import (
     AppendFinished,
     Commit,
+    ConsumerGroupLoaded,
     FetchParked,
     GroupLoaded,
     JoinReceived,
     LeaveReceived,
     Leaving,
     LoadedMember,
+    LoggedRecord,
     NamedBytes,
     OffsetDeleteReceived,
     OffsetDeletion,
@@ -29,8 +34,8 @@ from ottla.broker.core.events import (
     TimerFired,
     TxnCommitReceived,
 )
-from ottla.broker.core.groups.classic.group import Group, Recorded
-from ottla.broker.core.groups.classic.member import Member
+from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
+from ottla.broker.core.groups.group import Group, HasSession
 from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer
 from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
@@ -222,7 +227,22 @@ def delete_received(m: Machine, request: OffsetDeleteRequest, ctx: Asker, refuse
 
 def group_loaded(m: Machine, group: Group) -> None:
     """A group came back from the log."""
-    if m.observed:
+    if m.observed and isinstance(group, ConsumerGroup):
+        state = group.state
+        records = [record_of(group.group_id, fact) for fact in facts_of(state)]
+        m.emit(
+            ConsumerGroupLoaded(
+                group_id=group.group_id,
+                cause=m.cause,
+                state=state.group_state,
+                generation=state.epoch,
+                members=len(state.members),
+                records=[LoggedRecord(key, value or b"") for key, value in records],
+                commits=[_loaded(topic, partition, one) for topic, partition, one in group.offsets.items()],
+                pending=_pending(group),
+            )
+        )
+    elif m.observed and isinstance(group, ClassicGroup):
         m.emit(
             GroupLoaded(
                 group_id=group.group_id,
@@ -302,7 +322,7 @@ def fired(m: Machine, key: TimerKey, cause: int = 0) -> None:
     came(m, TimerFired, group_id, cause=cause, timer=key.timer, member_id=key.member_id, shard=int(shard))
 
 
-def session_extended(m: Machine, group_id: str, member: Member) -> None:
+def session_extended(m: Machine, group_id: str, member: HasSession) -> None:
     """A member was to be looked after, and had been heard of since."""
     if m.observed:
         m.begin(m.now_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.protocol.offsets_topic import (
@@ -19,7 +19,7 @@ from ottla.protocol.offsets_topic import (
 )
 
 
-def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes] | None = None) -> CoordinatorRecord:
     """The record of the group's generation; members are stored with the metadata of the chosen protocol alone.
 
     Args:
@@ -50,7 +50,7 @@ def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -
     return CoordinatorRecord(group_key(group.group_id), encode_group_value(value))
 
 
-def new_group_record(group: Group, created_ms: int) -> CoordinatorRecord:
+def new_group_record(group: ClassicGroup, created_ms: int) -> CoordinatorRecord:
     """The record of a group that was just created: generation 0, no protocol type, no members."""
     value = GroupValue(protocol_type="", generation=0, current_state_timestamp=created_ms)
     return CoordinatorRecord(group_key(group.group_id), encode_group_value(value))

@@ -7,11 +7,15 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups.changes import settle
+from ottla.broker.core.consumer_groups.facts import NO_EPOCH, Fact, GroupGone, OldMetadata, TargetEpoch
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.records import record_of
 from ottla.broker.core.coordination.shard import Shard, Waiter, Write, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsRemoved, WriteFailed
-from ottla.broker.core.groups.classic.group import Group, Recorded
-from ottla.broker.core.groups.classic.state import DEAD, EMPTY
+from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import HeldAnswer, Machine, held_until
 from ottla.broker.core.groups.offsets.commit import Refusals, decide_by_topic, put_undecided
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
@@ -25,6 +29,10 @@ from ottla.protocol.offsets_topic import CoordinatorRecord
 
 BATCH_RECORDS = 1_000
 """How many tombstones go into one batch: some hundred KiB at most, below every sensible ``max.message.bytes``."""
+
+
+DELETION: tuple[Fact, ...] = (TargetEpoch(NO_EPOCH, 0), OldMetadata(False), GroupGone())
+"""The records that delete a consumer group without members (6.3)."""
 
 
 class TombstoneWrite(Write[Machine]):
@@ -55,18 +63,21 @@ class TombstoneWrite(Write[Machine]):
                 group.offsets.discard(topic, partition)
                 removed[group.group_id] = removed.get(group.group_id, 0) + 1
         for group in self.groups:
-            group.group_writes -= 1
-            if not error:
-                self._remove(m, group)
+            if isinstance(group, ConsumerGroup):
+                settle(m, group, self, error, self.reason)
+            elif isinstance(group, ClassicGroup):
+                group.group_writes -= 1
+                if not error:
+                    self._remove(m, group)
         if error:
             m.emit(WriteFailed(group_id=self.group_id, what=self.what, error=error.name))
         for group_id, count in removed.items():
             m.emit(OffsetsRemoved(group_id=group_id, partitions=count, reason=self.reason))
 
-    def _remove(self, m: Machine, group: Group) -> None:
+    def _remove(self, m: Machine, group: ClassicGroup) -> None:
         if m.groups.get(group.group_id) is not group:
             return
-        if group.state is not EMPTY or group.group_writes:
+        if not group.is_empty or group.group_writes:
             # Records of the group that come later in the log are what counts.
             group.recorded = Recorded.NOTHING
             return
@@ -74,7 +85,7 @@ class TombstoneWrite(Write[Machine]):
         group.pending_members = {}
         m.forget_group(group, self.reason)
         if pending or group.offsets:
-            successor = Group(group.group_id, group.shard, group.offsets, m.wall_ms)
+            successor = ClassicGroup(group.group_id, group.shard, group.offsets, m.wall_ms)
             successor.pending_members = pending
             m.add_group(successor)
 
@@ -98,17 +109,31 @@ class Tombstones:
         self._add(offset_tombstone(group.group_id, topic, partition))
 
     def add_group(self, group: Group) -> None:
-        """Delete a group whose offsets are deleted as well. Its issued ids are void from now on."""
+        """Delete a group whose offsets are deleted as well. The issued ids of a classic one are void from now on."""
+        self._write.groups.append(group)
+        if isinstance(group, ConsumerGroup):
+            for fact in DELETION:
+                group.add(fact)
+                self._records.append(record_of(group.group_id, fact))
+            group.written(self._write, DELETION)
+            self.m.weigh(group)
+            self._flush_if_full()
+        elif isinstance(group, ClassicGroup):
+            self._add_classic(group)
+
+    def _add_classic(self, group: ClassicGroup) -> None:
         for member_id in list(group.pending_members):
             self.m.remove_member(group, member_id, self.reason)
         group.group_writes += 1
         if group.recorded is Recorded.CURRENT:
             group.recorded = Recorded.STALE
-        self._write.groups.append(group)
         self._add(group_tombstone(group.group_id))
 
     def _add(self, record: CoordinatorRecord) -> None:
         self._records.append(record)
+        self._flush_if_full()
+
+    def _flush_if_full(self) -> None:
         if len(self._records) >= BATCH_RECORDS:
             self.flush()
 
@@ -130,9 +155,9 @@ def delete_offsets(
 ) -> OffsetDeleteResponse | None:
     """Delete offsets of topics that the group does not use (KIP-496); None if the answer waits for tombstones."""
     group = m.groups.get(request.group_id)
-    if group is None or group.state is DEAD:
+    if group is None or group.is_gone:
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not EMPTY and group.protocol_type != PROTOCOL_TYPE:
+    if not group.is_empty and group.protocol_type != PROTOCOL_TYPE:
         return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     tombstones = Tombstones(m, group.shard, "OffsetDelete")
     response, undecided = _delete_response(request, refused)
@@ -199,9 +224,9 @@ def delete_groups(
         if result.error_code:
             continue
         group = m.groups.get(group_id)
-        if group is None or group.state is DEAD:
+        if group is None or group.is_gone:
             result.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.state is not EMPTY:
+        elif not group.is_empty:
             result.error_code = ErrorCode.NON_EMPTY_GROUP
         else:
             for write in delete_group(m, group, "deleted").flush():

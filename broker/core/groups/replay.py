@@ -12,11 +12,16 @@ from __future__ import annotations
 from struct import Struct
 from struct import error as StructError
 
-from ottla.broker.core.groups.classic.group import Group, Recorded
+from ottla.broker.core.consumer_groups.facts import Contradiction, apply, is_tombstone
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.records import fact_of
+from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
 from ottla.broker.core.groups.classic.member import Member, shared
 from ottla.broker.core.groups.classic.state import EMPTY, HEARTBEAT_ANSWER, STABLE
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
+from ottla.protocol.consumer_group_records import decode_consumer_group_key
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.offsets_topic import (
     CoordinatorRecord,
@@ -42,7 +47,7 @@ _read_sizes, _read_size, _read_partition = Struct(">hh").unpack_from, Struct(">h
 
 
 def replay(shard: GroupShard, record: CoordinatorRecord, producer_id: int = -1) -> bool:
-    """Apply one record of the log; False if its type is not one of classic groups and it was skipped.
+    """Apply one record of the log; False if its type is not one that is known here and it was skipped.
 
     Args:
         producer_id: of the transaction that the record belongs to, -1 if it counts at once.
@@ -52,7 +57,7 @@ def replay(shard: GroupShard, record: CoordinatorRecord, producer_id: int = -1) 
     """
     key = decode_key(record.key)
     if key is None:
-        return False
+        return _replay_consumer_group(shard, record)
     if isinstance(key, GroupKey):
         _replay_group(shard, key.group_id, record.value)
     elif record.value is None:
@@ -84,7 +89,7 @@ def _group(shard: GroupShard, group_id: str) -> Group:
     """A group; it comes to be where only offsets of it are known."""
     group = shard.groups.get(group_id)
     if group is None:
-        group = shard.groups[group_id] = Group(group_id, shard, CommittedOffsets(), None)
+        group = shard.groups[group_id] = ClassicGroup(group_id, shard, CommittedOffsets(), None)
     return group
 
 
@@ -176,6 +181,27 @@ def _table(shard: GroupShard, name: bytes) -> dict[int, CommittedOffset] | None:
     return table
 
 
+def _replay_consumer_group(shard: GroupShard, record: CoordinatorRecord) -> bool:
+    key = decode_consumer_group_key(record.key)
+    if key is None:
+        return False
+    fact = fact_of(key, record.value)
+    group = shard.groups.get(key.group_id)
+    if not isinstance(group, ConsumerGroup):
+        if is_tombstone(fact):
+            return True
+        if isinstance(group, ClassicGroup) and not group.is_simple:
+            raise Contradiction(f"group {key.group_id} is a classic group and was not deleted")
+        offsets = CommittedOffsets() if group is None else group.offsets
+        group = shard.groups[key.group_id] = ConsumerGroup(key.group_id, shard, offsets)
+    apply(group.state, fact)
+    if not group.state.exists:
+        del shard.groups[key.group_id]
+        if group.offsets:
+            _group(shard, key.group_id).offsets = group.offsets
+    return True
+
+
 def _replay_group(shard: GroupShard, group_id: str, value: bytes | None) -> None:
     before = shard.groups.get(group_id)
     if value is None:
@@ -183,16 +209,16 @@ def _replay_group(shard: GroupShard, group_id: str, value: bytes | None) -> None
         if before is not None and before.offsets:
             # What is left of a deletion that half failed. Compaction may have dropped the tombstone, so it must not
             # matter whether it is read.
-            shard.groups[group_id] = Group(group_id, shard, before.offsets, None)
+            shard.groups[group_id] = ClassicGroup(group_id, shard, before.offsets, None)
         return
     offsets = CommittedOffsets() if before is None else before.offsets
     shard.groups[group_id] = restore(shard, group_id, decode_value(GroupValue, value), offsets)
 
 
-def restore(shard: GroupShard, group_id: str, value: GroupValue, offsets: CommittedOffsets) -> Group:
+def restore(shard: GroupShard, group_id: str, value: GroupValue, offsets: CommittedOffsets) -> ClassicGroup:
     """The group that a record describes."""
     timestamp = value.current_state_timestamp
-    group = Group(group_id, shard, offsets, None if timestamp == -1 else timestamp)
+    group = ClassicGroup(group_id, shard, offsets, None if timestamp == -1 else timestamp)
     for stored in value.members:
         rebalance_timeout = stored.rebalance_timeout
         group.add(

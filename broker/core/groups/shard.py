@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Shard
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
 
 

@@ -100,6 +100,10 @@ def create_topics(bootstrap: str, topics: Mapping[str, int], **configs: object) 
         future.result(PATIENCE_S)
 
 
+CONSUMER_PROTOCOL = {"group.protocol": "consumer"}
+"""Options of a member that uses the protocol of KIP-848; its session timeout is the broker's."""
+
+
 class ConfluentMember(Member):
     """Only the session timeout and the start at the beginning differ from librdkafka's defaults."""
 
@@ -109,15 +113,17 @@ class ConfluentMember(Member):
             "bootstrap.servers": role.bootstrap,
             "group.id": role.group,
             "client.id": role.name,
-            "session.timeout.ms": role.session_timeout_ms,
             "auto.offset.reset": "earliest",
             "error_cb": self._error,
             **QUIET,
         }
         if role.instance_id:
             options["group.instance.id"] = role.instance_id
+        is_modern = role.options.get("group.protocol") == "consumer"
+        if not is_modern:
+            options["session.timeout.ms"] = role.session_timeout_ms
         if role.assignor:
-            options["partition.assignment.strategy"] = role.assignor
+            options["group.remote.assignor" if is_modern else "partition.assignment.strategy"] = role.assignor
         if not role.auto_commit:
             options["enable.auto.commit"] = False
         self._options = options | role.options

@@ -7,13 +7,12 @@ Nothing here answers anybody, arms a timer or writes a record; that is done by t
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from ottla.broker.core.coordination.shard import Shard
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member, Protocols, protocols_bytes, text_bytes
+from ottla.broker.core.groups.classic.member import NO_ASSIGNMENT, Member, Protocols, protocols_bytes
 from ottla.broker.core.groups.classic.state import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -26,18 +25,11 @@ from ottla.broker.core.groups.classic.state import (
     can_move,
 )
 from ottla.broker.core.groups.classic.voting import elect
-from ottla.broker.core.groups.offsets.committed import NOTHING, CommittedOffsets
+from ottla.broker.core.groups.group import Group, group_bytes
+from ottla.broker.core.groups.offsets.committed import NOTHING
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.join_group import JoinGroupResponseMember
-
-GROUP_BYTES = 1_024
-"""Bytes that a group takes besides its id and its members, roughly."""
-
-
-def group_bytes(group_id: str) -> int:
-    """The bytes of memory that a group without members takes, roughly."""
-    return GROUP_BYTES + text_bytes(group_id)
 
 
 class Recorded(enum.Enum):
@@ -57,8 +49,8 @@ def _nothing() -> dict[Any, Any]:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
-    """Members, generation and protocol of one group, and its committed offsets.
+class ClassicGroup(Group):
+    """Members, generation and protocol of one classic group.
 
     Attributes:
         generation: starts at 0, and goes up by one at the end of each join phase.
@@ -72,8 +64,6 @@ class Group:
         topics: what the members subscribe to, None if that is not known (KIP-211).
         new_member_added: someone new came during the initial delay, which is then extended.
         initial_delay: the delay that runs, and what remains of the rebalance timeout after it.
-        held_bytes: what the group takes in memory, roughly; issued ids and offsets are not in it.
-        noted_bytes: how much of that `Machine.weigh` has taken note of.
         heartbeat_answer: what a heartbeat with the right generation hears, kept by `move`.
         unannounced: the generation is being logged before its members are told (``group.generation.persist=join``).
         assigning: the leader's assignments of this generation are being logged.
@@ -81,9 +71,9 @@ class Group:
         revision: counts the changes of a generation that was formed already (static members replaced).
     """
 
-    group_id: str
-    shard: Shard
-    offsets: CommittedOffsets
+    kind: ClassVar[str] = "classic"
+
+    held_bytes: int = field(init=False)
     state_timestamp_ms: int | None
     state: GroupState = field(default=EMPTY, init=False)
     previous_state: GroupState = field(default=EMPTY, init=False)
@@ -107,8 +97,6 @@ class Group:
     recorded: Recorded = field(default=Recorded.NOTHING, init=False)
     group_writes: int = field(default=0, init=False)
     revision: int = field(default=0, init=False)
-    held_bytes: int = field(init=False)
-    noted_bytes: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.held_bytes = group_bytes(self.group_id)
@@ -129,6 +117,26 @@ class Group:
         self.heartbeat_answer = HEARTBEAT_ANSWER[state]
 
     @property
+    def is_gone(self) -> bool:
+        return self.state is DEAD
+
+    @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is EMPTY
+
+    @property
+    def has_writes(self) -> bool:
+        return self.group_writes > 0
+
+    @property
+    def shown_state(self) -> str:
+        return self.state.value
+
+    @property
     def is_simple(self) -> bool:
         """Whether it only stores offsets and never had members."""
         return self.state is EMPTY and self.protocol_type is None and not self.pending_members
@@ -145,6 +153,9 @@ class Group:
 
     # Members
 
+    def session_of(self, member_id: str) -> Member | None:
+        return self.members.get(member_id)
+
     def fence(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Check who somebody claims to be.
 
@@ -159,8 +170,12 @@ class Group:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def refuse_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
-        """Why offsets may not be committed, NONE if they may. A negative generation is nobody's."""
+    def refuse_fetch(self, member_id: str | None, epoch: int, *, stable: bool) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def refuse_commit(
+        self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
+    ) -> ErrorCode:
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state is EMPTY:
@@ -174,14 +189,11 @@ class Group:
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is COMPLETING_REBALANCE else ErrorCode.NONE
 
     def refuse_transactional_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
-        """Why offsets may not be committed in a transaction, NONE if they may.
-
-        Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
-        member, as older versions could not. It keeps nobody's session alive.
-        """
+        # Unlike a plain commit, one in a transaction is taken whatever the group does, and from somebody who names no
+        # member, as older versions could not. It keeps nobody's session alive.
         if generation < 0 and not member_id and group_instance_id is None and self.state is not DEAD:
             return ErrorCode.NONE
-        error = self.refuse_commit(member_id, group_instance_id, generation)
+        error = self.refuse_commit(member_id, group_instance_id, generation, 0)
         return ErrorCode.NONE if error is ErrorCode.REBALANCE_IN_PROGRESS else error
 
     def add(self, member: Member) -> None:
@@ -328,10 +340,18 @@ class Group:
         self.topics = frozenset(topics)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether the members use a topic. If that is not known, consumers are taken to."""
         if self.topics is not None:
             return topic in self.topics
         return self.protocol_type == PROTOCOL_TYPE
+
+    def expiry_rule(self) -> tuple[int | None, Container[str]] | None:
+        if self.protocol_type is None:
+            return None, ()
+        if self.state is EMPTY:
+            return self.state_timestamp_ms, ()
+        if self.state is STABLE and self.protocol_type == PROTOCOL_TYPE and self.topics is not None:
+            return None, self.topics
+        return None
 
     # Generations
 
@@ -376,7 +396,6 @@ class Group:
 
     @property
     def has_sessions(self) -> bool:
-        """Whether commits of members keep their sessions alive in this state."""
         return self.state is STABLE or self.state is PREPARING_REBALANCE
 
     def __repr__(self) -> str:

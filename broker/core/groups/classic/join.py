@@ -15,13 +15,14 @@ from ottla.broker.core.events import (
     RequestParked,
 )
 from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
-from ottla.broker.core.groups.classic.group import Group, group_bytes
-from ottla.broker.core.groups.classic.member import MEMBER_BYTES, Member, Protocols, protocols_bytes, shared, text_bytes
+from ottla.broker.core.groups.classic.group import ClassicGroup
+from ottla.broker.core.groups.classic.member import Member, Protocols, protocols_bytes, shared
 from ottla.broker.core.groups.classic.membership import void
 from ottla.broker.core.groups.classic.rebalance import prepare, rebalance_or_finish, try_finish
 from ottla.broker.core.groups.classic.replies import SKIPS_ASSIGNMENT, join_error, join_success, sync_error
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from ottla.broker.core.groups.group import MEMBER_BYTES, group_bytes, text_bytes
 from ottla.broker.core.groups.machine import GroupWrite, Machine, Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.broker.core.groups.records import group_record, new_group_record
@@ -42,13 +43,15 @@ def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -
         # Kafka answers the same, as it cannot write the answer that it has.
         return join_error(ctx, ErrorCode.UNKNOWN_SERVER_ERROR, "")
     group = m.groups.get(request.group_id)
+    if group is not None and not isinstance(group, ClassicGroup):
+        return join_error(ctx, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     if group is not None:
         return _join_group(m, group, request, ctx)
     if request.member_id:
         return join_error(ctx, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     if not m.has_room(None, group_bytes(request.group_id) + _growth(None, request, ctx)):
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    group = Group(request.group_id, shard, CommittedOffsets(), m.wall_ms)
+    group = ClassicGroup(request.group_id, shard, CommittedOffsets(), m.wall_ms)
     m.add_group(group)
     m.emit(GroupCreated(group_id=group.group_id, simple=False))
     answer = _join_group(m, group, request, ctx)
@@ -57,7 +60,7 @@ def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -
     return answer
 
 
-def _join_group(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
+def _join_group(m: Machine, group: ClassicGroup, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     member_id = request.member_id
     if not _admits(m, group, member_id):
         m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
@@ -88,7 +91,7 @@ def _can_be_named(request: JoinGroupRequest, ctx: Asker) -> bool:
     return len(begin.encode()) + len("-") + _UUID_CHARACTERS <= MAX_TEXT_BYTES
 
 
-def _admits(m: Machine, group: Group, member_id: str) -> bool:
+def _admits(m: Machine, group: ClassicGroup, member_id: str) -> bool:
     """Whether ``group.max.size`` lets somebody in. Issued ids do not count."""
     limit = m.config.group_max_size
     member = group.members.get(member_id)
@@ -108,7 +111,7 @@ def _growth(member: Member | None, request: JoinGroupRequest, ctx: Asker) -> int
     return MEMBER_BYTES + texts + protocols
 
 
-def _join_dynamic(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
+def _join_dynamic(m: Machine, group: ClassicGroup, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     member_id = f"{ctx.client_id}-{m.new_id()}"
     if ctx.api_version < REQUIRES_KNOWN_MEMBER:
         _add(m, group, request, ctx, member_id)
@@ -116,12 +119,12 @@ def _join_dynamic(m: Machine, group: Group, request: JoinGroupRequest, ctx: Aske
     m.issue(group, member_id, request.session_timeout_ms)
     m.emit(MemberIdIssued(group_id=group.group_id, member_id=member_id, state=group.state))
     while (key := m.surplus(group)) is not None:
-        void(m, m.groups[str(key.subject)], key.member_id)
+        void(m, key)
     return join_error(ctx, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
 def _join_static(
-    m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, group_instance_id: str
+    m: Machine, group: ClassicGroup, request: JoinGroupRequest, ctx: Asker, group_instance_id: str
 ) -> JoinGroupResponse | None:
     member_id = f"{group_instance_id}-{m.new_id()}"
     old_id = group.static_members.get(group_instance_id)
@@ -134,7 +137,7 @@ def _join_static(
 
 def _join_known(
     m: Machine,
-    group: Group,
+    group: ClassicGroup,
     request: JoinGroupRequest,
     ctx: Asker,
     protocols: Protocols,
@@ -181,14 +184,14 @@ def _rebalance_timeout(request: JoinGroupRequest, ctx: Asker) -> int:
     return request.session_timeout_ms if ctx.api_version == 0 else request.rebalance_timeout_ms
 
 
-def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
+def _park(m: Machine, group: ClassicGroup, member: Member, ctx: Asker) -> None:
     replaced = group.park_join(member, ctx)
     m.emit(RequestParked(group_id=group.group_id, api="JoinGroup", member_id=member.member_id, replaced=replaced))
 
 
 def _rejoin(
     m: Machine,
-    group: Group,
+    group: ClassicGroup,
     member: Member,
     request: JoinGroupRequest,
     ctx: Asker,
@@ -203,7 +206,7 @@ def _rejoin(
 
 def _update(
     m: Machine,
-    group: Group,
+    group: ClassicGroup,
     member: Member,
     request: JoinGroupRequest,
     ctx: Asker,
@@ -218,7 +221,7 @@ def _update(
 
 def _add(
     m: Machine,
-    group: Group,
+    group: ClassicGroup,
     request: JoinGroupRequest,
     ctx: Asker,
     member_id: str,
@@ -262,7 +265,9 @@ def _add(
     rebalance_or_finish(m, group, Reason(began, member_id, said, instance))
 
 
-def _replace(m: Machine, group: Group, request: JoinGroupRequest, ctx: Asker, old: Member, member_id: str) -> None:
+def _replace(
+    m: Machine, group: ClassicGroup, request: JoinGroupRequest, ctx: Asker, old: Member, member_id: str
+) -> None:
     """A static member came back without its member id (KIP-345): its successor takes its place.
 
     The requests that its predecessor left behind are fenced. In a Stable group that would choose the same protocol
@@ -325,7 +330,7 @@ class NewGroupWrite(GroupWrite):
         group.move(DEAD, m.wall_ms)
         if group.offsets:
             # Somebody stores offsets under this id: what stays is a group that does only that.
-            m.add_group(Group(group.group_id, group.shard, group.offsets, m.wall_ms))
+            m.add_group(ClassicGroup(group.group_id, group.shard, group.offsets, m.wall_ms))
 
 
 class ReplacementWrite(GroupWrite):
@@ -338,7 +343,7 @@ class ReplacementWrite(GroupWrite):
     __slots__ = ("ctx", "leader_id", "member", "old")
     what = "static member replacement"
 
-    def __init__(self, group: Group, member: Member, old: Member, ctx: Asker, leader_id: str | None) -> None:
+    def __init__(self, group: ClassicGroup, member: Member, old: Member, ctx: Asker, leader_id: str | None) -> None:
         super().__init__(group)
         self.member = member
         self.old = old

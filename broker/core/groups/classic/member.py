@@ -8,12 +8,9 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.group import MEMBER_BYTES, text_bytes
 
 NO_ASSIGNMENT = b""
-
-MEMBER_BYTES = 1_024
-"""Bytes that a member takes besides texts and bytes of clients, roughly."""
-
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 """Name and metadata of each, in order of preference."""
@@ -31,11 +28,6 @@ def shared(protocols: Iterable[tuple[str, bytes]]) -> Protocols:
     """One object for equal protocols: most members of a group have the same."""
     found = tuple(protocols)
     return _same(found) if sum(len(metadata) for _, metadata in found) <= MOST_SHARED_BYTES else found
-
-
-def text_bytes(text: str | None) -> int:
-    """The bytes of memory that a text takes at most."""
-    return 0 if text is None else len(text) if text.isascii() else 4 * len(text)
 
 
 def protocols_bytes(protocols: Sequence[tuple[str, bytes]]) -> int:

@@ -6,7 +6,7 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import MemberLeft, PendingMemberExpired, SessionExpired
 from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.rebalance import drop_parked_join, finish_if_all_joined, rebalance_or_finish
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, STABLE
 from ottla.broker.core.groups.machine import GroupWrite, Machine, held_until
@@ -21,7 +21,7 @@ LEAVES_IN_BATCHES = 3
 def refuse_heartbeat(m: Machine, request: HeartbeatRequest) -> ErrorCode:
     """Why a heartbeat is not accepted, in the order in which Kafka looks."""
     group = m.groups.get(request.group_id)
-    if group is None:
+    if not isinstance(group, ClassicGroup):
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -30,12 +30,18 @@ def refuse_heartbeat(m: Machine, request: HeartbeatRequest) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION
 
 
+def leaving_entries(request: LeaveGroupRequest, ctx: Asker) -> list[MemberIdentity]:
+    """Whom a LeaveGroup is about, in the form that it has now."""
+    if ctx.api_version < LEAVES_IN_BATCHES and not request.members:
+        return [MemberIdentity(member_id=request.member_id)]
+    return request.members
+
+
 def leave(m: Machine, request: LeaveGroupRequest, ctx: Asker) -> LeaveGroupResponse | None:
     """Remove members and issued ids from a group; None if the answer waits for a record."""
-    entries = request.members
-    if ctx.api_version < LEAVES_IN_BATCHES and not entries:
-        entries = [MemberIdentity(member_id=request.member_id)]
+    entries = leaving_entries(request, ctx)
     group = m.groups.get(request.group_id)
+    assert group is None or isinstance(group, ClassicGroup), "consumer groups remove their members themselves"
     write: GroupWrite | None = None
     if group is not None and group.state is DEAD:
         return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -59,7 +65,7 @@ def leave(m: Machine, request: LeaveGroupRequest, ctx: Asker) -> LeaveGroupRespo
     return held_until([write], ctx, request.group_id, response)
 
 
-def _leave_one(m: Machine, group: Group, entry: MemberIdentity, removed: list[str]) -> ErrorCode:
+def _leave_one(m: Machine, group: ClassicGroup, entry: MemberIdentity, removed: list[str]) -> ErrorCode:
     """Remove one entry; its id is added to ``removed`` if there was somebody to remove."""
     member_id = entry.member_id
     if not member_id:
@@ -86,23 +92,24 @@ def _leave_one(m: Machine, group: Group, entry: MemberIdentity, removed: list[st
     return ErrorCode.NONE
 
 
-def void(m: Machine, group: Group, member_id: str) -> None:
+def void(m: Machine, key: TimerKey) -> None:
     """An issued id did not come back in time, or there are too many of them: whoever has it must begin anew."""
+    group, member_id = m.groups[str(key.subject)], key.member_id
+    assert isinstance(group, ClassicGroup), "only classic groups issue ids"
     m.emit(PendingMemberExpired(group_id=group.group_id, member_id=member_id))
     m.remove_member(group, member_id, "the issued id expired")
     finish_if_all_joined(m, group)
 
 
-def session_over(m: Machine, key: TimerKey) -> None:
+def session_over(m: Machine, group: ClassicGroup, key: TimerKey) -> None:
     """The deadline of a member or issued id passed.
 
     Members that wait for a barrier are safe: the request that is parked proves that they were there, and their
     deadline starts afresh when it is answered. New members are not, see `NEW_MEMBER_JOIN_TIMEOUT_MS`.
     """
-    group = m.groups[str(key.subject)]
     member_id = key.member_id
     if member_id in group.pending_members:
-        void(m, group, member_id)
+        void(m, key)
         return
     member = group.members[member_id]
     if not member.is_new and (member.parked_join is not None or member.parked_sync is not None):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.events import BarrierClosed, BarrierOpened, GenerationStarted, RebalanceStarted
 from ottla.broker.core.events.reasons import Began, Reason
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.replies import join_error, join_success, sync_error, sync_success
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, can_rebalance
@@ -49,7 +49,7 @@ class GenerationWrite(GroupWrite):
         prepare(m, group, reason)
 
 
-def rebalance_or_finish(m: Machine, group: Group, reason: Reason) -> GroupWrite | None:
+def rebalance_or_finish(m: Machine, group: ClassicGroup, reason: Reason) -> GroupWrite | None:
     """Start a rebalance, or, if one runs, see whether it can end.
 
     Returns:
@@ -60,7 +60,7 @@ def rebalance_or_finish(m: Machine, group: Group, reason: Reason) -> GroupWrite 
     return try_finish(m, group)
 
 
-def prepare(m: Machine, group: Group, reason: Reason) -> GroupWrite | None:
+def prepare(m: Machine, group: ClassicGroup, reason: Reason) -> GroupWrite | None:
     """Begin the join phase. The deadline is fixed here: who joins later cannot extend it.
 
     Returns:
@@ -96,14 +96,14 @@ def prepare(m: Machine, group: Group, reason: Reason) -> GroupWrite | None:
     return None
 
 
-def try_finish(m: Machine, group: Group) -> GroupWrite | None:
+def try_finish(m: Machine, group: ClassicGroup) -> GroupWrite | None:
     """End the join phase if everybody is here; the initial delay always runs to its end."""
     if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
         return finish(m, group)
     return None
 
 
-def finish_if_all_joined(m: Machine, group: Group) -> GroupWrite | None:
+def finish_if_all_joined(m: Machine, group: ClassicGroup) -> GroupWrite | None:
     """End the join phase if everybody is here, even the initial delay.
 
     Only an expiry does this: of a session or of an issued id.
@@ -113,34 +113,34 @@ def finish_if_all_joined(m: Machine, group: Group) -> GroupWrite | None:
     return None
 
 
-def _wait_initially(m: Machine, group: Group, delay_ms: int, remaining_ms: int) -> None:
+def _wait_initially(m: Machine, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
     group.initial_delay = (delay_ms, remaining_ms)
     at_ms = m.arm(Timer.INITIAL_DELAY, group, delay_ms)
     _note_open(m, group, Timer.INITIAL_DELAY, at_ms, _absent(group))
 
 
-def _wait_for_joins(m: Machine, group: Group) -> None:
+def _wait_for_joins(m: Machine, group: ClassicGroup) -> None:
     at_ms = m.arm(Timer.JOIN, group, group.rebalance_timeout_ms)
     _note_open(m, group, Timer.JOIN, at_ms, _absent(group))
 
 
-def _absent(group: Group) -> list[str]:
+def _absent(group: ClassicGroup) -> list[str]:
     late = [member.member_id for member in group.members.values() if member.parked_join is None]
     return late + list(group.pending_members)
 
 
-def _note_open(m: Machine, group: Group, timer: Timer, at_ms: int, awaited: list[str]) -> None:
+def _note_open(m: Machine, group: ClassicGroup, timer: Timer, at_ms: int, awaited: list[str]) -> None:
     m.emit(BarrierOpened(group_id=group.group_id, barrier=timer, deadline_ms=at_ms, awaited=awaited))
 
 
-def _note_close(m: Machine, group: Group, barrier: str, absent: list[str]) -> None:
+def _note_close(m: Machine, group: ClassicGroup, barrier: str, absent: list[str]) -> None:
     """Must be called before the absent are removed: observers are told when each was last heard of."""
     members = (group.members.get(member_id) for member_id in absent)
     heard = [-1 if member is None else m.last_heard_ms(member) for member in members]
     m.emit(BarrierClosed(group_id=group.group_id, barrier=barrier, absent=absent, absent_heard_ms=heard))
 
 
-def initial_delay_over(m: Machine, group: Group) -> None:
+def initial_delay_over(m: Machine, group: ClassicGroup) -> None:
     """Extend the initial delay if somebody new came while it ran and time is left; else end the phase.
 
     What is subtracted is the delay that just elapsed, and the flag is cleared only by an extension: both as Kafka.
@@ -154,7 +154,7 @@ def initial_delay_over(m: Machine, group: Group) -> None:
         finish(m, group)
 
 
-def finish(m: Machine, group: Group) -> GroupWrite | None:
+def finish(m: Machine, group: ClassicGroup) -> GroupWrite | None:
     """End the join phase: drop late dynamic members, settle the leader, begin the next generation.
 
     If only static members that did not rejoin are left, nobody can lead. The phase then runs for another rebalance
@@ -202,7 +202,7 @@ def finish(m: Machine, group: Group) -> GroupWrite | None:
     return None
 
 
-def announce(m: Machine, group: Group) -> None:
+def announce(m: Machine, group: ClassicGroup) -> None:
     """Answer every JoinGroup with the generation that was formed, and await their SyncGroups.
 
     Static members that did not rejoin are awaited too, and dropped if they do not sync.
@@ -217,14 +217,14 @@ def announce(m: Machine, group: Group) -> None:
     _note_open(m, group, Timer.SYNC, at_ms, list(group.pending_sync))
 
 
-def has_synced(m: Machine, group: Group, member_id: str) -> None:
+def has_synced(m: Machine, group: ClassicGroup, member_id: str) -> None:
     """A member no longer owes its SyncGroup."""
     group.pending_sync.pop(member_id, None)
     if not group.pending_sync:
         m.disarm(Timer.SYNC, group)
 
 
-def sync_overdue(m: Machine, group: Group) -> None:
+def sync_overdue(m: Machine, group: ClassicGroup) -> None:
     """Drop every member that owes its SyncGroup, dynamic or static, however well it heartbeats."""
     absent = list(group.pending_sync)
     _note_close(m, group, Timer.SYNC, absent)
@@ -233,7 +233,7 @@ def sync_overdue(m: Machine, group: Group) -> None:
     prepare(m, group, Reason(Began.UNSYNCED, ", ".join(absent)))
 
 
-def answer_syncs(m: Machine, group: Group, error: ErrorCode) -> None:
+def answer_syncs(m: Machine, group: ClassicGroup, error: ErrorCode) -> None:
     """Answer every parked SyncGroup: with the member's assignment, or with an error.
 
     Sessions of those who are answered begin afresh: a deadline that passed while they waited was ignored.
@@ -248,7 +248,7 @@ def answer_syncs(m: Machine, group: Group, error: ErrorCode) -> None:
             m.start_session(group, member)
 
 
-def drop_parked_join(m: Machine, group: Group, member: Member) -> None:
+def drop_parked_join(m: Machine, group: ClassicGroup, member: Member) -> None:
     """Tell a member that is about to be removed to start over."""
     if (ctx := group.unpark_join(member)) is not None:
         response = join_error(ctx, ErrorCode.UNKNOWN_MEMBER_ID, "")

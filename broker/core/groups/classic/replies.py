@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import Member
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupResponse
@@ -26,7 +26,7 @@ def join_error(ctx: Asker, error: ErrorCode, member_id: str) -> JoinGroupRespons
     return JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=absent_protocol(ctx))
 
 
-def join_success(ctx: Asker, group: Group, member: Member) -> JoinGroupResponse:
+def join_success(ctx: Asker, group: ClassicGroup, member: Member) -> JoinGroupResponse:
     """The current generation as the member sees it: only the leader is shown the members."""
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -43,7 +43,7 @@ def sync_error(error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error)
 
 
-def sync_success(group: Group, member: Member) -> SyncGroupResponse:
+def sync_success(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     """The member's assignment."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment

@@ -6,7 +6,7 @@ from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import AssignmentReceived, AssignmentsPublished, NamedBytes, RequestParked
 from ottla.broker.core.events.reasons import Began, Reason
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.rebalance import answer_syncs, has_synced, prepare
 from ottla.broker.core.groups.classic.replies import sync_error, sync_success
@@ -23,7 +23,7 @@ NAMES_PROTOCOL = 5
 def sync(m: Machine, request: SyncGroupRequest, ctx: Asker) -> SyncGroupResponse | None:
     """Hand a member its assignment; None if the request was parked until the leader's is durable."""
     group = m.groups.get(request.group_id)
-    if group is None:
+    if not isinstance(group, ClassicGroup):
         return sync_error(ErrorCode.UNKNOWN_MEMBER_ID)
     if error := _validate(group, request):
         return sync_error(error)
@@ -44,7 +44,7 @@ def sync(m: Machine, request: SyncGroupRequest, ctx: Asker) -> SyncGroupResponse
     return None
 
 
-def _validate(group: Group, request: SyncGroupRequest) -> ErrorCode:
+def _validate(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     if group.state is EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if group.state is DEAD:
@@ -63,13 +63,13 @@ def _differs(asked: str | None, actual: str | None) -> bool:
     return asked is not None and actual is not None and asked != actual
 
 
-def _park(m: Machine, group: Group, member: Member, ctx: Asker) -> None:
+def _park(m: Machine, group: ClassicGroup, member: Member, ctx: Asker) -> None:
     replaced = member.parked_sync is not None
     member.parked_sync = ctx
     m.emit(RequestParked(group_id=group.group_id, api="SyncGroup", member_id=member.member_id, replaced=replaced))
 
 
-def _assign(m: Machine, group: Group, request: SyncGroupRequest) -> None:
+def _assign(m: Machine, group: ClassicGroup, request: SyncGroupRequest) -> None:
     """The leader's assignments came: log them. Members that it left out get none; strangers are ignored.
 
     While they are being logged another SyncGroup of the leader only waits: the first one counts, and a second record
@@ -96,7 +96,7 @@ class AssignmentWrite(GroupWrite):
     __slots__ = ("assignments", "leader_id")
     what = "assignments"
 
-    def __init__(self, group: Group, assignments: dict[str, bytes], leader_id: str) -> None:
+    def __init__(self, group: ClassicGroup, assignments: dict[str, bytes], leader_id: str) -> None:
         super().__init__(group)
         self.assignments = assignments
         self.leader_id = leader_id

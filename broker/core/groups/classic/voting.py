@@ -9,24 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.protocol.groups import java_hash
-
-_FIRST_TABLE_SIZE = 16
-_LOAD_FACTOR_PERCENT = 75
-
-
-def table_size(entries: int) -> int:
-    """How many buckets Java's hash map has once it grew to hold so many entries."""
-    size = _FIRST_TABLE_SIZE
-    while entries * 100 > size * _LOAD_FACTOR_PERCENT:
-        size *= 2
-    return size
-
-
-def bucket(name: str, size: int = _FIRST_TABLE_SIZE) -> int:
-    """The bucket of a key: the high half of its hash is folded into the low one."""
-    unsigned = java_hash(name) & 0xFFFFFFFF
-    return (unsigned ^ unsigned >> 16) & (size - 1)
+from ottla.broker.core.hash_order import names_in_order, table_size
 
 
 def elect(votes: Iterable[str]) -> str | None:
@@ -37,7 +20,5 @@ def elect(votes: Iterable[str]) -> str | None:
     counts: dict[str, int] = {}
     for name in votes:
         counts[name] = counts.get(name, 0) + 1
-    size = table_size(len(counts))
-    # Both sorts are stable: by bucket, keeping the order of first votes, and then by count.
-    ordered = sorted(counts, key=lambda name: bucket(name, size))
-    return max(ordered, key=counts.__getitem__, default=None)
+    # Both orders are stable: the map's, which keeps first votes in order within a bucket, and then by count.
+    return max(names_in_order(counts, table_size(len(counts))), key=counts.__getitem__, default=None)

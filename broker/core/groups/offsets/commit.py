@@ -10,7 +10,7 @@ from uuid import UUID
 from ottla.broker.core.coordination.shard import Write, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Commit, OffsetsCommitted
-from ottla.broker.core.groups.classic.group import Group, group_bytes
+from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.committed import Accepted, CommittedOffset
 from ottla.broker.core.groups.records import offset_record
@@ -26,6 +26,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
 )
+from ottla.protocol.primitives import ZERO_UUID
 
 Refusals = Mapping[tuple[str, int], ErrorCode]
 """Topic name and partition → why the broker does not let the coordinator see it. The name of a topic that was asked for
@@ -67,12 +68,11 @@ class CommitWrite(Write[Machine]):
 
     def hand_over(self, m: Machine) -> bool:
         """Log the offsets, but for those whose metadata is too long; False if none is left."""
-        limit = m.config.offset_metadata_max_bytes
         group_id, offsets = self.group.group_id, self.group.offsets
         records = []
         for topic, partition, answer in self.undecided:
             metadata = partition.committed_metadata or ""
-            if utf16_length(metadata) > limit:
+            if is_too_long(m, metadata):
                 answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             name, index = topic.name, partition.partition_index
@@ -133,6 +133,26 @@ class CommitWrite(Write[Machine]):
     def keep(self, m: Machine) -> Accepted:
         """Take the offsets in, now that they are durable; returns what was committed before where they moved back."""
         return self.group.offsets.written(self.accepted)
+
+
+def refuse_older(
+    m: Machine, group: Group, member_id: str, epoch: int, undecided: Sequence[tuple[Any, Any, Any]]
+) -> ErrorCode:
+    """Why a member of a consumer group may not commit with an epoch that is not its own: it depends on the partitions.
+
+    Those whose metadata are too long are not asked for: they are refused in any case (R7.1).
+    """
+    places = []
+    for topic, partition, _ in undecided:
+        if not is_too_long(m, partition.committed_metadata):
+            known = m.topics.by_name.get(topic.name)
+            places.append((ZERO_UUID if known is None else known.topic_id, partition.partition_index))
+    return group.refuse_older(member_id, epoch, places)
+
+
+def is_too_long(m: Machine, metadata: str | None) -> bool:
+    """Whether the log does not take such metadata of an offset."""
+    return utf16_length(metadata or "") > m.config.offset_metadata_max_bytes
 
 
 Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, PartitionOutcome]
@@ -210,7 +230,10 @@ def commit(
     unknown = ErrorCode.GROUP_ID_NOT_FOUND if ctx.api_version >= KNOWS_GROUP_NOT_FOUND else ErrorCode.ILLEGAL_GENERATION
     group, error = committing_group(m, shard, request.group_id, generation, unknown)
     if group is not None:
-        error = group.refuse_commit(request.member_id, request.group_instance_id, generation)
+        member_id = request.member_id
+        error = group.refuse_commit(member_id, request.group_instance_id, generation, ctx.api_version)
+        if error is ErrorCode.STALE_MEMBER_EPOCH:
+            error = refuse_older(m, group, member_id, generation, undecided)
     if error or group is None:
         return _failed(response, undecided, error)
     m.heard_of(group, request.member_id)

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from ottla.broker.core.coordination.shard import Waiter, append_error
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.classic.state import DEAD
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS
 from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
@@ -110,12 +109,12 @@ def fetch(
         answer.errors = errors
         for wanted in requested_groups(request, ctx):
             group = m.groups.get(wanted.group_id)
-            if wanted.group_id in errors or group is None or not group.offsets.in_flight:
+            if wanted.group_id in errors or group is None:
                 continue
-            write = group.offsets.last_write
-            if write is not None and write in group.shard.in_flight:
-                write.waiters.append(GroupFetch(answer, wanted.group_id))
-                answer.waiting += 1
+            for write in group.awaited_by_fetches():
+                if write in group.shard.in_flight:
+                    write.waiters.append(GroupFetch(answer, wanted.group_id))
+                    answer.waiting += 1
         if answer.waiting:
             return None
     return fetch_response(m, request, ctx, errors, topic_ids)
@@ -146,7 +145,10 @@ def _fetch_group(
     if error:
         return result
     group = m.groups.get(wanted.group_id)
-    offsets = group.offsets if group is not None and group.state is not DEAD else CommittedOffsets()
+    if group is not None and (error := group.refuse_fetch(wanted.member_id, wanted.member_epoch, stable=stable)):
+        result.error_code = error
+        return result
+    offsets = group.offsets if group is not None and not group.is_gone else CommittedOffsets()
     unstable = offsets.pending_partitions() if stable and offsets.pending else ()
     topics = _all_topics(offsets, unstable, topic_ids) if wanted.topics is None else wanted.topics
     unknown = []

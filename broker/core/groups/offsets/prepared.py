@@ -12,7 +12,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.offsets.commit import CommitWrite, commit_response
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
@@ -32,16 +32,17 @@ class PreparedCommit:
 
     Attributes:
         request: one that was made; of its offsets nothing is used.
-        claim: who commits: member id, instance id, generation.
+        claim: who commits: member id, instance id, generation, and the version of the request.
         answer: what is answered if all goes well.
     """
 
     __slots__ = ("answer", "claim", "places", "request")
 
-    def __init__(self, request: OffsetCommitRequest) -> None:
+    def __init__(self, request: OffsetCommitRequest, api_version: int) -> None:
         self.request = request
         self.answer, undecided = commit_response(request, {})
-        self.claim = request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+        generation = request.generation_id_or_member_epoch
+        self.claim = request.member_id, request.group_instance_id, generation, api_version
         self.places = [_place(request.group_id, topic, partition) for topic, partition, _ in undecided]
 
 
@@ -97,7 +98,7 @@ class PreparedWrite(CommitWrite):
         super().failed(m, error)
 
 
-def prepare(m: Machine, request: OffsetCommitRequest) -> PreparedCommit | None:
+def prepare(m: Machine, request: OffsetCommitRequest, api_version: int) -> PreparedCommit | None:
     """What is to be kept of a commit that was handed over to the log just now; None of one that cannot come again so.
 
     That is one of which something was refused, or which brings a time of its own.
@@ -111,4 +112,4 @@ def prepare(m: Machine, request: OffsetCommitRequest) -> PreparedCommit | None:
         return None
     if any(partition.commit_timestamp != -1 for partition in asked):
         return None
-    return PreparedCommit(request)
+    return PreparedCommit(request, api_version)

@@ -7,6 +7,7 @@ Offsets live as long as somebody uses them and for a while after. What "uses" me
 | had members, is Empty                        | the time it became Empty (if known)            |                      |
 | consumers, Stable, subscriptions readable    | its commit                                     | topics subscribed to |
 | only stores offsets                          | its commit                                     |                      |
+| of the consumer protocol (KIP-848)           | its commit                                     | topics subscribed to |
 | anything else (rebalancing, unreadable, …)   |                                                | everything           |
 
 An Empty group is removed as soon as it has no offsets, however short it has been Empty, and issued ids do not hold
@@ -15,31 +16,13 @@ it back.
 
 from __future__ import annotations
 
-from ottla.broker.core.groups.classic.group import Group
-from ottla.broker.core.groups.classic.state import EMPTY, STABLE
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.removal import Tombstones
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
 SWEPT = 250
 """How many groups one part of a sweep looks at; fewer if there are many offsets, or if much has expired."""
-
-
-def expiry_rule(group: Group) -> tuple[int | None, frozenset[str]] | None:
-    """How the offsets of a group age; None if they do not.
-
-    Returns:
-        The Unix time in ms from which on their age counts, None if that is the time of each one's commit; and the
-        topics whose offsets do not age.
-    """
-    if group.protocol_type is None:
-        return None, frozenset()
-    if group.state is EMPTY:
-        return group.state_timestamp_ms, frozenset()
-    if group.state is STABLE and group.protocol_type == PROTOCOL_TYPE and group.topics is not None:
-        return None, group.topics
-    return None
 
 
 def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tuple[str, int]]:
@@ -47,7 +30,7 @@ def expired_partitions(group: Group, wall_ms: int, retention_ms: int) -> list[tu
 
     Those with a write on its way, or with an offset pending in a transaction, are left alone.
     """
-    rule = expiry_rule(group)
+    rule = group.expiry_rule()
     if rule is None:
         return []
     since_ms, in_use = rule
@@ -89,7 +72,7 @@ def sweep(m: Machine, shard: GroupShard, first: str = "") -> str:
         keeps_offsets = len(expired) < len(offsets) or bool(offsets.in_flight) or bool(offsets.pending)
         for topic, partition in expired:
             tombstones.add_offset(group, topic, partition)
-        if group.state is EMPTY and not keeps_offsets and not group.group_writes:
+        if group.is_empty and not keeps_offsets and not group.has_writes:
             tombstones.add_group(group)
         left -= 1 + len(offsets) // 8 + 4 * len(expired)
     tombstones.flush()

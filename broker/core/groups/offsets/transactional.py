@@ -7,9 +7,9 @@ from typing import Any
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsCommitted
-from ottla.broker.core.groups.classic.group import Group
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group
+from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group, refuse_older
 from ottla.broker.core.groups.offsets.committed import Accepted, CommittedOffset
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -81,6 +81,9 @@ def commit(
     group, error = committing_group(m, shard, request.group_id, generation, ErrorCode.ILLEGAL_GENERATION)
     if group is not None:
         error = group.refuse_transactional_commit(request.member_id, request.group_instance_id, generation)
+        if error is ErrorCode.STALE_MEMBER_EPOCH:
+            error = refuse_older(m, group, request.member_id, generation, undecided)
+            error = ErrorCode.ILLEGAL_GENERATION if error else error  # the only one that these versions know
     if error or group is None:
         return _failed(response, undecided, error, ctx)
     write = TransactionalCommitWrite(group, ctx, request, response, undecided, verified)

@@ -1,4 +1,4 @@
-"""Patterns for transactional ids, held against Python's own where both mean the same."""
+"""Patterns of clients, held against Python's own where both mean the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.core.transactions.pattern import MAX_LENGTH, BadPattern, Pattern
+from ottla.broker.core.pattern import MAX_LENGTH, MAX_UNICODE_CLASSES, BadPattern, Pattern
 
 SAME = [
     *("", "a", "ab", ".", ".*", "a*b+c?", "a|b", "a|", "(a|b)*c", "(?:ab)+", "(?P<name>a)b", "[abc]", "[^abc]"),
@@ -67,6 +67,55 @@ def test_what_is_re2s_own(pattern: str, yes: str, no: str) -> None:
 def test_what_is_not_a_pattern(pattern: str) -> None:
     with pytest.raises(BadPattern):
         Pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(r"\C", r"a\Cb", "(?P<n>a)(?P<n>b)", "(?P<n>a)|(?<n>b)", "(?P<é>a)", "{*", "a|{+", "{?", "{{2}"),
+        *(r"\Qa\E(?<n>a)(?P<n>b)", r"[^]](?<n>a)(?<n>b)", r"\\\C"),
+    ],
+)
+def test_what_the_port_to_java_refuses(pattern: str) -> None:
+    """Though RE2 itself takes it."""
+    re2.compile(pattern)
+    re2.purge()
+    with pytest.raises(BadPattern):
+        Pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        *(
+            (r"\\C", r"\C"),
+            (r"\Q\C\E", r"\C"),
+            (r"[\\C]", "C"),
+            (r"\{*", "{{"),
+            ("a{2}{", "aa{"),
+            ("[{]*", "{"),
+            ("{", "{"),
+        ),
+        *(
+            (r"\Q{\E*", "{{"),
+            ("{", "{"),
+            (r"[]{*]+", "]{*"),
+            ("[[:alpha:]{*]+", "a{"),
+            (r"(?P<n>a)\Q(?P<n>b)\E", "a(?P<n>b)"),
+        ),
+        *((r"(?P<n>a)[(?P<n>]", "an"), ("{,2}", "{,2}"), ("{02}", "{02}"), (r"\Q(?<n>a)(?<n>", "(?<n>a)(?<n>")),
+    ],
+)
+def test_what_only_looks_like_that(pattern: str, text: str) -> None:
+    assert Pattern(pattern).matches(text)
+
+
+def test_the_number_of_unicode_classes() -> None:
+    """Each takes RE2 half a millisecond to read."""
+    most = MAX_UNICODE_CLASSES // 2
+    assert Pattern(r"(?:\pL|[\PN])?" * most).matches("a")
+    with pytest.raises(BadPattern):
+        Pattern(r"(?:\pL|[\PN])?" * most + r"\pL?")
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a*)*b", "a*a*a*a*a*a*b", "(.*)(.*)(.*)(.*)x"])

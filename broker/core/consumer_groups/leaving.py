@@ -1,0 +1,167 @@
+"""How members leave a consumer group, or are removed from it, and how static ones go away for a while (2.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from ottla.broker.core.consumer_groups import notes, resolution
+from ottla.broker.core.consumer_groups.changes import Change, Refused, answer
+from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberTarget
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.state import IS_AWAY, Member
+from ottla.broker.core.effects import Asker
+from ottla.broker.core.events import MemberFenced, SessionExpired, StaticMemberAway
+from ottla.broker.core.groups.classic.membership import LEAVES_IN_BATCHES, leaving_entries
+from ottla.broker.core.groups.machine import Machine
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+
+def leave(
+    m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, announce: Callable[[], None]
+) -> ConsumerGroupHeartbeatResponse | None:
+    """Let a member leave for good, or a static one for a while, as its member epoch says; None if parked.
+
+    Args:
+        announce: as in `Change`.
+
+    Raises:
+        Refused: there is no such member.
+    """
+    group = m.groups.get(request.group_id)
+    if not isinstance(group, ConsumerGroup) or group.is_gone:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}")
+    member = _member(group, request.member_id, request.instance_id)
+    with Change(m, group, announce) as change:
+        if request.member_epoch == IS_AWAY:
+            _go_away(change, member)
+        else:
+            fence(change, [member], "left")
+    response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+    return answer(group, ctx, response)
+
+
+def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+    state = group.state
+    if instance_id is None:
+        member = state.members.get(member_id)
+        if member is None:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not in group {group.group_id}")
+        return member
+    member = state.static_member(instance_id)
+    if member is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance {instance_id} is not in group {group.group_id}")
+    return own(member, member_id, instance_id)
+
+
+def own(member: Member, member_id: str, instance_id: str) -> Member:
+    """The member that an instance id stands for, if that is who asks."""
+    if member.member_id != member_id:
+        text = f"Instance {instance_id} is member {member.member_id} now, and not {member_id} any more"
+        raise Refused(ErrorCode.FENCED_INSTANCE_ID, text)
+    return member
+
+
+def _go_away(change: Change, member: Member) -> None:
+    """A static member goes and means to come back: nobody gets what it has, until its session ends (R2.31)."""
+    since = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
+    away = replace(member, epoch=IS_AWAY, assigned=since, pending={})
+    change.add(MemberCurrent.of(away))
+    change.events.append(
+        StaticMemberAway(
+            group_id=change.group.group_id,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id or "",
+            partitions=notes.told(since),
+        )
+    )
+
+
+def fence(change: Change, members: Sequence[Member], reason: str) -> None:
+    """Remove members. What they had is free; who gets it is decided when somebody sends a heartbeat (R2.33, R2.34)."""
+    if not members:
+        return
+    for member in members:
+        member_id = member.member_id
+        change.events.append(MemberFenced(group_id=change.group.group_id, member_id=member_id, reason=reason))
+        change.add(MemberCurrent.gone(member_id))
+        change.add(MemberTarget(member_id, None))
+        change.add(MemberGone(member_id))
+    resolution.forget_unused(change, [member.regex for member in members])
+    change.bump(change.m.topics.hash_of(change.state.subscriptions.topics()), [reason])
+    change.removed.extend(member.member_id for member in members)
+
+
+# Time
+
+
+def session_over(m: Machine, group: ConsumerGroup, member_id: str) -> None:
+    """Nothing was heard of a member for its session timeout."""
+    session = group.sessions.pop(member_id)
+    member = group.state.members.get(member_id)
+    if member is None:
+        return  # it is gone, or another one took its place
+    with Change(m, group) as change:
+        change.events.append(
+            SessionExpired(
+                group_id=group.group_id,
+                member_id=member_id,
+                last_heard_ms=m.last_heard_ms(session),
+                session_timeout_ms=session.session_timeout_ms,
+                is_new=False,
+            )
+        )
+        fence(change, [member], "session expired")
+
+
+def rebalance_over(m: Machine, group: ConsumerGroup, member_id: str) -> None:
+    """A member was told to give partitions up, and did not within its rebalance timeout."""
+    session, member = group.sessions.get(member_id), group.state.members.get(member_id)
+    if session is None or member is None or member.epoch != session.rebalance_epoch:
+        return
+    with Change(m, group) as change:
+        fence(change, [member], "revocation timed out")
+
+
+# LeaveGroup
+
+
+def remove(m: Machine, group: ConsumerGroup, request: LeaveGroupRequest, ctx: Asker) -> LeaveGroupResponse | None:
+    """LeaveGroup: remove members of either protocol, all in one change (7.6); None if parked."""
+    entries = leaving_entries(request, ctx)
+    found: dict[str, Member] = {}
+    response = LeaveGroupResponse()
+    for entry in entries:
+        error = ErrorCode.NONE
+        try:
+            member = _leaving(group, entry)
+            found[member.member_id] = member
+        except Refused as refused:
+            error = refused.error_code
+        response.members.append(
+            MemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=error)
+        )
+    if ctx.api_version < LEAVES_IN_BATCHES:
+        response.error_code = response.members[0].error_code
+    try:
+        with Change(m, group) as change:
+            fence(change, list(found.values()), "removed by LeaveGroup")
+    except Refused as refused:
+        return LeaveGroupResponse(error_code=refused.error_code)
+    return answer(group, ctx, response)
+
+
+def _leaving(group: ConsumerGroup, entry: MemberIdentity) -> Member:
+    instance_id = entry.group_instance_id
+    if instance_id is not None and not entry.member_id:
+        member = group.state.static_member(instance_id)
+        if member is None:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+    return _member(group, entry.member_id, instance_id)

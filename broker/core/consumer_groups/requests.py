@@ -1,0 +1,140 @@
+"""ConsumerGroupHeartbeat: what is said about a request before a group is looked at (1.3), and the shortest way."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from functools import partial
+
+from ottla.broker.core.consumer_groups import notes
+from ottla.broker.core.consumer_groups.changes import Refused
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.heartbeat import heartbeat
+from ottla.broker.core.consumer_groups.state import IS_AWAY, LEAVES
+from ottla.broker.core.effects import Asker
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.groups.machine import Machine
+from ottla.broker.core.groups.notes import refused
+from ottla.broker.core.groups.shard import GroupShard
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+CHOOSES_ITS_ID = 1
+"""From this version on a client chooses its own member id (KIP-1082)."""
+
+_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+
+
+def beat(
+    m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, now_ms: int
+) -> ConsumerGroupHeartbeatResponse | None:
+    """The answer to a heartbeat that says nothing new and finds nothing to do; None for any other.
+
+    It costs a few comparisons and one integer stored, as one of the classic protocol does. The same answer is the same
+    object.
+    """
+    group = m.groups.get(request.group_id)
+    if not isinstance(group, ConsumerGroup) or group.in_flight or group.checked_version != m.topics.version:
+        return None
+    session = group.sessions.get(request.member_id)
+    if session is None or (answer := session.answer) is None:
+        return None
+    state, epoch = group.state, request.member_epoch
+    if not epoch == answer.member_epoch == state.assignment_epoch == state.epoch or state.subscriptions.regexes:
+        return None
+    member = state.members[request.member_id]
+    if (
+        request.instance_id is not None
+        or request.rack_id is not None
+        or request.rebalance_timeout_ms != -1
+        or request.subscribed_topic_names is not None
+        or request.subscribed_topic_regex is not None
+        or request.server_assignor is not None
+        or request.topic_partitions is not None
+        or ctx.client_id != member.client_id
+        or ctx.client_host != member.client_host
+    ):
+        return None
+    session.session_deadline_ms = now_ms + session.session_timeout_ms
+    return answer
+
+
+def serve(
+    m: Machine, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, ctx: Asker
+) -> ConsumerGroupHeartbeatResponse | None:
+    """Answer a heartbeat, once it is known that the coordinator was started; None if the answer waits for records.
+
+    A heartbeat that changes nothing is no entry that is told of, and has no number.
+    """
+    issued = ""
+    if not request.member_id and not request.member_epoch and ctx.api_version < CHOOSES_ITS_ID:
+        issued = _new_member_id(m)
+    announce = partial(_announce, m, request, ctx, issued)
+    try:
+        check(request, ctx.api_version, m.config)
+        if shard.refusal:
+            raise Refused(shard.refusal)
+        named = dataclasses.replace(request, member_id=issued) if issued else request
+        return heartbeat(m, shard, named, ctx, announce)
+    except Refused as error:
+        announce()
+        refused(m, "ConsumerGroupHeartbeat", request.group_id, request.member_id, error.error_code)
+        return ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=error.text)
+
+
+def _announce(m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, issued: str) -> None:
+    m.begin(m.now_ms)
+    notes.heartbeat_received(m, request, ctx, issued)
+
+
+def _new_member_id(m: Machine) -> str:
+    """22 characters that nobody has, in the form in which Kafka makes them."""
+    number = int(m.new_id().replace("-", ""), 16).to_bytes(16, "big")
+    return base64.urlsafe_b64encode(number).decode().rstrip("=")
+
+
+def check(request: ConsumerGroupHeartbeatRequest, api_version: int, config: GroupConfig) -> None:
+    """Say what is wrong with a request by itself.
+
+    Raises:
+        Refused: something is.
+    """
+    if not config.serves_consumer_protocol:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+    if problem := _problem(request, api_version):
+        raise Refused(ErrorCode.INVALID_REQUEST, problem)
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in config.assignors:
+        text = f"There is no assignor {assignor!r}; there are {', '.join(config.assignors)}"
+        raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+
+
+def _problem(request: ConsumerGroupHeartbeatRequest, api_version: int) -> str:
+    epoch = request.member_epoch
+    if (api_version >= CHOOSES_ITS_ID or epoch > 0 or epoch == LEAVES) and _is_blank(request.member_id):
+        return "The member id must not be empty"
+    if _is_blank(request.group_id):
+        return "The group id must not be empty"
+    if request.instance_id is not None and _is_blank(request.instance_id):
+        return "The instance id must not be empty"
+    if request.rack_id is not None and _is_blank(request.rack_id):
+        return "The rack id must not be empty"
+    if not epoch:
+        if request.rebalance_timeout_ms == -1:
+            return "Who joins must say its rebalance timeout"
+        if request.topic_partitions is None or request.topic_partitions:
+            return "Who joins must say that it owns no partitions"
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            return "Who joins must name topics or a regular expression"
+    if epoch == IS_AWAY and request.instance_id is None:
+        return "Who goes away for a while must say its instance id"
+    if epoch < IS_AWAY:
+        return f"There is no member epoch {epoch}"
+    return ""
+
+
+def _is_blank(text: str) -> bool:
+    return not text.strip(_BLANKS)

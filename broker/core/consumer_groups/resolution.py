@@ -1,0 +1,65 @@
+"""How the regexes of a consumer group come to be resolved: beside the requests, all of a group's at once (3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.broker.core.consumer_groups.changes import Change
+from ottla.broker.core.consumer_groups.facts import RegexResolved
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.regexes import ResolvedRegex, is_resolution_due, resolve
+from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.events import RegexesResolved, RegexResolutionStarted
+from ottla.broker.core.groups.machine import Machine, Timer
+from ottla.protocol.steps import finished
+
+
+def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], *, brings_new: bool) -> None:
+    """Begin to resolve the regexes of a group if it is time; no answer waits for that (R3.11, R3.12).
+
+    Args:
+        resolved: the regexes that were resolved before the request.
+        brings_new: the request brings one that no member had.
+    """
+    m, group, users = change.m, change.group, change.state.subscriptions.regexes
+    key = TimerKey(Timer.REGEX, group.group_id)
+    if not users or key in m.deadlines:
+        return
+    if is_resolution_due(
+        resolved,
+        len(users),
+        brings_new=brings_new,
+        newest_topic_version=m.topics.newest_version,
+        refresh_interval_ms=m.config.group_consumer_regex_refresh_interval_ms,
+        wall_ms=m.wall_ms,
+    ):
+        change.events.append(RegexResolutionStarted(group_id=group.group_id, regexes=list(users)))
+        m.deadlines.set(key, m.now_ms)
+
+
+def finish(m: Machine, group: ConsumerGroup) -> None:
+    """Resolve the regexes, and let the group have another epoch if that changes its topics (R3.14)."""
+    state = group.state
+    topics = finished(resolve(list(state.subscriptions.regexes), m.topics.by_name))
+    if not topics:
+        return
+    changed = []
+    with Change(m, group) as change:
+        for regex, names in topics.items():
+            before = state.resolved.get(regex)
+            if before is None or before.topics != names:
+                changed.append(regex)
+            change.add(RegexResolved(regex, ResolvedRegex(names, m.topics.version, m.wall_ms)))
+        change.events.append(RegexesResolved(group_id=group.group_id, regexes=list(topics), changed=changed))
+        metadata_hash = m.topics.hash_of(change.state.subscriptions.topics())
+        if changed or metadata_hash != change.state.metadata_hash:
+            change.bump(metadata_hash, ["regex resolved"])
+            change.checked_version = m.topics.version
+
+
+def forget_unused(change: Change, regexes: Iterable[str]) -> None:
+    """Delete what some regexes came to that nobody uses any more (R3.10)."""
+    users = change.state.subscriptions.regexes
+    for regex in dict.fromkeys(regexes):
+        if regex and regex not in users:
+            change.add(RegexResolved(regex, None))

@@ -1,0 +1,259 @@
+"""The state of a consumer group: what its records say, and nothing else (R2.1).
+
+`apply` is the one place that changes it. Members are never changed but replaced, and so are the partitions that they
+have: a copy of a state shares them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+from uuid import UUID
+
+from msgspec import Struct
+
+from ottla.broker.core.consumer_groups.assignors.spec import Target
+from ottla.broker.core.consumer_groups.regexes import ResolvedRegex
+from ottla.broker.core.consumer_groups.subscriptions import Subscriptions
+from ottla.broker.core.groups.group import MEMBER_BYTES, text_bytes
+from ottla.protocol.groups import utf16_order
+
+Owned: TypeAlias = Mapping[UUID, Mapping[int, int]]
+"""The partitions that a member has, by topic id: each with the assignment epoch at which the member got it."""
+
+LEAVES = -1
+"""The member epoch that a member leaves with."""
+IS_AWAY = -2
+"""The member epoch of a static member that has gone away for a while, and that it goes with (KIP-345)."""
+
+NOBODY = -1
+"""The owner epoch of a partition that no member has."""
+
+PARTITION_BYTES = 64
+"""Bytes that a partition takes in an assignment or a target, roughly."""
+
+
+MOST_SHARED = 1_024
+"""Characters of names that are kept once for all members that name the same."""
+
+
+@lru_cache(maxsize=1024)
+def _same(names: tuple[str, ...]) -> tuple[str, ...]:
+    return names
+
+
+def names_of(topics: Iterable[str]) -> tuple[str, ...]:
+    """The topics that a member names, as `Member.names`: one object for equal ones, as most members name the same."""
+    names = tuple(sorted(dict.fromkeys(topics), key=utf16_order))
+    return _same(names) if sum(map(len, names)) <= MOST_SHARED else names
+
+
+class MemberState(enum.IntEnum):
+    """How far a member is on its way to its target; the number is what stands in its record."""
+
+    STABLE = 0
+    """It has all of its target that it may have."""
+    UNREVOKED_PARTITIONS = 1
+    """It has to give partitions up first, and stays at its epoch until it says that it has."""
+    UNRELEASED_PARTITIONS = 2
+    """It is at the assignment epoch, and waits for partitions that others have not given up yet."""
+    UNKNOWN = 127
+    """Its record has another number."""
+
+
+STABLE = MemberState.STABLE
+UNREVOKED = MemberState.UNREVOKED_PARTITIONS
+UNRELEASED = MemberState.UNRELEASED_PARTITIONS
+
+
+class ConsumerGroupState(enum.StrEnum):
+    """A state of a group; the value is what stands on the wire (2.2)."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ClassicProtocols(Struct, frozen=True, gc=False):
+    """What a member of the classic protocol has said in its JoinGroup: its protocols in order of preference."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+
+
+class Member(Struct, frozen=True):
+    """A member: what it has said of itself, and how far it is.
+
+    Attributes:
+        names: the topics that it subscribes to by name, each once, sorted as Java does.
+        regex: that it subscribes with, "" for none.
+        rebalance_timeout_ms: how long it may take to give partitions up.
+        classic: None for a member of the consumer protocol.
+        epoch, previous_epoch: the assignment epoch that it has arrived at, and the one before (2.3).
+        assigned: what it has.
+        pending: what it had and has not given up yet.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    names: tuple[str, ...] = ()
+    regex: str = ""
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic: ClassicProtocols | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = STABLE
+    assigned: Owned = {}
+    pending: Owned = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes of memory that it takes, roughly."""
+        texts = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host, self.regex)
+        protocols = () if self.classic is None else self.classic.protocols
+        return (
+            MEMBER_BYTES
+            + sum(map(text_bytes, (*texts, self.server_assignor, *self.names)))
+            + sum(128 + text_bytes(name) + len(metadata) for name, metadata in protocols)
+            + PARTITION_BYTES * sum(len(partitions) for partitions in (*self.assigned.values(), *self.pending.values()))
+        )
+
+
+class State:
+    """See the module.
+
+    Attributes:
+        exists: a record says that there is the group.
+        epoch: counts the changes that need another target; 1 before the first of them.
+        metadata_hash: of the topics that the group subscribes to, as of that epoch; 0 if none of them exists.
+        assignment_epoch: the group epoch of which the target is; 1 before there is any.
+        assignment_timestamp_ms: when it was computed, in Unix time; 0 if that does not matter.
+        static_members: instance id → member id.
+        targets: by member id, maybe of members of which the record is still to come.
+        owner_epochs: topic id → partition → epoch of the member that has it, or has not given it up yet.
+        resolved: the topics of each regex that was resolved.
+        has_old_metadata: the log has a record of topics as Kafka 4.0 wrote them (key 4).
+        held_bytes: what the members and their partitions take in memory, roughly.
+    """
+
+    __slots__ = (
+        "_at_epoch",
+        "assignment_epoch",
+        "assignment_timestamp_ms",
+        "epoch",
+        "exists",
+        "has_old_metadata",
+        "held_bytes",
+        "members",
+        "metadata_hash",
+        "owner_epochs",
+        "resolved",
+        "static_members",
+        "subscriptions",
+        "targets",
+    )
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Be the state of a group of which there is no record."""
+        self.exists = False
+        self.epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, Target] = {}
+        self.owner_epochs: dict[UUID, dict[int, int]] = {}
+        self.resolved: dict[str, ResolvedRegex] = {}
+        self.subscriptions = Subscriptions()
+        self.has_old_metadata = False
+        self.held_bytes = 0
+        self._at_epoch: dict[int, int] = {}
+        """Member epoch → how many members are STABLE there."""
+
+    def copy(self) -> State:
+        """Another one that is equal; what is done to it does not show in this one."""
+        other = State()
+        other.exists = self.exists
+        other.epoch = self.epoch
+        other.metadata_hash = self.metadata_hash
+        other.assignment_epoch = self.assignment_epoch
+        other.assignment_timestamp_ms = self.assignment_timestamp_ms
+        other.members = self.members.copy()
+        other.static_members = self.static_members.copy()
+        other.targets = self.targets.copy()
+        other.owner_epochs = {topic_id: epochs.copy() for topic_id, epochs in self.owner_epochs.items()}
+        other.resolved = self.resolved.copy()
+        other.subscriptions = self.subscriptions.copy()
+        other.has_old_metadata = self.has_old_metadata
+        other.held_bytes = self.held_bytes
+        other._at_epoch = self._at_epoch.copy()
+        return other
+
+    @property
+    def group_state(self) -> ConsumerGroupState:
+        """The state of the group, which follows from everything else."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if self._at_epoch.get(self.assignment_epoch, 0) < len(self.members):
+            return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
+
+    def owner_epoch(self, topic_id: UUID, partition: int) -> int:
+        """The epoch of the member that has a partition, `NOBODY` if none has."""
+        epochs = self.owner_epochs.get(topic_id)
+        return NOBODY if epochs is None else epochs.get(partition, NOBODY)
+
+    def static_member(self, instance_id: str) -> Member | None:
+        """The member that an instance id stands for."""
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def topics_of(self, member: Member) -> Iterable[str]:
+        """The names of the topics that a member subscribes to, each once, whether they exist or not (R3.1)."""
+        resolved = self.resolved.get(member.regex) if member.regex else None
+        return member.names if resolved is None else dict.fromkeys((*member.names, *resolved.topics))
+
+    # For `apply` alone
+
+    def put(self, member: Member) -> None:
+        """Let a member take the place of the one with its id, if there is one."""
+        before = self.members.get(member.member_id)
+        if before is None:
+            self.subscriptions.add(member.names, member.regex)
+        else:
+            self._uncount(before)
+            if (before.names, before.regex) != (member.names, member.regex):
+                self.subscriptions.remove(before.names, before.regex)
+                self.subscriptions.add(member.names, member.regex)
+        self.members[member.member_id] = member
+        self.held_bytes += member.held_bytes
+        if member.state is STABLE:
+            self._at_epoch[member.epoch] = self._at_epoch.get(member.epoch, 0) + 1
+
+    def remove(self, member: Member) -> None:
+        """Forget a member, whose partitions were given up before."""
+        del self.members[member.member_id]
+        self._uncount(member)
+        self.subscriptions.remove(member.names, member.regex)
+        if self.static_members.get(member.instance_id or "") == member.member_id:
+            del self.static_members[member.instance_id or ""]
+
+    def _uncount(self, member: Member) -> None:
+        self.held_bytes -= member.held_bytes
+        if member.state is STABLE:
+            self._at_epoch[member.epoch] -= 1
+            if not self._at_epoch[member.epoch]:
+                del self._at_epoch[member.epoch]

@@ -1,0 +1,78 @@
+"""The target of a consumer group: when it is computed, of what, and what is written of it (2.7 step 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
+from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
+from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
+from ottla.broker.core.consumer_groups.changes import Change
+from ottla.broker.core.consumer_groups.facts import MemberTarget, TargetEpoch
+from ottla.broker.core.consumer_groups.state import Member, State
+from ottla.broker.core.consumer_groups.topics import Topics
+from ottla.broker.core.events import TargetComputed, TargetDelayed
+from ottla.protocol.steps import finished
+
+NOTHING: Target = {}
+
+
+def update(change: Change, before: Member, after: Member) -> None:
+    """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
+
+    Args:
+        before, after: the member of the request, before it and now.
+    """
+    m, group, state = change.m, change.group, change.state
+    if state.epoch <= state.assignment_epoch:
+        return
+    until_ms = state.assignment_timestamp_ms + m.times_of(group.group_id).assignment_interval_ms
+    if state.assignment_timestamp_ms and m.wall_ms < until_ms:
+        change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
+        return
+    votes = votes_of(state)
+    if after.server_assignor is not None:
+        votes[after.server_assignor] -= 1
+    if before.server_assignor is not None:
+        votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
+    name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
+    targets = finished(ASSIGNORS[name](spec_of(state, m.topics)))
+    changed = []
+    for member_id in state.members:
+        old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
+        if old is None or not same_partitions(old, new):
+            change.add(MemberTarget(member_id, new))
+            changed.append(member_id)
+    change.add(TargetEpoch(state.epoch, m.wall_ms))
+    change.events.append(
+        TargetComputed(
+            group_id=group.group_id, epoch=state.epoch, assignor=name, members=len(state.members), changed=changed
+        )
+    )
+
+
+def votes_of(state: State) -> dict[str, int]:
+    """How many members ask for each assignor."""
+    votes: dict[str, int] = {}
+    for member in state.members.values():
+        if member.server_assignor is not None:
+            votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+    return votes
+
+
+def spec_of(state: State, topics: Topics) -> GroupSpec:
+    """A group as its assignor sees it."""
+    topic_ids: dict[tuple[tuple[str, ...], str], Sequence[UUID]] = {}
+    partition_counts: dict[UUID, int] = {}
+    members = []
+    for member in state.members.values():
+        subscription = member.names, member.regex
+        ids = topic_ids.get(subscription)
+        if ids is None:
+            existing = topics.existing(state.topics_of(member))
+            partition_counts.update((topic.topic_id, topic.partition_count) for topic in existing)
+            ids = topic_ids[subscription] = [topic.topic_id for topic in existing]
+        target = state.targets.get(member.member_id, NOTHING)
+        members.append(MemberSpec(member.member_id, member.instance_id, ids, target))
+    return GroupSpec(members, partition_counts, state.subscriptions.is_homogeneous(len(members)))

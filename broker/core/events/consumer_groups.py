@@ -1,0 +1,146 @@
+"""Inputs and decisions of consumer groups (KIP-848).
+
+A heartbeat that changes nothing leaves no event. Topics go by their ids, in 16 bytes, and partitions by sorted numbers.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from ottla.broker.core.events.base import Event
+from ottla.broker.core.events.decisions import PendingCommit
+from ottla.broker.core.events.inputs import Commit, RequestReceived
+
+
+class TopicPartitions(Struct, array_like=True, gc=False):
+    """Partitions of a topic, which goes by its id."""
+
+    topic_id: bytes
+    partitions: list[int]
+
+
+class LoggedRecord(Struct, array_like=True, gc=False):
+    """A record of ``__consumer_offsets``, as it lies there."""
+
+    key: bytes
+    value: bytes
+
+
+class ConsumerHeartbeatReceived(RequestReceived, kw_only=True):
+    """ConsumerGroupHeartbeat; ``generation`` is the member epoch.
+
+    Attributes:
+        issued_member_id: that the broker made, for a client that cannot.
+        rebalance_timeout_ms, rack_id, names, regex, server_assignor, owned: as in the request; -1 or None is unchanged.
+    """
+
+    issued_member_id: str = ""
+    rebalance_timeout_ms: int = -1
+    rack_id: str | None = None
+    names: list[str] | None = None
+    regex: str | None = None
+    server_assignor: str | None = None
+    owned: list[TopicPartitions] | None = None
+
+
+class ConsumerGroupLoaded(Event, kw_only=True):
+    """A consumer group came back from the log.
+
+    Attributes:
+        records: keys and values that say its state again.
+        commits, pending: as in `GroupLoaded`.
+    """
+
+    state: str
+    generation: int
+    members: int
+    records: list[LoggedRecord]
+    commits: list[Commit]
+    pending: list[PendingCommit] = field(default_factory=list)
+
+
+class GroupEpochBumped(Event, kw_only=True):
+    """The group needs another target; ``metadata_hash`` is of the topics that it subscribes to."""
+
+    epoch: int
+    reasons: list[str]
+    metadata_hash: int
+    members: int
+
+
+class TargetComputed(Event, kw_only=True):
+    """The assignor has decided what each member shall own; ``changed`` are the members of which that is new."""
+
+    epoch: int
+    assignor: str
+    members: int
+    changed: list[str]
+
+
+class TargetDelayed(Event, kw_only=True):
+    """A target is due and may not be computed yet; the first heartbeat after ``until_ms`` (Unix time) does it."""
+
+    epoch: int
+    until_ms: int
+
+
+class MemberSubscribed(Event, kw_only=True):
+    """A member came, or has said something new of itself."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rack_id: str | None
+    names: list[str]
+    regex: str
+    server_assignor: str | None
+    is_new: bool
+
+
+class MemberReconciled(Event, kw_only=True):
+    """A member came a step further towards its target, or fell back behind a new one.
+
+    Attributes:
+        epoch, previous_epoch: of the member. ``state`` as Kafka calls it.
+        assigned: what it has from now on; pending: what it had and has to give up first.
+        awaited: what it shall have and others have not given up yet.
+        deadline_ms: when it is removed if it does not give up; 0 if there is nothing to give up.
+    """
+
+    member_id: str
+    epoch: int
+    previous_epoch: int
+    state: str
+    assigned: list[TopicPartitions]
+    pending: list[TopicPartitions]
+    awaited: list[TopicPartitions]
+    deadline_ms: int = 0
+
+
+class StaticMemberAway(Event, kw_only=True):
+    """A static member has gone for a while; ``partitions`` stand still until it is back or its session ends."""
+
+    member_id: str
+    group_instance_id: str
+    partitions: list[TopicPartitions]
+
+
+class MemberFenced(Event, kw_only=True):
+    """A member is no more; ``reason`` says why in a few words."""
+
+    member_id: str
+    reason: str
+
+
+class RegexResolutionStarted(Event, kw_only=True):
+    """The regexes of the group are about to be held against all topics."""
+
+    regexes: list[str]
+
+
+class RegexesResolved(Event, kw_only=True):
+    """They were; ``changed`` are those that come to other topics than before."""
+
+    regexes: list[str]
+    changed: list[str]

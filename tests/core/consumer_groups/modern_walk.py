@@ -1,0 +1,323 @@
+"""Members that do anything at any time, topics that come and go, a log that fails, a clock that jumps.
+
+Nothing contradicts itself meanwhile, no partition has two owners, and once the faults end everybody has its share. A
+failure names its seed.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.state import ConsumerGroupState
+from ottla.broker.core.groups.config import GroupConfig
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
+from tests.core.consumer_groups import consumer_invariants
+from tests.core.consumer_groups.modern_rendering import topic_id
+from tests.core.durable import durable_state
+from tests.core.world import ENTRIES, Ctx, World
+from tests.support.modern_member import ModernMember
+from tests.support.requests import commit_fields, leave_fields, request
+
+STEPS = 250
+ROUNDS = 60
+FAILURES = [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.MESSAGE_TOO_LARGE]
+TOPICS = ["t", "u", "t9"]
+
+
+class Person(ModernMember):
+    """A member, of which one request is open at a time. Some lie about what they have."""
+
+    def __init__(self, walk: Walk, name: str, instance: str | None, *, is_liar: bool) -> None:
+        super().__init__(
+            self._hand_over, "g", name, instance=instance, rebalance_ms=walk.random.choice([5_000, 60_000])
+        )
+        self.walk = walk
+        self.is_liar = is_liar
+        self.open: list[Ctx] = []
+
+    def _hand_over(self, heartbeat: Any) -> Ctx:
+        layout = type(heartbeat).layout(1)
+        ctx = Ctx(self.member_id, 1, layout.decode(layout.encode(heartbeat)))
+        self.open.append(ctx)
+        self.walk.world.beat(ctx)
+        return ctx
+
+    def hear(self) -> None:
+        for ctx in [ctx for ctx in self.open if ctx.answer is not None]:
+            self.open.remove(ctx)
+            if not ctx.is_gone:
+                self.learn(ctx.answer)
+
+
+class WatchedWorld(World):
+    """Looks at what each append has made durable."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.epochs = consumer_invariants.Epochs()
+
+    def complete(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        super().complete(error)
+        self.epochs.check(self.coordinator)
+
+
+class Walk:
+    """One seed's world."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.world = WatchedWorld(
+            GroupConfig(
+                group_consumer_assignment_interval_ms=self.random.choice([0, 0, 1_000]),
+                group_consumer_max_size=self.random.choice([3, 1_000, 1_000]),
+                group_consumer_assignors=self.random.choice(["uniform,range", "range,uniform"]),
+                offsets_retention_ms=60_000,
+                offsets_retention_check_interval_ms=30_000,
+            ),
+            partition_count=2,
+        )
+        self.created: dict[str, int] = {}
+        self.world.load()
+        self.grow_topic("t")
+        self.people = [
+            Person(self, f"p{number}", f"i{number % 2}" if number > 3 else None, is_liar=number == 3)
+            for number in range(7)
+        ]
+        self.others: list[Ctx] = []
+
+    # Steps
+
+    def step(self) -> None:
+        person = self.random.choice(self.people)
+        verbs = (
+            [self.heartbeat] * 6 + [self.let_go] * 2 + [self.subscribe, self.leave, self.lose, self.lie, self.commit]
+        )
+        verbs += [self.advance, self.advance, self.log, self.log, self.topic, self.admin]
+        self.random.choice(verbs)(person)
+        if self.random.random() < 0.004:
+            self.restart()
+        self.check()
+
+    def check(self) -> None:
+        for person in self.people:
+            person.hear()
+        consumer_invariants.check(self.world.coordinator, self.world.now_ms)
+        self.check_readers()
+        self.world.check_log()
+
+    def check_readers(self) -> None:
+        """Whoever is at its epoch reads what the broker knows it to have; of that each partition has one owner."""
+        group = self.world.coordinator.groups.get("g")
+        members = group.durable.members if isinstance(group, ConsumerGroup) else {}
+        readers: dict[tuple[UUID, int], str] = {}
+        for person in self.people:
+            member = members.get(person.member_id)
+            if member is None or member.epoch != person.epoch or person.open or person.is_liar:
+                continue
+            has = {
+                (topic, partition)
+                for owned in (member.assigned, member.pending)
+                for topic, partitions in owned.items()
+                for partition in partitions
+            }
+            assert person.owned <= has
+            for partition in person.owned:
+                assert readers.setdefault(partition, person.member_id) == person.member_id
+
+    def heartbeat(self, person: Person) -> None:
+        if not person.open and not person.is_fenced:
+            person.heartbeat()
+
+    def let_go(self, person: Person) -> None:
+        person.let_go()
+
+    def subscribe(self, person: Person) -> None:
+        regex = self.random.choice([None, None, None, "t.*", "u"])
+        names = None if regex and self.random.random() < 0.5 else self.random.choice([["t"], ["t"], ["t", "u"], []])
+        person.subscribe(names, regex)
+        person.assignor = self.random.choice([person.assignor, "range", "uniform"])
+
+    def leave(self, person: Person) -> None:
+        if not person.open and self.random.random() < 0.5:
+            person.leave(for_a_while=person.instance is not None and self.random.random() < 0.7)
+            person.owned = frozenset()
+
+    def lose(self, person: Person) -> None:
+        """An answer is lost, or everything is."""
+        for ctx in person.open:
+            ctx.is_gone = True
+        person.open.clear()
+        person.is_fenced = False
+        if self.random.random() < 0.5:
+            person.crash()
+        else:
+            person.reconnect()
+
+    def lie(self, person: Person) -> None:
+        """Somebody says whatever comes to mind, for itself or under the name of one that lies."""
+        name = self.random.choice(["p3", "stranger"])
+        fields = {
+            "group_id": self.random.choice(["g", "g", "other"]),
+            "member_id": name,
+            "member_epoch": self.random.choice([-3, -2, -1, 0, 1, 2, 3, 4, 9]),
+            "instance_id": self.random.choice([None, None, "x"]),
+            "rebalance_timeout_ms": self.random.choice([-1, 0, 1_000]),
+            "subscribed_topic_names": self.random.choice([None, ["t"], ["u", "nope"]]),
+            "subscribed_topic_regex": self.random.choice([None, None, "", "[", "t.*"]),
+            "topic_partitions": self.random.choice(
+                [None, [], [{"topic_id": topic_id("t"), "partitions": [0, self.random.randrange(5)]}]]
+            ),
+        }
+        heartbeat = request(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields)
+        layout = type(heartbeat).layout(1)
+        self.world.beat(Ctx(name, 1, layout.decode(layout.encode(heartbeat))))
+
+    def ask(self, key: ApiKey, version: int, fields: dict[str, Any]) -> Ctx:
+        ctx = self.world.ask("admin", ENTRIES[key], request(key, fields), version)
+        self.others.append(ctx)
+        return ctx
+
+    def commit(self, person: Person) -> None:
+        """Whoever is at its epoch may commit what it has, and nobody else at an epoch that is over."""
+        offsets = [(self.random.choice(TOPICS), self.random.randrange(3), self.random.randrange(99))]
+        self.ask(
+            ApiKey.OFFSET_COMMIT,
+            9,
+            commit_fields("g", offsets, generation=person.epoch, member_id=person.member_id, instance=person.instance),
+        )
+
+    def advance(self, person: Person) -> None:
+        self.world.advance_to(self.world.now_ms + self.random.choice([1, 500, 2_000, 7_000, 46_000]))
+
+    def log(self, person: Person) -> None:
+        """Nothing that comes after what the log has lost is in it: appends fail together."""
+        world = self.world
+        if not world.hold and self.random.random() < 0.2:
+            world.hold = True
+        elif world.held and self.random.random() < 0.5:
+            world.complete()
+            world.settle()
+        elif world.held and self.random.random() < 0.4:
+            error = self.random.choice(FAILURES)
+            for _ in range(len(world.held)):
+                world.complete(error)
+            world.settle()
+        elif self.random.random() < 0.3:
+            world.hold = False
+            world.settle()
+
+    def topic(self, person: Person) -> None:
+        name = self.random.choice(TOPICS)
+        if name in self.world.topics and self.random.random() < 0.4:
+            self.world.delete_topic(name)
+        elif name not in self.world.topics or len(self.world.topics[name][1]) < 7:
+            self.grow_topic(name)
+        self.world.settle()
+
+    def grow_topic(self, name: str) -> None:
+        known = self.world.topics.get(name)
+        if known is None:
+            self.created[name] = self.created.get(name, 0) + 1
+            known = topic_id(name, self.created[name]), [[]]
+        rack = self.random.choice(["r1", "r2"])
+        self.world.put_topic(name, known[0], [*known[1], *[[rack]] * self.random.choice([1, 2])])
+
+    def admin(self, person: Person) -> None:
+        match self.random.randrange(4):
+            case 0:
+                self.ask(ApiKey.DELETE_GROUPS, 2, {"groups_names": ["g", "other"]})
+            case 1:
+                self.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": ["g"]})
+            case 2:
+                self.ask(ApiKey.LIST_GROUPS, 5, {})
+            case _:
+                self.ask(ApiKey.LEAVE_GROUP, 5, leave_fields("g", (person.member_id, None), ("nobody", None)))
+
+    def restart(self) -> None:
+        """Who waits is not answered."""
+        for person in self.people:
+            if person.open:
+                self.lose(person)
+        self.world.restart()
+
+    # The end
+
+    def converge(self) -> None:
+        """The faults end. Everybody who is not replaced by another one gets its share."""
+        world = self.world
+        world.hold = False
+        world.settle()
+        world.advance_to(world.now_ms + 50_000)
+        self.check()
+        for person in self.people:
+            self.lose(person)
+            person.crash()
+        if "t" not in world.topics:
+            self.grow_topic("t")
+        people = [person for person in self.people if person.member_id in ("p0", "p1", "p2", "p4", "p5")]
+        people = people[: world.config.group_consumer_max_size]
+        self.settle(people)
+        away, back = self.people[4], self.people[6]
+        if away in people:
+            away.leave(for_a_while=True)
+            self.check()
+            people[people.index(away)] = back
+            self.settle(people)
+        people.pop(0).leave()
+        self.settle(people)
+
+    def settle(self, people: list[Person]) -> None:
+        """Who is there stays until everybody has its share."""
+        world = self.world
+        for _ in range(ROUNDS):
+            for person in people:
+                person.heartbeat()
+                self.check()
+                person.let_go()
+            world.advance_to(world.now_ms + 2_500)
+            if self.has_settled(people):
+                return
+        raise AssertionError(f"not settled after {ROUNDS} rounds")
+
+    def has_settled(self, people: list[Person]) -> bool:
+        group = self.world.coordinator.groups.get("g")
+        if not isinstance(group, ConsumerGroup) or group.state.group_state is not ConsumerGroupState.STABLE:
+            return False
+        if (
+            group.checked_version != self.world.coordinator.topics.version
+            or group.state.subscriptions.regexes.keys() - (group.state.resolved.keys())
+        ):
+            return False
+        wanted = {
+            (topic, number)
+            for name in group.state.subscriptions.topics()
+            if name in self.world.topics
+            for topic, racks in [self.world.topics[name]]
+            for number in range(len(racks))
+        }
+        has = [partition for person in people for partition in person.owned]
+        assert len(has) == len(set(has)), "two read the same"
+        return set(has) == wanted and {person.epoch for person in people} == {group.state.epoch}
+
+    def finish(self) -> None:
+        """Nobody asks any more: every member and group goes, and everybody was answered."""
+        world = self.world
+        world.advance_to(world.now_ms + 400_000)
+        consumer_invariants.check(world.coordinator, world.now_ms)
+        world.check_log()
+        assert durable_state(world.coordinator) == {}
+        assert not world.coordinator.groups
+        assert {key.timer for key in world.coordinator.deadlines._due} == {"retention"}
+
+
+def play(seed: int) -> None:
+    """Walk from the beginning to the end."""
+    walk = Walk(seed)
+    for _ in range(STEPS):
+        walk.step()
+    walk.converge()
+    walk.finish()

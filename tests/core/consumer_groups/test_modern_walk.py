@@ -1,0 +1,56 @@
+"""Members that do anything at any time; see `modern_walk`. A failure names its seed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.core.consumer_groups.modern_walk import STEPS, Walk, play
+
+SEEDS = range(600 if os.environ.get("OTTLA_TESTS") == "long" else 40)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_contradicts_itself(seed: int) -> None:
+    play(seed)
+
+
+def trace(seed: int) -> list[str]:
+    walk = Walk(seed)
+    for _ in range(120):
+        walk.step()
+    return [f"{event.group_id} {event.cause} {event.summary()}" for event in walk.world.events]
+
+
+def test_one_seed_gives_one_trace() -> None:
+    assert trace(1) == trace(1)
+    assert trace(1) != trace(2)
+
+
+def test_the_walk_gets_around() -> None:
+    """What it is meant to see happens in it."""
+    kinds: dict[str, int] = {}
+    short = 0
+    for seed in range(8):
+        walk = Walk(seed)
+        for _ in range(STEPS):
+            walk.step()
+        walk.converge()
+        for person in walk.people[:2] * 3:
+            person.heartbeat()
+            walk.check()
+        short += walk.world.short_beats
+        for event in walk.world.events:
+            kinds[type(event).__name__] = kinds.get(type(event).__name__, 0) + 1
+    expected = (
+        "MemberReconciled",
+        "TargetComputed",
+        "TargetDelayed",
+        "MemberFenced",
+        "StaticMemberAway",
+        "MemberReplaced",
+    )
+    for kind in (*expected, "RegexesResolved", "WriteFailed", "GroupRemoved", "ConsumerGroupLoaded"):
+        assert kinds.get(kind, 0) > 0, kind
+    assert short > 10
