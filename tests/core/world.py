@@ -243,11 +243,14 @@ class World(CoordinatorWorld):
     coordinator: GroupCoordinator = field(init=False)
 
     def new_coordinator(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, EveryEvent(self.events.append))
+        coordinator = GroupCoordinator(self.config, self.new_id, self.partition_count, EveryEvent(self.look_at))
         coordinator.start()
         for name, (topic_id, racks) in self.topics.items():
             coordinator.topic_changed(name, topic_id, racks, self.wall_ms)
         return coordinator
+
+    def look_at(self, event: Event) -> None:
+        self.events.append(event)
 
     def new_replica(self) -> GroupCoordinator:
         return GroupCoordinator(self.config, self.new_id, self.partition_count)
@@ -274,8 +277,11 @@ class World(CoordinatorWorld):
         short = self.coordinator.beat(ctx.request, ctx, self.now_ms)
         if short is not None:
             numbers, before = self.coordinator.cause, len(self.events)
+            session = self.coordinator.groups[ctx.request.group_id].session_of(ctx.request.member_id)
+            assert session is not None
+            deadline_ms = session.session_deadline_ms
             long = self.coordinator.consumer_heartbeat(ctx.request, ctx, self.now_ms, self.wall_ms)
-            assert long == short
+            assert (long, session.session_deadline_ms) == (short, deadline_ms)
             assert not self.coordinator.effects
             assert (self.coordinator.cause, len(self.events)) == (numbers, before)
             self.short_beats += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
-from ottla.broker.core.consumer_groups.state import STABLE, UNREVOKED, State
+from ottla.broker.core.consumer_groups.state import PARTITION_BYTES, STABLE, UNREVOKED, State
 from ottla.broker.core.consumer_groups.subscriptions import Subscriptions
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups.coordinator import GroupCoordinator
@@ -58,16 +58,20 @@ def check_owners(state: State) -> None:
 def check_counts(state: State) -> None:
     """What is counted is what there is."""
     counts = Subscriptions()
-    at_epoch = 0
+    at_epoch: dict[int, int] = {}
     for member in state.members.values():
         counts.add(member.names, member.regex)
-        at_epoch += member.state is STABLE and member.epoch == state.assignment_epoch
+        if member.state is STABLE:
+            at_epoch[member.epoch] = at_epoch.get(member.epoch, 0) + 1
     for resolved in state.resolved.values():
         counts.add_resolved(resolved.topics)
     known = state.subscriptions
     assert (known.by_name, known.regexes, known.by_regex) == (counts.by_name, counts.regexes, counts.by_regex)
     assert set(state.resolved) <= set(counts.regexes)
-    assert state._at_epoch.get(state.assignment_epoch, 0) == at_epoch
+    assert state._at_epoch == at_epoch
+    targeted = sum(len(numbers) for target in state.targets.values() for numbers in target.values())
+    of_members = sum(member.held_bytes for member in state.members.values())
+    assert state.held_bytes == of_members + PARTITION_BYTES * targeted
     statics = {member.instance_id: member.member_id for member in state.members.values() if member.instance_id}
     assert statics.items() <= state.static_members.items()
     assert state.assignment_epoch <= state.epoch

@@ -11,7 +11,8 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
-from ottla.broker.core.consumer_groups.state import ConsumerGroupState
+from ottla.broker.core.consumer_groups.state import ConsumerGroupState, Member
+from ottla.broker.core.events import Event, TargetComputed
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -43,7 +44,7 @@ class Person(ModernMember):
         layout = type(heartbeat).layout(1)
         ctx = Ctx(self.member_id, 1, layout.decode(layout.encode(heartbeat)))
         self.open.append(ctx)
-        self.walk.world.beat(ctx)
+        self.walk.beat(ctx)
         return ctx
 
     def hear(self) -> None:
@@ -54,11 +55,20 @@ class Person(ModernMember):
 
 
 class WatchedWorld(World):
-    """Looks at what each append has made durable."""
+    """Looks at what each append has made durable, and at who was asked for what a target is computed with."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.epochs = consumer_invariants.Epochs()
+
+    def look_at(self, event: Event) -> None:
+        super().look_at(event)
+        group = self.coordinator.groups.get(event.group_id)
+        if isinstance(event, TargetComputed) and isinstance(group, ConsumerGroup):
+            votes = [member.server_assignor for member in group.state.members.values() if member.server_assignor]
+            most = max(map(votes.count, votes), default=0)
+            assert votes.count(event.assignor) == most
+            assert votes or event.assignor == self.config.assignors[0]
 
     def complete(self, error: ErrorCode = ErrorCode.NONE) -> None:
         super().complete(error)
@@ -160,10 +170,12 @@ class Walk:
     def lie(self, person: Person) -> None:
         """Somebody says whatever comes to mind, for itself or under the name of one that lies."""
         name = self.random.choice(["p3", "stranger"])
+        member = self.member(name)
+        previous = [] if member is None else [member.previous_epoch] * 4
         fields = {
             "group_id": self.random.choice(["g", "g", "other"]),
             "member_id": name,
-            "member_epoch": self.random.choice([-3, -2, -1, 0, 1, 2, 3, 4, 9]),
+            "member_epoch": self.random.choice([-3, -2, -1, 0, 1, 2, 3, 4, 9, *previous]),
             "instance_id": self.random.choice([None, None, "x"]),
             "rebalance_timeout_ms": self.random.choice([-1, 0, 1_000]),
             "subscribed_topic_names": self.random.choice([None, ["t"], ["u", "nope"]]),
@@ -174,7 +186,28 @@ class Walk:
         }
         heartbeat = request(ApiKey.CONSUMER_GROUP_HEARTBEAT, fields)
         layout = type(heartbeat).layout(1)
-        self.world.beat(Ctx(name, 1, layout.decode(layout.encode(heartbeat))))
+        self.beat(Ctx(name, 1, layout.decode(layout.encode(heartbeat))))
+
+    def member(self, member_id: str) -> Member | None:
+        """The member of the group, as heartbeats find it."""
+        group = self.world.coordinator.groups.get("g")
+        return group.state.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+
+    def beat(self, ctx: Ctx) -> None:
+        """A heartbeat, and whether its epoch is one to go on with (2.5)."""
+        says = ctx.request
+        member = self.member(says.member_id)
+        may_go_on = True
+        if member is not None and says.group_id == "g" and says.instance_id is None and says.member_epoch > 0:
+            owned = says.topic_partitions
+            missed_an_answer = owned is not None and all(
+                set(topic.partitions) <= member.assigned.get(topic.topic_id, {}).keys() for topic in owned
+            )
+            may_go_on = says.member_epoch == member.epoch or (
+                says.member_epoch < member.epoch and says.member_epoch == member.previous_epoch and missed_an_answer
+            )
+        self.world.beat(ctx)
+        assert may_go_on or ctx.answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.INVALID_REQUEST)
 
     def ask(self, key: ApiKey, version: int, fields: dict[str, Any]) -> Ctx:
         ctx = self.world.ask("admin", ENTRIES[key], request(key, fields), version)
@@ -269,6 +302,24 @@ class Walk:
             self.settle(people)
         people.pop(0).leave()
         self.settle(people)
+        self.rest(people)
+        self.grow_topic("t")
+        world.hold = True
+        people[0].heartbeat()
+        if world.held:
+            world.complete(FAILURES[0])
+        world.hold = False
+        self.settle(people)
+
+    def rest(self, people: list[Person]) -> None:
+        """Nothing happens, and nobody is sent away."""
+        epochs = [person.epoch for person in people]
+        for _ in range(24):
+            self.world.advance_to(self.world.now_ms + 4_000)
+            for person in people:
+                person.heartbeat()
+                self.check()
+        assert [person.epoch for person in people] == epochs
 
     def settle(self, people: list[Person]) -> None:
         """Who is there stays until everybody has its share."""

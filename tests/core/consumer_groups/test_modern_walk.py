@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
 
 from tests.core.consumer_groups.modern_walk import STEPS, Walk, play
+from tests.sim.mutants import Mutant, failure_of, read_bugs
 
-SEEDS = range(600 if os.environ.get("OTTLA_TESTS") == "long" else 40)
+SEEDS = range(600 if os.environ.get("OTTLA_TESTS") == "long" else 16)
+BUG_SEEDS = 60
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -54,3 +57,17 @@ def test_the_walk_gets_around() -> None:
     for kind in (*expected, "RegexesResolved", "WriteFailed", "GroupRemoved", "ConsumerGroupLoaded"):
         assert kinds.get(kind, 0) > 0, kind
     assert short > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", read_bugs("consumer_groups"), ids=lambda bug: bug.name)
+def test_a_planted_bug_is_found(bug: Mutant) -> None:
+    """The walk counts only as long as it finds every one of them."""
+    with bug.planted():
+        outcomes = ((seed, failure_of(partial(play, seed))) for seed in range(BUG_SEEDS))
+        failed = next((outcome for outcome in outcomes if outcome[1] is not None), None)
+    assert failed is not None, f"{bug.name}: survived {BUG_SEEDS} seeds"
+    seed, error = failed
+    print(f"{bug.name}: seed {seed}, {error!r:.150}")
+    assert not isinstance(error, (NameError, AttributeError, SyntaxError)), "a bug of the bug"
+    assert failure_of(partial(play, seed)) is None, "without the bug it does not hold either"
