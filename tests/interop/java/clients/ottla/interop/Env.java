@@ -84,6 +84,11 @@ final class Env implements AutoCloseable {
         // Closing a consumer waits for its last fetch.
         config.put("fetch.max.wait.ms", 100);
         config.putAll(more);
+        if ("consumer".equals(config.get("group.protocol"))) {
+            // The broker decides about these (KIP-848), and the client refuses them.
+            config.keySet().removeAll(List.of("session.timeout.ms", "heartbeat.interval.ms",
+                    "partition.assignment.strategy"));
+        }
         return config;
     }
 
