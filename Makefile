@@ -11,7 +11,7 @@ SEEDS ?= 300
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help lock audit demo demo-why demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench bench-more image-check compose-check docs dist clean
+.PHONY: help lock audit demo demo-why demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -106,6 +106,9 @@ interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a t
 
 interop-java-churn: $(VENV)/.test ## Java clients come, go and crash for MINUTES=10; their warnings beside those with Apache Kafka
 	@$(BIN)/python -m tests.interop.java.churn --minutes $(MINUTES) $(ARGS)
+
+interop-kgo-848: $(VENV)/.test ## the eight tests that franz-go has of groups of the consumer protocol (KIP-848)
+	@$(BIN)/python -m tests.interop.run kgo --option run=kip-848 $(ARGS)
 
 interop-%: $(VENV)/.test ## one of them: make interop-franz-go
 	@$(BIN)/python -m tests.interop.run $* $(ARGS)
