@@ -12,9 +12,8 @@ public final class Victim {
     private Victim() {}
 
     public static void main(String[] args) {
-        Env env = new Env(args[0], Path.of("."));
-        Consumer<String, String> consumer = env.consumer(args[1],
-                Map.of("group.protocol", args.length > 3 ? args[3] : "classic"));
+        Env env = new Env(args[0], Path.of("."), args.length > 3 ? args[3] : "classic");
+        Consumer<String, String> consumer = env.consumer(args[1], Map.of());
         consumer.subscribe(List.of(args[2]));
         boolean told = false;
         while (true) {
