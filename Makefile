@@ -9,9 +9,10 @@ DEMO ?=
 ROUNDS ?= 200
 SEEDS ?= 300
 MINUTES ?= 10
+PROTOCOL ?= classic
 
 .DEFAULT_GOAL := help
-.PHONY: help lock audit demo demo-why demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn types lint format bench bench-more image-check compose-check docs dist clean
+.PHONY: help lock audit demo demo-why demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -104,8 +105,11 @@ client-on-kafka: $(VENV)/.test ## the included client against a real Apache Kafk
 interop: $(VENV)/.test ## every foreign client, tool and test-suite there is a toolchain for; of long ones a sample (about twenty minutes)
 	@$(BIN)/python -m tests.interop.run all $(ARGS)
 
-interop-java-churn: $(VENV)/.test ## Java clients come, go and crash for MINUTES=10; their warnings beside those with Apache Kafka
-	@$(BIN)/python -m tests.interop.java.churn --minutes $(MINUTES) $(ARGS)
+interop-java-churn: $(VENV)/.test ## Java clients come, go and crash for MINUTES=10; their warnings beside those with Apache Kafka; PROTOCOL=consumer
+	@$(BIN)/python -m tests.interop.java.churn --minutes $(MINUTES) --protocol $(PROTOCOL) $(ARGS)
+
+interop-kgo-848: $(VENV)/.test ## the eight tests that franz-go has of groups of the consumer protocol (KIP-848)
+	@$(BIN)/python -m tests.interop.run kgo --option run=kip-848 $(ARGS)
 
 interop-%: $(VENV)/.test ## one of them: make interop-franz-go
 	@$(BIN)/python -m tests.interop.run $* $(ARGS)

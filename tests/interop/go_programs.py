@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.interop.programs import go_test, scenarios
-from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs
+from tests.interop.suite import QUICK_CONSUMER_GROUPS, NotAvailable, Place, Result, Run, Suite, checked, needs
 
 NEWEST_OF_GO_MOD = re.compile(r"^\s*(?:require\s+)?(\S+) (v\S+)", re.MULTILINE)
 BUILD = {"GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0"}
@@ -71,6 +71,7 @@ def client_suite(title: str, modules: Mapping[str, str]) -> Suite:
             "auto.create.topics.enable": False,
             "group.min.session.timeout.ms": 500,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+            **QUICK_CONSUMER_GROUPS,
         },
         run=run_scenarios,
     )

@@ -157,7 +157,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or of: {', '.join(names())}")
     parser.add_argument("--bootstrap", default="", metavar="HOST:PORT", help="use this broker; results are not kept")
-    parser.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the suite")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the suite; results are not kept",
+    )
     parser.add_argument("--again", type=int, default=0, metavar="N", help="run a suite that fails so many times more")
     parser.add_argument("--minutes", type=float, metavar="N", help="with all: suites for so many minutes, by the day")
     given = parser.parse_args(arguments)
@@ -169,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.setdefault("sample", datetime.now(UTC).strftime("%Y%m%d"))
         if given.minutes is not None:
             wanted = of_the_day(wanted, given.minutes, options["sample"])
-    keep = not given.bootstrap
+    keep = not given.bootstrap and not given.option
     bad = []
     for name in wanted:
         if not run_suite(load(name), bootstrap=given.bootstrap, options=options, keep=keep, again=given.again):

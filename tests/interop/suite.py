@@ -113,6 +113,14 @@ EVERY_SUITE: Mapping[str, object] = {
     "ottla.group.events.enable": False,
 }
 
+QUICK_CONSUMER_GROUPS: Mapping[str, object] = {
+    "group.consumer.session.timeout.ms": 2000,
+    "group.consumer.min.session.timeout.ms": 500,
+    "group.consumer.heartbeat.interval.ms": 200,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+}
+"""Of suites whose clients also use the consumer protocol (KIP-848), where the broker decides about sessions."""
+
 
 def played(test: str, play: Callable[[], object]) -> Result:
     """Play a test of ours to its end."""

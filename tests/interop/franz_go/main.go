@@ -21,6 +21,14 @@ func main() {
 		{Name: "group_cooperative", Run: groupCooperative},
 		{Name: "group_regex", Run: groupRegex},
 		{Name: "group_new_partitions", Run: groupNewPartitions},
+		{Name: "consumer_protocol_join_and_leave", Run: modernJoinAndLeave},
+		{Name: "consumer_protocol_crash", Run: modernCrash},
+		{Name: "consumer_protocol_connections_drop", Run: modernConnectionsDrop},
+		{Name: "consumer_protocol_static_member", Run: modernStaticMember},
+		{Name: "consumer_protocol_static_member_refused", Run: modernStaticMemberRefused},
+		{Name: "consumer_protocol_regex", Run: modernRegex},
+		{Name: "consumer_protocol_new_partitions", Run: modernNewPartitions},
+		{Name: "consumer_protocol_transaction_offsets", Run: modernTransactions},
 		{Name: "commit_and_resume", Run: commitAndResume},
 		{Name: "idempotent_producer", Run: idempotentProducer},
 		{Name: "transaction_commit", Run: transactionCommit},
@@ -35,6 +43,7 @@ func main() {
 		{Name: "admin_quotas", Run: adminQuotas},
 		{Name: "admin_cluster", Run: adminCluster},
 		{Name: "admin_transactions", Run: adminTransactions},
+		{Name: "consumer_protocol_broker_restart", Run: modernBrokerRestart, Alone: true},
 		{Name: "broker_restart", Run: brokerRestart, Alone: true},
 	}
 	for _, codec := range codecs {

@@ -1,9 +1,11 @@
 """The churn run: the newest Java clients come, go and crash for minutes; what they log is held against Apache Kafka.
 
-``python -m tests.interop.java.churn --minutes 10``. The same seeded run is made against Ottla and, at the same time,
-against a real Apache Kafka. Lines of WARN and ERROR are reduced to their shape (no ids, numbers, names); Ottla fails if
-the clients logged a shape that they did not log with Kafka. Whether a rare line shows up is also a matter of timing, so
-shapes that only Ottla has are looked for in further runs against Kafka (``--tries``) before they count.
+``python -m tests.interop.java.churn --minutes 10``; with ``--protocol consumer`` their groups are of that protocol. The
+same seeded run is made against Ottla and, at the same time, against a real Apache Kafka. Lines of WARN and ERROR are
+reduced to their shape (no ids, numbers, names); Ottla fails if the clients logged a shape that they did not log with
+Kafka. Whether a rare line shows up is also a matter of timing, so shapes that only Ottla has are looked for in further
+runs against Kafka (``--tries``) before they count. At the end of a run each group must have read every record of its
+topic.
 """
 
 from __future__ import annotations
@@ -30,10 +32,16 @@ SETTINGS: dict[str, object] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
     "offsets.topic.num.partitions": 8,
     "transaction.state.log.num.partitions": 8,
+    "group.consumer.session.timeout.ms": 3000,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.heartbeat.interval.ms": 100,
 }
 # "[thread] WARN logger - message", as slf4j-simple writes it.
 _LINE = re.compile(r"^\[.*?\] (?P<level>WARN|ERROR) (?P<logger>[\w.$]+) - (?P<message>.*)$")
 _SHAPES = [
+    # Behind the error comes the broker's own text of it.
+    (r"(ConsumerGroupHeartbeatRequest failed due to [^:]+): .*", r"\1"),
     (r"Generation\{.*?\}", "Generation{…}"),
     (r"\b(?:clientId|groupId|transactionalId|groupInstanceId)=[^,\]\s]+", lambda found: found[0].split("=")[0] + "=…"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
@@ -67,7 +75,7 @@ def shapes(files: list[Path]) -> tuple[Counter[str], dict[str, str]]:
     return counts, examples
 
 
-def churn(bootstrap: str, directory: Path, seconds: float, seed: int, cache: Path) -> list[Path]:
+def churn(bootstrap: str, directory: Path, seconds: float, seed: int, protocol: str, cache: Path) -> list[Path]:
     """Run the clients against a broker and give their logs.
 
     Raises:
@@ -76,7 +84,7 @@ def churn(bootstrap: str, directory: Path, seconds: float, seed: int, cache: Pat
     directory.mkdir(parents=True)
     log = directory / "clients.log"
     command = [*JAVA, f"-Dorg.slf4j.simpleLogger.logFile={log}", "-cp", class_path(cache), "ottla.interop.Churn"]
-    command += [bootstrap, str(directory), str(int(seconds)), str(seed)]
+    command += [bootstrap, str(directory), str(int(seconds)), str(seed), protocol]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 180, check=False)
     if done.returncode:
         raise RuntimeError(
@@ -86,33 +94,35 @@ def churn(bootstrap: str, directory: Path, seconds: float, seed: int, cache: Pat
     return sorted(directory.glob("*.log"))
 
 
-def on_ottla(directory: Path, seconds: float, seed: int, cache: Path) -> list[Path]:
+def on_ottla(directory: Path, seconds: float, seed: int, protocol: str, cache: Path) -> list[Path]:
     with BrokerProcess(directory / "data", settings=SETTINGS) as broker:
-        files = churn(broker.bootstrap_servers, directory / "ottla", seconds, seed, cache)
+        files = churn(broker.bootstrap_servers, directory / "ottla", seconds, seed, protocol, cache)
         (directory / "ottla.broker.txt").write_text(broker.log_text(), "utf-8")
         return files
 
 
-def on_kafka(directory: Path, name: str, seconds: float, seed: int, cache: Path) -> list[Path]:
+def on_kafka(directory: Path, name: str, seconds: float, seed: int, protocol: str, cache: Path) -> list[Path]:
     with RealKafka(SETTINGS) as kafka:
-        return churn(f"127.0.0.1:{kafka.port}", directory / name, seconds, seed, cache)
+        return churn(f"127.0.0.1:{kafka.port}", directory / name, seconds, seed, protocol, cache)
 
 
-def compare(directory: Path, minutes: float, seed: int, tries: int) -> int:
+def compare(directory: Path, minutes: float, seed: int, tries: int, protocol: str) -> int:
     """Make the runs, print what was found, and give the count of shapes that only Ottla has."""
     place = place_of("java")
     SUITE.prepare(place)
-    print(f"{SUITE.versions(place)}; {minutes:g} minutes, seed {seed}, logs in {directory}", flush=True)
+    print(
+        f"{SUITE.versions(place)}; {minutes:g} minutes, {protocol} groups, seed {seed}, logs in {directory}", flush=True
+    )
     with ThreadPoolExecutor(2) as pool:
-        ours = pool.submit(on_ottla, directory, minutes * 60, seed, place.cache)
-        theirs = pool.submit(on_kafka, directory, "kafka", minutes * 60, seed, place.cache)
+        ours = pool.submit(on_ottla, directory, minutes * 60, seed, protocol, place.cache)
+        theirs = pool.submit(on_kafka, directory, "kafka", minutes * 60, seed, protocol, place.cache)
         counts, examples = shapes(ours.result())
         known, _ = shapes(theirs.result())
     for attempt in range(1, tries + 1):
         if not (strange := set(counts) - set(known)):
             break
         print(f"{len(strange)} shapes not seen with Kafka; another run against it", flush=True)
-        known += shapes(on_kafka(directory, f"kafka-{attempt}", minutes * 60, seed + attempt, place.cache))[0]
+        known += shapes(on_kafka(directory, f"kafka-{attempt}", minutes * 60, seed + attempt, protocol, place.cache))[0]
     print(f"\n{'Ottla':>7} {'Kafka':>7}  shape")
     for key in sorted(set(counts) | set(known)):
         print(f"{counts[key]:7} {known[key]:7}  {key[:260]}")
@@ -130,15 +140,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--protocol", choices=("classic", "consumer"), default="classic", help="of the groups")
     parser.add_argument("--tries", type=int, default=2, help="further runs against Kafka for what it did not log")
     parser.add_argument("--logs", type=Path, help="a directory that keeps the logs; it must not exist")
     given = parser.parse_args()
     try:
         if given.logs:
             given.logs.mkdir(parents=True)
-            return int(compare(given.logs.resolve(), given.minutes, given.seed, given.tries) > 0)
+            return int(compare(given.logs.resolve(), given.minutes, given.seed, given.tries, given.protocol) > 0)
         with tempfile.TemporaryDirectory(prefix="ottla-churn-") as directory:
-            return int(compare(Path(directory), given.minutes, given.seed, given.tries) > 0)
+            return int(compare(Path(directory), given.minutes, given.seed, given.tries, given.protocol) > 0)
     except (NotAvailable, NoJava) as missing:
         print(f"skipped: {missing}")
         return 0

@@ -1,4 +1,4 @@
-"""Java: kafka-clients (producer, classic consumer, transactions, admin) and Kafka Streams, the newest of each."""
+"""Java: kafka-clients (producer, consumers of both protocols, transactions, admin) and Kafka Streams, the newest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.interop.jvm import JAVA, compile_java, fetch_jars, jar_version, java_version
 from tests.interop.programs import json_lines, restarts
-from tests.interop.suite import Place, Result, Run, Suite, needs
+from tests.interop.suite import QUICK_CONSUMER_GROUPS, Place, Result, Run, Suite, needs
 
 # What both programs are made of; Streams comes with its own release of the clients.
 SHARED = ("Check", "Env", "Json", "Runner", "Scenario")
@@ -56,6 +56,6 @@ SUITE = Suite(
     missing=needs("java", "javac"),
     prepare=prepare,
     versions=versions,
-    settings={"group.min.session.timeout.ms": 500},
+    settings={"group.min.session.timeout.ms": 500, **QUICK_CONSUMER_GROUPS},
     run=run,
 )

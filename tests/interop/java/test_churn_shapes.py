@@ -23,6 +23,12 @@ def test_ids_numbers_and_names_make_no_difference() -> None:
     assert shape("topic id yMtdsYNCSqW8mZbZ4YbT2Q of N") == shape("topic id P94dJInMRWimAGZkQEozdw of N")
 
 
+def test_the_words_of_the_broker_make_no_difference() -> None:
+    refused = "[Consumer clientId=a] ConsumerGroupHeartbeatRequest failed due to unreleased instance id fixed-1"
+    assert shape(f"{refused}: Static member x cannot join") == shape(f"{refused}: Instance fixed-1 is member y")
+    assert shape(f"{refused}: the words") != shape(refused.replace("unreleased", "fenced") + ": the words")
+
+
 def test_how_many_are_listed_makes_no_difference() -> None:
     lost = "Lost partitions [{}]"
     one, three = "churn-eager-0", "churn-eager-0, churn-eager-1, churn-static-3"

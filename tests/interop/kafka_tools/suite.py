@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from tests.interop.jvm import compile_java, fetch_jars, jar_version, java_version
-from tests.interop.kafka_tools import cluster, groups, loads, topics
+from tests.interop.kafka_tools import cluster, consumer_protocol, groups, loads, topics
 from tests.interop.kafka_tools.cases import CASES, Stage
 from tests.interop.kafka_tools.tools import Tools, class_path
-from tests.interop.suite import Place, Result, Run, Suite, needs, played
+from tests.interop.suite import QUICK_CONSUMER_GROUPS, Place, Result, Run, Suite, needs, played
 
 LIMIT_S = 60.0
 # Importing them has filled CASES.
-MODULES = (topics, groups, cluster, loads)
+MODULES = (topics, groups, consumer_protocol, cluster, loads)
 
 
 def prepare(place: Place) -> None:
@@ -50,6 +50,12 @@ SUITE = Suite(
     missing=needs("java", "javac"),
     prepare=prepare,
     versions=versions,
-    settings={"group.min.session.timeout.ms": 500, "ottla.unenforced.security.apis.enable": "true"},
+    settings={
+        "group.min.session.timeout.ms": 500,
+        "ottla.unenforced.security.apis.enable": "true",
+        **QUICK_CONSUMER_GROUPS,
+        # A static member that is away shall be seen by a tool.
+        "group.consumer.session.timeout.ms": 20_000,
+    },
     run=run,
 )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from tests.support.clients.kcat import Kcat, Running
+from tests.support.clients.kcat import CONSUMER_PROTOCOL, Kcat, Running
 from tests.support.waiting import wait_for
 
 Scenario = Callable[[Kcat, str], None]
@@ -272,6 +272,58 @@ def broker_restart(kcat: Kcat, topic: str, restart: Callable[[], object]) -> Non
     assert sorted(kcat("-C", "-t", topic, "-e", "-q").split()) == ["a0", "a1", "b0", "b1"]
 
 
+def consumer_protocol_join_and_leave(kcat: Kcat, topic: str) -> None:
+    create(kcat, topic)
+    first = kcat.member(topic, topic, *CONSUMER_PROTOCOL)
+    wait_for(lambda: first.owns == {0, 1}, "the first to have all", show=lambda: first.notes)
+    second = kcat.member(topic, topic, *CONSUMER_PROTOCOL)
+    _share([first, second])
+    revoked = [places for kind, places in first.moves if kind == "revoked" and places]
+    assert revoked == [second.owns], first.notes
+    _produce(kcat, topic, "a")
+    wait_for(lambda: sorted(first.values + second.values) == ["a0", "a1"], "both to get theirs")
+    second.stop()
+    _share([first])
+    _produce(kcat, topic, "b")
+    wait_for(lambda: {"b0", "b1"} <= set(first.values), "the first to get all", show=lambda: first.notes)
+    rows = sorted(first.rows + second.rows)
+    assert rows == [(0, 0, "a0"), (0, 1, "b0"), (1, 0, "a1"), (1, 1, "b1")], "none twice: it left what it committed"
+
+
+def consumer_protocol_crash(kcat: Kcat, topic: str) -> None:
+    create(kcat, topic)
+    first, second = (kcat.member(topic, topic, *CONSUMER_PROTOCOL) for _ in range(2))
+    _share([first, second])
+    second.kill()
+    _share([first])
+    _produce(kcat, topic, "a")
+    wait_for(lambda: sorted(first.values) == ["a0", "a1"], "the first to get all", show=lambda: first.notes)
+
+
+def consumer_protocol_static_member(kcat: Kcat, topic: str) -> None:
+    """It leaves for a while, and comes back to what it had."""
+    create(kcat, topic)
+    members = [kcat.member(topic, topic, *CONSUMER_PROTOCOL, "-X", f"group.instance.id={name}") for name in "ab"]
+    _share(members)
+    first, second = members
+    moves = list(first.moves)
+    second.stop()
+    back = kcat.member(topic, topic, *CONSUMER_PROTOCOL, "-X", "group.instance.id=b")
+    wait_for(lambda: back.owns == second.moves[0][1], "it to have what it had", show=lambda: back.notes)
+    _produce(kcat, topic, "a")
+    wait_for(lambda: sorted(first.values + back.values) == ["a0", "a1"], "both to get theirs")
+    assert first.moves == moves, "the other notices nothing"
+
+
+def consumer_protocol_regular_expression(kcat: Kcat, topic: str) -> None:
+    """The broker matches it."""
+    for end in ("a", "b"):
+        create(kcat, f"{topic}.{end}")
+        kcat("-P", "-t", f"{topic}.{end}", "-p", "0", stdin=f"{end}\n")
+    member = kcat.member(topic, f"^{topic}\\..*", *CONSUMER_PROTOCOL)
+    wait_for(lambda: sorted(member.values) == ["a", "b"], "both topics", show=lambda: member.notes)
+
+
 def named(*scenarios: Scenario) -> dict[str, Scenario]:
     return {scenario.__name__: scenario for scenario in scenarios}
 
@@ -284,3 +336,11 @@ ALL: dict[str, Scenario] = {
     **named(group_join_and_leave, group_crash, group_static_member, group_cooperative),
     **named(commit_and_resume, regular_expression),
 }
+
+MODERN = named(
+    consumer_protocol_join_and_leave,
+    consumer_protocol_crash,
+    consumer_protocol_static_member,
+    consumer_protocol_regular_expression,
+)
+"""Of the consumer protocol (KIP-848)."""

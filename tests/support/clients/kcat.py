@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 PATIENCE_S = 30.0
+CONSUMER_PROTOCOL = ("-X", "group.protocol=consumer")
 _MOVED = re.compile(
     r"rebalanced(?:: incremental (assign|revoke)\w* of .*| \(memberid [^)]*\)): (?:(assign|revok)ed: ?)?(.*)"
 )
@@ -21,11 +24,15 @@ class Kcat:
 
     Attributes:
         closing: ends what still runs when a scenario is over.
+
+    Args:
+        libraries: where it finds a librdkafka, in the place of the system's.
     """
 
-    def __init__(self, bootstrap: str, closing: ExitStack) -> None:
+    def __init__(self, bootstrap: str, closing: ExitStack, libraries: Path | None = None) -> None:
         self.bootstrap = bootstrap
         self.closing = closing
+        self._environment = None if libraries is None else {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
 
     def command(self, *arguments: str) -> list[str]:
         return ["kcat", "-b", self.bootstrap, *arguments]
@@ -33,32 +40,34 @@ class Kcat:
     def __call__(self, *arguments: str, stdin: str | bytes = "", fails: bool = False) -> str:
         """Run it to its end; give what it writes, and if it is to fail what it complains of."""
         data = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            self.command(*arguments), input=data, capture_output=True, timeout=PATIENCE_S * 2, check=False
-        )
+        done = subprocess.run(self.command(*arguments), input=data, capture_output=True, timeout=PATIENCE_S * 2,
+                              env=self._environment, check=False)  # fmt: skip
         out, notes = done.stdout.decode(), done.stderr.decode()
         assert (done.returncode != 0) == fails, f"kcat {' '.join(arguments)}: {done.returncode}\n{out[-500:]}\n{notes}"
         return notes if fails else out
 
     def start(self, *arguments: str) -> Running:
         """Start one that runs until it is told to end, or the scenario is over."""
-        running = Running(self.command(*arguments), Path(self.closing.enter_context(tempfile.TemporaryDirectory())))
+        directory = Path(self.closing.enter_context(tempfile.TemporaryDirectory()))
+        running = Running(self.command(*arguments), directory, self._environment)
         self.closing.callback(running.kill)
         return running
 
     def member(self, group: str, topic: str, *options: str) -> Running:
         """A member of a group, that writes partition, offset and value of what it gets."""
-        quick = ["-X", "heartbeat.interval.ms=300", "-X", "auto.offset.reset=earliest", "-f", "%p %o %s\\n"]
-        return self.start("-u", *quick, *options, "-G", group, topic)
+        # In groups of the consumer protocol the broker decides how often.
+        often = [] if CONSUMER_PROTOCOL[1] in options else ["-X", "heartbeat.interval.ms=300"]
+        fixed = ["-X", "auto.offset.reset=earliest", "-f", "%p %o %s\\n"]
+        return self.start("-u", *often, *fixed, *options, "-G", group, topic)
 
 
 class Running:
     """A kcat that was started; what it reads is given with `write`."""
 
-    def __init__(self, command: list[str], directory: Path) -> None:
+    def __init__(self, command: list[str], directory: Path, environment: Mapping[str, str] | None = None) -> None:
         self._out, self._notes = directory / "out", directory / "notes"
         with self._out.open("wb") as out, self._notes.open("wb") as notes:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=notes)
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=notes, env=environment)
 
     def write(self, text: str) -> None:
         assert self._process.stdin is not None

@@ -23,13 +23,18 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
 
 /**
- * Clients that come, go, crash and stall while topics come and go: BOOTSTRAP SCRATCH SECONDS SEED. What happens when is
- * decided by the seed alone, so that two brokers see the same; the clients' own log is what it is run for.
+ * Clients that come, go, crash and stall while topics come and go: BOOTSTRAP SCRATCH SECONDS SEED PROTOCOL. What happens
+ * when is decided by the seed alone, so that two brokers see the same; the clients' own log is what it is run for. At the
+ * end each group must have read all that was written to its topic.
  */
 public final class Churn {
     private static final List<String> STEADY = List.of("churn-eager", "churn-cooperative", "churn-static");
     private static final List<String> PASSING = List.of("churn-temp-0", "churn-temp-1", "churn-temp-2");
     private static final String STRATEGY = "partition.assignment.strategy";
+    /** Groups that read all that is written to a topic. */
+    private static final Map<String, String> WHOLE = Map.of("group-0", STEADY.get(0), "group-1", STEADY.get(1),
+            "group-static", STEADY.get(2), "group-auto", STEADY.get(1));
+    private final Ledger ledger = new Ledger();
     private final Env env;
     private final Random random;
     private final Map<String, Actor> actors = new HashMap<>();
@@ -43,7 +48,7 @@ public final class Churn {
     }
 
     public static void main(String[] args) throws Exception {
-        try (Env env = new Env(args[0], Path.of(args[1]))) {
+        try (Env env = new Env(args[0], Path.of(args[1]), args[4])) {
             new Churn(env, Long.parseLong(args[3])).run(Long.parseLong(args[2]));
         }
         System.exit(0);
@@ -70,7 +75,13 @@ public final class Churn {
             actor.join();
         }
         victims.forEach(Process::destroyForcibly);
-        System.out.println(steps + " steps, " + made + " clients");
+        int lost = 0;
+        for (Map.Entry<String, String> whole : WHOLE.entrySet()) {
+            int count = whole.getValue().equals(STEADY.get(1)) ? partitions : 4;
+            lost += ledger.lost(env, whole.getKey(), whole.getValue(), count);
+        }
+        System.out.println(steps + " steps, " + made + " clients, " + lost + " records lost");
+        Check.same(0, lost, "records that a group has not read");
     }
 
     private void step(int dice, int pick) throws Exception {
@@ -132,7 +143,7 @@ public final class Churn {
         config.put(STRATEGY, List.of(RangeAssignor.class.getName(), CooperativeStickyAssignor.class.getName(),
                 StickyAssignor.class.getName()).get(kind));
         String topic = kind == 2 ? "churn-temp-.*" : STEADY.get(kind);
-        start(name, new Readers.GroupMember(env, name, "group-" + kind, topic, config, pick));
+        start(name, new Readers.GroupMember(env, ledger, name, "group-" + kind, topic, config, pick));
     }
 
     /** Static members; one in three starts beside the one that has its instance id and fences it, some with a twin. */
@@ -144,10 +155,10 @@ public final class Churn {
         }
         Map<String, Object> config = Map.of("group.instance.id", instance, "session.timeout.ms", 6000,
                 "heartbeat.interval.ms", 500, "client.id", instance);
-        start(instance, new Readers.GroupMember(env, instance, "group-static", "churn-static", config, pick));
+        start(instance, new Readers.GroupMember(env, ledger, instance, "group-static", "churn-static", config, pick));
         if (fences && pick / 12 % 2 == 0) {
             String twin = instance + "-twin";
-            start(twin, new Readers.GroupMember(env, twin, "group-static", "churn-static", config, pick));
+            start(twin, new Readers.GroupMember(env, ledger, twin, "group-static", "churn-static", config, pick));
         }
     }
 
@@ -159,7 +170,7 @@ public final class Churn {
         }
         Map<String, Object> config = Map.of("enable.auto.commit", true, "auto.commit.interval.ms", 500,
                 "client.id", name, "session.timeout.ms", 3000);
-        start(name, new Readers.GroupMember(env, name, "group-auto", "churn-cooperative", config, pick));
+        start(name, new Readers.GroupMember(env, ledger, name, "group-auto", "churn-cooperative", config, pick));
     }
 
     private void plain(int pick) throws InterruptedException {
@@ -198,7 +209,8 @@ public final class Churn {
         String log = env.scratch.resolve("victim-" + made++ + ".log").toString();
         victims.add(new ProcessBuilder(ProcessHandle.current().info().command().orElse("java"),
                 "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", System.getProperty("java.class.path"),
-                "-Dorg.slf4j.simpleLogger.logFile=" + log, Victim.class.getName(), env.bootstrap, "group-0", STEADY.get(0))
+                "-Dorg.slf4j.simpleLogger.logFile=" + log, Victim.class.getName(), env.bootstrap, "group-0", STEADY.get(0),
+                env.modern() ? "consumer" : "classic")
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD).redirectError(ProcessBuilder.Redirect.DISCARD).start());
     }
 

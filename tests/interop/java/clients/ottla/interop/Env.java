@@ -24,10 +24,17 @@ final class Env implements AutoCloseable {
     final String bootstrap;
     final Path scratch;
     final Admin admin;
+    private final String protocol;
     private final String run = Long.toHexString(System.nanoTime() & 0xffffffffL);
     private final AtomicInteger count = new AtomicInteger();
 
     Env(String bootstrap, Path scratch) {
+        this(bootstrap, scratch, "classic");
+    }
+
+    /** Consumers have this group.protocol, unless they are given another. */
+    Env(String bootstrap, Path scratch, String protocol) {
+        this.protocol = protocol;
         this.bootstrap = bootstrap;
         this.scratch = scratch;
         this.admin = Admin.create(common("admin"));
@@ -36,6 +43,11 @@ final class Env implements AutoCloseable {
     @Override
     public void close() {
         admin.close(Duration.ofSeconds(5));
+    }
+
+    /** Whether its consumers have the protocol of KIP-848. */
+    boolean modern() {
+        return protocol.equals("consumer");
     }
 
     String name(String base) {
@@ -80,10 +92,15 @@ final class Env implements AutoCloseable {
         config.put("enable.auto.commit", false);
         config.put("session.timeout.ms", 1500);
         config.put("heartbeat.interval.ms", 200);
-        config.put("group.protocol", "classic");
+        config.put("group.protocol", protocol);
         // Closing a consumer waits for its last fetch.
         config.put("fetch.max.wait.ms", 100);
         config.putAll(more);
+        if ("consumer".equals(config.get("group.protocol"))) {
+            // The broker decides about these (KIP-848), and the client refuses them.
+            config.keySet().removeAll(List.of("session.timeout.ms", "heartbeat.interval.ms",
+                    "partition.assignment.strategy"));
+        }
         return config;
     }
 

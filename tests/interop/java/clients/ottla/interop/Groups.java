@@ -47,7 +47,6 @@ final class Groups {
         all.put("group_session_timeout_refused", this::sessionTimeout);
         all.put("group_partitions_added", this::partitionsAdded);
         all.put("group_enforced_rebalance", this::enforced);
-        all.put("group_new_protocol_refused", this::newProtocol);
         all.put("commit_and_resume", this::commitAndResume);
         all.put("commit_metadata", this::commitMetadata);
         all.put("commit_auto", this::autoCommit);
@@ -365,28 +364,6 @@ final class Groups {
             Check.until("the next generation", () -> {
                 consumer.poll(Duration.ofMillis(100));
                 return consumer.groupMetadata().generationId() == before + 1;
-            });
-        }
-    }
-
-    /** KIP-848, which brokers need not have: the user is told, and nothing hangs. */
-    private void newProtocol() throws Exception {
-        String topic = env.topic("protocol", 1);
-        Map<String, Object> config = env.consumerConfig(env.name("protocol"), Map.of("group.protocol", "consumer"));
-        config.remove("session.timeout.ms");
-        config.remove("heartbeat.interval.ms");
-        var strings = new org.apache.kafka.common.serialization.StringDeserializer();
-        try (Consumer<String, String> consumer =
-                new org.apache.kafka.clients.consumer.KafkaConsumer<>(config, strings, strings)) {
-            consumer.subscribe(List.of(topic));
-            Check.fails(org.apache.kafka.common.errors.UnsupportedVersionException.class, () -> {
-                long deadline = System.nanoTime() + Duration.ofSeconds(10).toNanos();
-                while (System.nanoTime() < deadline) {
-                    consumer.poll(Duration.ofMillis(200));
-                    if (!consumer.assignment().isEmpty()) {
-                        throw new Scenario.Skipped("this broker has the new protocol");
-                    }
-                }
             });
         }
     }

@@ -11,6 +11,7 @@ public final class Main {
             Runner runner = new Runner();
             new Records(env).into(runner.scenarios);
             new Groups(env).into(runner.scenarios);
+            new ConsumerGroups(env).into(runner.scenarios);
             new Transactions(env).into(runner.scenarios);
             new Administration(env).into(runner.scenarios);
             new Restart(env, args.length > 2 ? Path.of(args[2]) : null).into(runner.scenarios);

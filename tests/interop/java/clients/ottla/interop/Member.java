@@ -13,6 +13,7 @@ import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 
@@ -33,11 +34,22 @@ final class Member implements ConsumerRebalanceListener, Runnable {
     private volatile boolean stop;
 
     Member(Env env, String group, Collection<String> topics, Map<String, ?> config) {
-        consumer = env.consumer(group, config);
+        this(env.consumer(group, config));
         consumer.subscribe(topics, this);
+        thread.start();
+    }
+
+    /** The broker finds the topics. */
+    Member(Env env, String group, SubscriptionPattern topics, Map<String, ?> config) {
+        this(env.consumer(group, config));
+        consumer.subscribe(topics, this);
+        thread.start();
+    }
+
+    private Member(Consumer<String, String> consumer) {
+        this.consumer = consumer;
         thread = new Thread(this, "member");
         thread.setDaemon(true);
-        thread.start();
     }
 
     Member(Env env, String group, String topic, Map<String, ?> config) {

@@ -8,6 +8,7 @@ import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 
@@ -22,11 +23,13 @@ final class Readers {
         private final String topic;
         private final Map<String, Object> config;
         private final Random random;
+        private final Ledger ledger;
         volatile boolean stall;
 
-        GroupMember(Env env, String name, String group, String topic, Map<String, Object> config, long seed) {
+        GroupMember(Env env, Ledger ledger, String name, String group, String topic, Map<String, Object> config, long seed) {
             super(name);
             this.env = env;
+            this.ledger = ledger;
             this.group = group;
             this.topic = topic;
             this.config = config;
@@ -37,13 +40,16 @@ final class Readers {
         void work() throws Exception {
             Consumer<String, String> consumer = env.consumer(group, config);
             try {
-                if (topic.endsWith("*")) {
+                if (topic.endsWith("*") && env.modern()) {
+                    consumer.subscribe(new SubscriptionPattern(topic));
+                } else if (topic.endsWith("*")) {
                     consumer.subscribe(Pattern.compile(topic));
                 } else {
                     consumer.subscribe(List.of(topic));
                 }
                 while (!stop) {
                     var records = consumer.poll(Duration.ofMillis(100));
+                    ledger.note(group, records);
                     if (stall) {
                         stall = false;
                         nap(5000);

@@ -6,12 +6,13 @@ import java.util.Map;
 import java.nio.file.Path;
 import org.apache.kafka.clients.consumer.Consumer;
 
-/** A group member in a process of its own, to be killed: BOOTSTRAP GROUP TOPIC. Writes "!" once it owns something. */
+/** A group member in a process of its own, to be killed: BOOTSTRAP GROUP TOPIC [PROTOCOL]. Writes "!" once it owns
+ * something. */
 public final class Victim {
     private Victim() {}
 
     public static void main(String[] args) {
-        Env env = new Env(args[0], Path.of("."));
+        Env env = new Env(args[0], Path.of("."), args.length > 3 ? args[3] : "classic");
         Consumer<String, String> consumer = env.consumer(args[1], Map.of());
         consumer.subscribe(List.of(args[2]));
         boolean told = false;

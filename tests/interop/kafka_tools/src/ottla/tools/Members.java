@@ -35,6 +35,10 @@ public final class Members {
         for (String pair : Arrays.copyOfRange(args, 4, args.length)) {
             config.put(pair.substring(0, pair.indexOf('=')), pair.substring(pair.indexOf('=') + 1));
         }
+        if ("consumer".equals(config.get("group.protocol"))) {
+            // The broker decides about these (KIP-848), and the client refuses them.
+            config.keySet().removeAll(List.of("session.timeout.ms", "heartbeat.interval.ms"));
+        }
         CountDownLatch assigned = new CountDownLatch(1);
         Thread thread = new Thread(() -> {
             ByteArrayDeserializer bytes = new ByteArrayDeserializer();

@@ -12,7 +12,9 @@ import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import org.apache.kafka.common.utils.Exit;
+// Exit is in the one or the other: releases move it about.
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 
 /**
  * Calls the main methods of tools one after the other in one JVM. A call on stdin is a count of strings and the
