@@ -29,7 +29,7 @@ from ottla.broker.net.listener import Listener
 from ottla.broker.observing import Address, CannotObserve, Observing
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.host import Host
-from ottla.broker.runtime.long_work import LongWork
+from ottla.broker.runtime.long_work import LongWork, WorkApart
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.prepared_commits import PreparedCommits
@@ -192,6 +192,7 @@ class Broker:
         await self._looking_up.stop()
         await self._validating.stop()
         await self._long_work.stop()
+        await self._work_apart.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(remembered)
         await self._engine.close()
@@ -215,6 +216,7 @@ class Broker:
         settings, clock = self.settings, self._clock
         # Of the topic as it is: the setting may have been changed after it was created.
         partition_count = self._topics.partition_count(OFFSETS_TOPIC)
+        self._work_apart = WorkApart("ottla-groups", self.log)
         self._host = Host(
             clock,
             FetchPurgatory(),
@@ -222,6 +224,7 @@ class Broker:
             max_batch_bytes=settings.message_max_bytes,
             report=self.log,
             defer=asyncio.get_running_loop().call_soon,
+            work=self._work_apart,
         )
         self._groups = GroupCoordinator(
             self._group_config(),

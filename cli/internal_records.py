@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.cli import consumer_group_rows
 from ottla.cli.output import count_of
 from ottla.observe.printable import printable
+from ottla.protocol.consumer_group_records import decode_consumer_group_key
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.internal_topics import TRANSACTIONS_TOPIC
@@ -24,19 +26,14 @@ from ottla.protocol.transaction_log import TransactionLogValue, TransactionStatu
 
 OFFSET = "OffsetCommit"
 GROUP = "GroupMetadata"
+CONSUMER_GROUP = tuple(consumer_group_rows.IN_WORDS)
 TRANSACTION = "TransactionMetadata"
 UNREADABLE = "unreadable"
 DELETED = {"deleted": True}
 
-# Types of key that other group protocols write (KIP-848, KIP-932, KIP-1071), as Kafka names them; the key of each
-# begins with the group id, and of those with "Member" the member id follows.
+# Types of key that share and streams groups write (KIP-932, KIP-1071), as Kafka names them; the key of each begins
+# with the group id, and of those with "Member" the member id follows. Their values are not read.
 OTHER_TYPES = {
-    3: "ConsumerGroupMetadata",
-    4: "ConsumerGroupPartitionMetadata",
-    5: "ConsumerGroupMemberMetadata",
-    6: "ConsumerGroupTargetAssignmentMetadata",
-    7: "ConsumerGroupTargetAssignmentMember",
-    8: "ConsumerGroupCurrentMemberAssignment",
     9: "ShareGroupPartitionMetadata",
     10: "ShareGroupMemberMetadata",
     11: "ShareGroupMetadata",
@@ -44,7 +41,6 @@ OTHER_TYPES = {
     13: "ShareGroupTargetAssignmentMember",
     14: "ShareGroupCurrentMemberAssignment",
     15: "ShareGroupStatePartitionMetadata",
-    16: "ConsumerGroupRegularExpression",
     17: "StreamsGroupMetadata",
     18: "StreamsGroupPartitionMetadata",
     19: "StreamsGroupMemberMetadata",
@@ -77,6 +73,9 @@ def _of_group(key: bytes, value: bytes | None) -> dict[str, Any]:
     if isinstance(decoded, GroupKey):
         row = {"type": GROUP, "group": decoded.group_id}
         return row | (DELETED if value is None else _group(value))
+    if (of_consumers := decode_consumer_group_key(key)) is not None:
+        row = consumer_group_rows.key_row(of_consumers)
+        return row | (DELETED if value is None else consumer_group_rows.value_row(of_consumers, value))
     kind = record_type(key)
     name = OTHER_TYPES.get(kind, f"type {kind}")
     row = {"type": name}
@@ -256,4 +255,5 @@ _IN_WORDS = {
     OFFSET: ("offset of group {group} in {topic}-{partition}", _offset_in_words),
     GROUP: ("group {group}", _group_in_words),
     TRANSACTION: ("transactional id {transactional_id}", _transaction_in_words),
+    **consumer_group_rows.IN_WORDS,
 }

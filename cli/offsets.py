@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.common import lines_format_option, near, run
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_groups
-from ottla.cli.internal_records import GROUP, OFFSET, OTHER_TYPES, described, in_words
+from ottla.cli.internal_records import CONSUMER_GROUP, GROUP, OFFSET, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of
 from ottla.cli.output import Refused, note, print_fields, print_json, say, when
 from ottla.cli.segments import StoredBatch, Unreadable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.clients import Consumer, TopicPartition
 
 _NO_PRODUCER = -1
-_KNOWN_TYPES = frozenset({OFFSET, GROUP, *OTHER_TYPES.values()})
+_KNOWN_TYPES = frozenset({OFFSET, GROUP, *CONSUMER_GROUP, *OTHER_TYPES.values()})
 
 
 class Entry(NamedTuple):
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 @click.group("offsets")
 def command() -> None:
-    """Read the records of __consumer_offsets: committed offsets and groups."""
+    """Read the records of __consumer_offsets: committed offsets, classic groups and consumer groups."""
 
 
 @command.command(short_help="Print __consumer_offsets as text or JSON.")
@@ -270,7 +270,7 @@ def _print_state(rows: list[dict[str, Any]], as_json: bool) -> None:
         if row["type"] != OFFSET:
             say(*in_words(row).split("\n"))
     if committed := [row for row in rows if row["type"] == OFFSET]:
-        if any(row["type"] == GROUP for row in rows):
+        if len(committed) < len(rows):
             say()
         print_fields(
             ("group", "topic", "partition", "offset", "epoch", "committed", "metadata"),

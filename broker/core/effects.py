@@ -3,7 +3,7 @@
 A core entry never writes, sends or waits. It appends effects to a list; whoever called it takes them and carries
 them out. `Reply` answers a request that was parked. `Append` asks for records in a log, and its ``token`` comes back
 in ``appended(token, error, …)`` once they are durable or have failed: answers that depend on them are made there.
-`WriteMarker` asks for the end of a transaction in some partition.
+`WriteMarker` asks for the end of a transaction in some partition. `Work` asks for what takes too long for one entry.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.steps import Steps
 
 
 class Asker(Protocol):
@@ -76,4 +77,16 @@ class WriteMarker:
     token: object
 
 
-Effect = Reply | Append | WriteMarker
+@dataclass(slots=True)
+class Work:
+    """Take the steps between other things, and what they ask for in another thread.
+
+    The outcome comes back as ``worked(token, outcome, …)``, at any time and in any order: what the steps return, None
+    if they failed. They work on a snapshot.
+    """
+
+    steps: Steps[Any]
+    token: object
+
+
+Effect = Reply | Append | WriteMarker | Work

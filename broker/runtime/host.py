@@ -19,7 +19,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.coordination.machine import CoordinatorMachine
 from ottla.broker.core.coordination.shard import ShardState
-from ottla.broker.core.effects import Append, Reply, WriteMarker
+from ottla.broker.core.effects import Append, Reply, Work, WriteMarker
 from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.core.topics.producers import Settled, TransactionMarker
@@ -28,6 +28,7 @@ from ottla.broker.logger import Logger
 from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
+from ottla.protocol.steps import Steps
 
 REPLIES_A_TURN = 128
 """An entry that answers more waits for the next turn to do so: that many take a few milliseconds."""
@@ -118,6 +119,8 @@ class Host:
         partition: gives a partition that is served, None where there is none.
         max_batch_bytes: larger batches of coordinator records are refused as the log would refuse them.
         defer: calls back before the event loop looks at its sockets again: until then writes are collected.
+        work: takes steps between other things, and then calls back with what they return, None if they fail. Without
+            it coordinators do all of their work within their entries.
     """
 
     def __init__(
@@ -129,8 +132,11 @@ class Host:
         max_batch_bytes: int,
         report: Logger,
         defer: Defer | None = None,
+        work: Callable[[Steps[Any], Callable[[Any], None]], None] | None = None,
     ) -> None:
         self._clock = clock
+        self._work = work
+        self._works = 0  # that are not done yet
         self._partition = partition
         self._max_batch_bytes = max_batch_bytes
         self._report = report
@@ -169,7 +175,9 @@ class Host:
             Reply: self._reply,
             Append: log.append,
             WriteMarker: partial(self._write_marker, coordinator),
+            Work: partial(self._work_apart, coordinator),
         }
+        coordinator.works_apart = self._work is not None
         self._hosted.append(_Hosted(coordinator, carry_out))
         self._timed.append(coordinator)
 
@@ -289,6 +297,20 @@ class Host:
 
         self._markers += 1
         self.write_marker(effect.tp, effect.marker, settled)
+
+    # Long work
+
+    def _work_apart(self, coordinator: CoordinatorMachine[Any], effect: Work) -> None:
+        def worked(outcome: Any) -> None:
+            self._works -= 1
+            try:
+                coordinator.worked(effect.token, outcome, *self.now())
+            except Exception:  # a bug in what was made of it
+                self._report.error("what came of long work could not be used", exc_info=True)
+
+        assert self._work is not None
+        self._works += 1
+        self._work(effect.steps, lambda outcome: self._later(partial(worked, outcome)))
 
     # Parked fetches
 
@@ -420,6 +442,6 @@ class Host:
     @property
     def is_at_rest(self) -> bool:
         """Whether all that the coordinators asked for is done and durable, and all answers are given."""
-        if self._unsaid or self._outcomes or self._markers:
+        if self._unsaid or self._outcomes or self._markers or self._works:
             return False
         return not any(shard.in_flight for log in self._logs.values() for shard in log.machine.shards)

@@ -1,4 +1,4 @@
-"""Work of requests that takes long: a step at a time between everything else, one request's at a time."""
+"""Work that takes long: a step at a time between everything else. That of requests is done one request's at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ottla.broker.context import RequestContext
 from ottla.broker.logger import Logger
-from ottla.broker.runtime.reading import come
+from ottla.broker.runtime.reading import come, in_turns
 from ottla.protocol.steps import NEXT_IN_LINE, Later, Step, Steps
 
 
@@ -104,3 +104,40 @@ class LongWork:
         except StopIteration:
             return True
         return False
+
+
+class WorkApart:
+    """Work of which no single request is the owner; `ottla.broker.runtime.host.Host` has it done.
+
+    Args:
+        name: of the thread in which the heavy parts are done, one after the other.
+    """
+
+    def __init__(self, name: str, log: Logger) -> None:
+        self._log = log
+        self._thread = ThreadPoolExecutor(1, name)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __call__(self, steps: Steps[Any], done: Callable[[Any], None]) -> None:
+        """Do the work, and call back with what comes of it, None if it fails."""
+        task = asyncio.get_running_loop().create_task(self._run(steps, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Leave what is not done undone."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, steps: Steps[Any], done: Callable[[Any], None]) -> None:
+        try:
+            outcome = await in_turns(steps, self._in_thread)
+        except Exception:
+            self._log.error("Cannot do what takes long", exc_info=True)
+            outcome = None
+        done(outcome)
+
+    async def _in_thread(self, step: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, step)

@@ -229,6 +229,8 @@ def test_other_group_protocols_are_named(kind: int) -> None:
         (b"\0\3\0\x05g", b"x"),
         (b"\0\3\0\1\xff", b"x"),
         (b"\0\x05\0\1g", b"x"),
+        (b"\0\x08\0\1g\0\1m", b"\0\0\0\0"),
+        (b"\0\x10\0\1g\0\1r", b"\0\1"),
         (b"\x7f\xff", b"x"),
         (b"\xff\xff", None),
     ],
@@ -238,6 +240,122 @@ def test_nothing_is_fatal(key: bytes | None, value: bytes | None) -> None:
         row = described(topic, key, value)
         assert row["type"] and in_words(row)
         json.dumps(row)
+
+
+ID = "0102030405060708090a0b0c0d0e0f10"
+ORDERS = "01020304-0506-0708-090a-0b0c0d0e0f10"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected", "words"),
+    [
+        (
+            "0003000167",
+            "0000000000020100087182b63b37dbcc4c",
+            {"type": "ConsumerGroupMetadata", "group": "g", "epoch": 2, "metadata_hash": 8179300238714719308},
+            "consumer group g: epoch 2, topics hash to 8179300238714719308",
+        ),
+        (
+            "0003000167",
+            "00000000000200",
+            {"type": "ConsumerGroupMetadata", "group": "g", "epoch": 2, "metadata_hash": 0},
+            "consumer group g: epoch 2, no topics",
+        ),
+        (
+            "0004000167",
+            f"0000 02 {ID} 027400000003 02 00000000 02 0372 31 00 00 00".replace(" ", ""),
+            {
+                "type": "ConsumerGroupPartitionMetadata",
+                "group": "g",
+                "topics": [
+                    {
+                        "topic_id": ORDERS,
+                        "topic": "t",
+                        "partitions": 3,
+                        "racks": [{"partition": 0, "racks": ["r1"]}],
+                    }
+                ],
+            },
+            "topics of consumer group g: t (3 partitions)",
+        ),
+        (
+            "000500016700016d",
+            "0000000002630b2f3132372e302e302e3102027401000493e000010012010000afc8020672616e6765040102030000",
+            {
+                "type": "ConsumerGroupMemberMetadata",
+                "group": "g",
+                "member_id": "m",
+                "group_instance_id": None,
+                "rack_id": None,
+                "client_id": "c",
+                "client_host": "/127.0.0.1",
+                "topics": ["t"],
+                "regex": "",
+                "rebalance_timeout_ms": 300_000,
+                "assignor": None,
+                "classic": {"session_timeout_ms": 45_000, "protocols": ["range"]},
+            },
+            "member m of consumer group g: on /127.0.0.1, subscribes to t; classic protocol (range)",
+        ),
+        (
+            "0006000167",
+            "0000000000020100080000018bcfe56800",
+            {
+                "type": "ConsumerGroupTargetAssignmentMetadata",
+                "group": "g",
+                "assignment_epoch": 2,
+                "assignment_timestamp": 1_700_000_000_000,
+            },
+            "target of consumer group g: epoch 2, computed 2023-11-14T22:13:20.000Z",
+        ),
+        (
+            "000700016700016d",
+            f"000002{ID}040000000000000001000000020000",
+            {
+                "type": "ConsumerGroupTargetAssignmentMember",
+                "group": "g",
+                "member_id": "m",
+                "target": [{"topic_id": ORDERS, "partitions": [0, 1, 2]}],
+            },
+            f"target of member m of consumer group g: {ORDERS} 0,1,2",
+        ),
+        (
+            "000800016700016d",
+            f"00000000000200000002 01 02{ID}02 00000000 01000502 00000002 02{ID}03 00000001 00000002 01000903 00000002"
+            " 00000002 00".replace(" ", ""),
+            {
+                "type": "ConsumerGroupCurrentMemberAssignment",
+                "group": "g",
+                "member_id": "m",
+                "member_epoch": 2,
+                "previous_member_epoch": 2,
+                "state": "UNREVOKED_PARTITIONS",
+                "assigned": [{"topic_id": ORDERS, "partitions": [0], "assignment_epochs": [2]}],
+                "pending_revocation": [{"topic_id": ORDERS, "partitions": [1, 2], "assignment_epochs": [2, 2]}],
+            },
+            f"assignment of member m of consumer group g: epoch 2 (before 2), UNREVOKED_PARTITIONS: {ORDERS} 0; "
+            f"has to give up {ORDERS} 1,2",
+        ),
+        (
+            "00100001670003742e2a",
+            "0000030274037432000000000000002a0000018bcfe5680000",
+            {
+                "type": "ConsumerGroupRegularExpression",
+                "group": "g",
+                "regex": "t.*",
+                "topics": ["t", "t2"],
+                "version": 42,
+                "resolved_timestamp": 1_700_000_000_000,
+            },
+            "regex t.* of consumer group g: t, t2, resolved 2023-11-14T22:13:20.000Z",
+        ),
+    ],
+)
+def test_records_of_consumer_groups(key: str, value: str, expected: dict[str, Any], words: str) -> None:
+    row = described(OFFSETS, bytes.fromhex(key), bytes.fromhex(value))
+    assert row == expected
+    assert in_words(row) == words
+    assert in_words(described(OFFSETS, bytes.fromhex(key), None)) == f"{words.split(': ')[0]}: deleted"
 
 
 def test_members_whose_bytes_mean_nothing() -> None:

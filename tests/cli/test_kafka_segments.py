@@ -61,6 +61,12 @@ def test_groups_of_both_protocols() -> None:
     kinds = {row["type"] for row in rows}
     assert {"OffsetCommit", "GroupMetadata", "COMMIT", "ABORT", "ConsumerGroupMetadata"} <= kinds
     assert "ConsumerGroupCurrentMemberAssignment" in kinds and "unreadable" not in kinds
+    modern = [row for row in rows if row.get("group") == "modern"]
+    assert [row["epoch"] for row in modern if row["type"] == "ConsumerGroupMetadata"] == [2, 3]
+    (assignment,) = [row for row in modern if row["type"].endswith("CurrentMemberAssignment") and "deleted" not in row]
+    (target,) = [row for row in modern if row["type"].endswith("TargetAssignmentMember") and "deleted" not in row]
+    assert (assignment["state"], assignment["member_epoch"], assignment["previous_member_epoch"]) == ("STABLE", 2, 0)
+    assert [one["partitions"] for one in assignment["assigned"]] == [one["partitions"] for one in target["target"]]
     (group,) = [row for row in rows if row["type"] == "GroupMetadata" and row.get("members")]
     (member,) = group["members"]
     assert (group["group"], member["group_instance_id"]) == ("classic", "instance-1")

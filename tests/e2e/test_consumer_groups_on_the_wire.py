@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.core.consumer_groups import assigning
 from ottla.broker.handlers.authorized import GROUP_OPERATIONS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -174,3 +175,17 @@ def test_a_broker_without_the_protocol(api: str) -> None:
         assert ask().error_code == ErrorCode.UNSUPPORTED_VERSION
         keys = {row.api_key for row in peer.call(ApiKey.API_VERSIONS, 0).api_keys}
         assert keys >= {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
+
+
+def test_a_large_assignment_is_computed_beside_other_requests(peer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer is what it would have been; who asks meanwhile waits behind it."""
+    monkeypatch.setattr(assigning, "LARGE", 0)
+    group, topic = fresh("group"), peer.topic(2)
+    with Client(peer.socket.getpeername()[1]) as other:
+        for one, member in ((peer, "m"), (other, "n")):
+            fields = consumer_heartbeat_fields(group, member, names=[topic])
+            one.start(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields)
+        first, second = peer.answer(), other.answer()
+    assert (first.member_epoch, partitions(first)) == (2, [0, 1])
+    assert (second.member_epoch, partitions(second)) == (3, [])
+    assert partitions(beat(peer, group, epoch=2)) == [0]

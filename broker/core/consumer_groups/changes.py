@@ -120,6 +120,7 @@ class Change:
         events: told at the end, before the records are handed over.
         removed: ids of members that are looked after no more from then on.
         checked_version: the version of the topics that the group goes by from then on.
+        starts_resolution: the regexes of the group are to be resolved.
     """
 
     def __init__(self, m: Machine, group: ConsumerGroup, announce: Callable[[], None] | None = None) -> None:
@@ -129,7 +130,9 @@ class Change:
         self.checked_version = group.checked_version
         self.events: list[Event] = []
         self.removed: list[str] = []
+        self.starts_resolution = False
         self._facts: list[Fact] = []
+        self._records: list[CoordinatorRecord | None] = []
         self._before = group.state.group_state
 
     @property
@@ -137,9 +140,14 @@ class Change:
         """The state of the group with all that was added."""
         return self.group.state
 
-    def add(self, fact: Fact) -> None:
-        """Write a record."""
+    def add(self, fact: Fact, record: CoordinatorRecord | None = None) -> None:
+        """Write a record.
+
+        Args:
+            record: it, if it is made already.
+        """
         self._facts.append(fact)
+        self._records.append(record)
         self.group.add(fact)
 
     def bump(self, metadata_hash: int, reasons: list[str]) -> None:
@@ -169,7 +177,9 @@ class Change:
         self.group.checked_version = self.checked_version
 
     def _end(self) -> None:
-        records = [record_of(self.group.group_id, fact) for fact in self._facts]
+        group_id = self.group.group_id
+        pairs = zip(self._facts, self._records, strict=True)
+        records = [record_of(group_id, fact) if made is None else made for fact, made in pairs]
         if _size(records) > self.m.config.message_max_bytes:
             self.group.take_back()
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as where the log refuses them (R1.7)
@@ -181,6 +191,8 @@ class Change:
             m.emit(GroupCreated(group_id=group.group_id, simple=False))
         for member_id in self.removed:
             m.forget_session(group, member_id)
+        if self.starts_resolution:
+            m.deadlines.set(TimerKey(Timer.REGEX, group.group_id), m.now_ms)
         for event in self.events:
             m.emit(event)
         before, after = self._before, group.state.group_state

@@ -58,6 +58,7 @@ def heartbeat(
 
     Raises:
         Refused: it is not granted.
+        NotYet: it has to wait for an assignment, and nothing was done.
     """
     if request.member_epoch in (LEAVES, IS_AWAY):
         return leave(m, request, ctx, announce)
@@ -70,7 +71,7 @@ def heartbeat(
         regex_changed, is_resolved = _change_regex(change, before, said)
         names_changed = said.names != before.names
         _refresh(change, names_changed=names_changed, regex_changed=is_resolved)
-        target.update(change, before, said)
+        target.update(change, before, said, may_wait=True)
         after = _reconcile(change, said, reported, subscription_changed=names_changed or regex_changed)
     _look_after(m, group, before, said, after)
     response = ConsumerGroupHeartbeatResponse(

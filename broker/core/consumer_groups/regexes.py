@@ -17,8 +17,8 @@ from ottla.protocol.steps import Steps
 LEAST_INTERVAL_MS = 10_000
 """So long the regexes of a group rest between two resolutions, whatever happens."""
 
-AT_A_TIME = 1_000
-"""Names of topics that are held against a regex in one step: a few milliseconds, mostly."""
+AT_A_TIME = 100
+"""Names of topics that are held against a regex in one step: a millisecond, mostly, and a second at the very most."""
 
 
 class ResolvedRegex(NamedTuple):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+from collections import deque
 from functools import partial
 
 from ottla.broker.core.consumer_groups import notes
+from ottla.broker.core.consumer_groups.assigning import Assigning, Assignment, NotYet, assign
 from ottla.broker.core.consumer_groups.changes import Refused
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.heartbeat import heartbeat
 from ottla.broker.core.consumer_groups.state import IS_AWAY, LEAVES
-from ottla.broker.core.effects import Asker
+from ottla.broker.core.effects import Asker, Work
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.notes import refused
@@ -67,8 +69,54 @@ def serve(
 ) -> ConsumerGroupHeartbeatResponse | None:
     """Answer a heartbeat, once it is known that the coordinator was started; None if the answer waits for records.
 
-    A heartbeat that changes nothing is no entry that is told of, and has no number.
+    A heartbeat that changes nothing is no entry that is told of, and has no number; nor has one that waits for an
+    assignment, until that is there.
     """
+    assigning = m.assigning.get(request.group_id)
+    if assigning is not None:
+        assigning.waiting.append((request, ctx))
+        return None
+    return _serve(m, shard, request, ctx)
+
+
+def resume(m: Machine, assigning: Assigning, assignment: Assignment | None) -> None:
+    """Serve those who waited for an assignment, as if they came now.
+
+    Args:
+        assignment: None if the assignor failed.
+    """
+    if m.assigning.get(assigning.group_id) is not assigning:
+        return  # it was given up
+    assigning.assignment, assigning.is_over = assignment, True
+    bugs: list[Exception] = []
+    while assigning.waiting and m.assigning[assigning.group_id] is assigning:
+        request, ctx = assigning.waiting.popleft()
+        try:
+            answer = _serve(m, m.shards[assigning.partition], request, ctx)
+        except Exception as error:  # it must not keep the others from their answers
+            bugs.append(error)
+            answer = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        if answer is not None:
+            m.reply(ctx, answer, request.group_id, request.member_id)
+        assigning.tries = 0
+    if m.assigning[assigning.group_id] is assigning:
+        del m.assigning[assigning.group_id]
+    if bugs:
+        raise bugs[0]
+
+
+def give_up(m: Machine, partition: int) -> None:
+    """Answer those who wait for an assignment in a shard that is given up."""
+    for assigning in [one for one in m.assigning.values() if one.partition == partition]:
+        del m.assigning[assigning.group_id]
+        for request, ctx in assigning.waiting:
+            answer = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+            m.reply(ctx, answer, request.group_id, request.member_id)
+
+
+def _serve(
+    m: Machine, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, ctx: Asker
+) -> ConsumerGroupHeartbeatResponse | None:
     issued = ""
     if not request.member_id and not request.member_epoch and ctx.api_version < CHOOSES_ITS_ID:
         issued = _new_member_id(m)
@@ -83,6 +131,20 @@ def serve(
         announce()
         refused(m, "ConsumerGroupHeartbeat", request.group_id, request.member_id, error.error_code)
         return ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=error.text)
+    except NotYet as wanted:
+        _wait(m, shard, request, ctx, wanted)
+        return None
+
+
+def _wait(m: Machine, shard: GroupShard, request: ConsumerGroupHeartbeatRequest, ctx: Asker, wanted: NotYet) -> None:
+    """Have an assignment computed; the request waits for it, before those that wait already."""
+    before = m.assigning.get(request.group_id)
+    assigning = Assigning(request.group_id, shard.partition, wanted.assignor, wanted.spec, deque([(request, ctx)]))
+    if before is not None:
+        assigning.waiting.extend(before.waiting)
+        assigning.tries = before.tries + 1
+    m.assigning[request.group_id] = assigning
+    m.effects.append(Work(assign(request.group_id, wanted.assignor, wanted.spec), assigning))
 
 
 def _announce(m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, issued: str) -> None:

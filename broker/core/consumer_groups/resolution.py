@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from ottla.broker.core.consumer_groups.changes import Change
 from ottla.broker.core.consumer_groups.facts import RegexResolved
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.regexes import ResolvedRegex, is_resolution_due, resolve
 from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.effects import Work
 from ottla.broker.core.events import RegexesResolved, RegexResolutionStarted
+from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.protocol.steps import finished
 
@@ -22,8 +25,7 @@ def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], *, bring
         brings_new: the request brings one that no member had.
     """
     m, group, users = change.m, change.group, change.state.subscriptions.regexes
-    key = TimerKey(Timer.REGEX, group.group_id)
-    if not users or key in m.deadlines:
+    if not users or group.resolving is not None or TimerKey(Timer.REGEX, group.group_id) in m.deadlines:
         return
     if is_resolution_due(
         resolved,
@@ -34,13 +36,49 @@ def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], *, bring
         wall_ms=m.wall_ms,
     ):
         change.events.append(RegexResolutionStarted(group_id=group.group_id, regexes=list(users)))
-        m.deadlines.set(key, m.now_ms)
+        change.starts_resolution = True
 
 
-def finish(m: Machine, group: ConsumerGroup) -> None:
-    """Resolve the regexes, and let the group have another epoch if that changes its topics (R3.14)."""
+@dataclass(slots=True, eq=False)
+class Resolving:
+    """A resolution under way: of a group, with the topics of some version, since some time."""
+
+    group: ConsumerGroup
+    version: int
+    timestamp_ms: int
+
+
+def begin(m: Machine, group: ConsumerGroup) -> None:
+    """Have the regexes resolved beside everything else: one may need milliseconds for each topic."""
+    resolving = group.resolving = Resolving(group, m.topics.version, m.wall_ms)
+    m.effects.append(Work(resolve(list(group.state.subscriptions.regexes), list(m.topics.by_name)), resolving))
+
+
+def resolve_now(m: Machine, group: ConsumerGroup) -> None:
+    """Resolve the regexes within this entry."""
+    found = finished(resolve(list(group.state.subscriptions.regexes), m.topics.by_name))
+    finish(m, Resolving(group, m.topics.version, m.wall_ms), found)
+
+
+def resume(m: Machine, resolving: Resolving, found: Mapping[str, tuple[str, ...]] | None) -> None:
+    """The regexes are resolved. If that failed nothing changes, and a later heartbeat begins anew (R3.15)."""
+    group = resolving.group
+    if group.resolving is not resolving:
+        return
+    group.resolving = None
+    if found is not None and m.groups.get(group.group_id) is group:
+        m.begin(m.now_ms)
+        notes.fired(m, TimerKey(Timer.REGEX, group.group_id))
+        finish(m, resolving, found)
+
+
+def finish(m: Machine, resolving: Resolving, found: Mapping[str, tuple[str, ...]]) -> None:
+    """Write what the regexes that are still used came to, and let the group have another epoch if that changes its
+    topics (R3.14).
+    """
+    group = resolving.group
     state = group.state
-    topics = finished(resolve(list(state.subscriptions.regexes), m.topics.by_name))
+    topics = {regex: names for regex, names in found.items() if regex in state.subscriptions.regexes}
     if not topics:
         return
     changed = []
@@ -49,7 +87,7 @@ def finish(m: Machine, group: ConsumerGroup) -> None:
             before = state.resolved.get(regex)
             if before is None or before.topics != names:
                 changed.append(regex)
-            change.add(RegexResolved(regex, ResolvedRegex(names, m.topics.version, m.wall_ms)))
+            change.add(RegexResolved(regex, ResolvedRegex(names, resolving.version, resolving.timestamp_ms)))
         change.events.append(RegexesResolved(group_id=group.group_id, regexes=list(topics), changed=changed))
         metadata_hash = m.topics.hash_of(change.state.subscriptions.topics())
         if changed or metadata_hash != change.state.metadata_hash:

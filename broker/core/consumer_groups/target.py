@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups.assigning import MOST_TRIES, Assignment, NotYet, is_large
 from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
 from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
-from ottla.broker.core.consumer_groups.changes import Change
+from ottla.broker.core.consumer_groups.changes import Change, Refused
 from ottla.broker.core.consumer_groups.facts import MemberTarget, TargetEpoch
 from ottla.broker.core.consumer_groups.state import Member, State
 from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.events import TargetComputed, TargetDelayed
+from ottla.broker.core.groups.machine import Machine
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import finished
 
 NOTHING: Target = {}
 
 
-def update(change: Change, before: Member, after: Member) -> None:
+def update(change: Change, before: Member, after: Member, *, may_wait: bool = False) -> None:
     """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
 
     Args:
         before, after: the member of the request, before it and now.
+        may_wait: the request can wait for an assignment that takes long.
+
+    Raises:
+        NotYet: it has to.
     """
     m, group, state = change.m, change.group, change.state
     if state.epoch <= state.assignment_epoch:
@@ -37,12 +44,13 @@ def update(change: Change, before: Member, after: Member) -> None:
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    targets = finished(ASSIGNORS[name](spec_of(state, m.topics)))
+    assignment = _assign(m, group.group_id, name, spec_of(state, m.topics), may_wait=may_wait)
     changed = []
     for member_id in state.members:
-        old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
-        if old is None or not same_partitions(old, new):
-            change.add(MemberTarget(member_id, new))
+        old, new = state.targets.get(member_id), assignment.targets.get(member_id, NOTHING)
+        made = assignment.records.get(member_id)
+        if made is not None or old is None or not same_partitions(old, new):
+            change.add(MemberTarget(member_id, new), made)
             changed.append(member_id)
     change.add(TargetEpoch(state.epoch, m.wall_ms))
     change.events.append(
@@ -50,6 +58,19 @@ def update(change: Change, before: Member, after: Member) -> None:
             group_id=group.group_id, epoch=state.epoch, assignor=name, members=len(state.members), changed=changed
         )
     )
+
+
+def _assign(m: Machine, group_id: str, assignor: str, spec: GroupSpec, *, may_wait: bool) -> Assignment:
+    """The targets of all members: computed now, or beside requests before."""
+    assigning = m.assigning.get(group_id)
+    if assigning is not None and assigning.is_over and assigning.assignor == assignor and assigning.spec == spec:
+        if assigning.assignment is None:
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # R4.7
+        return assigning.assignment
+    is_tried = assigning is not None and assigning.tries >= MOST_TRIES
+    if may_wait and m.works_apart and not is_tried and is_large(spec):
+        raise NotYet(assignor, spec)
+    return Assignment(finished(ASSIGNORS[assignor](spec)), {})
 
 
 def votes_of(state: State) -> dict[str, int]:

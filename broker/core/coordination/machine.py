@@ -55,6 +55,8 @@ class CoordinatorMachine(Generic[S]):
     After a start the sessions of all members surface within one heartbeat interval; a hundred thousand of them at once
     would hold up every other connection for most of a second.
     """
+    works_apart = False
+    """Whether whoever takes the effects can carry `Work` out. If not, an entry does it itself, long as it may be."""
     sweeps: frozenset[enum.StrEnum] = frozenset()
     """Deadlines that look at a whole shard: one ends a call of `advance`, too."""
 
@@ -268,6 +270,11 @@ class CoordinatorMachine(Generic[S]):
 
     def marker_written(self, token: object, error: ErrorCode, now_ms: int, wall_ms: int) -> None:
         """The marker of a `WriteMarker` is durable (``NONE``), or failed."""
+
+    # Long work
+
+    def worked(self, token: object, outcome: Any, now_ms: int, wall_ms: int) -> None:
+        """The steps of a `Work` are taken."""
 
     # Left to the kind of coordinator
 

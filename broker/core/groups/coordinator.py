@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups import describe, leaving, requests, resolution
+from ottla.broker.core.consumer_groups.assigning import Assigning
 from ottla.broker.core.consumer_groups.changes import look_after
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.topics import KnownTopic
@@ -386,8 +387,20 @@ class GroupCoordinator(Machine):
     def due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
         if key.timer is Timer.SESSION:
             self._session_due(key, now_ms, wall_ms)
+        elif key.timer is Timer.REGEX and self.works_apart:
+            self.now_ms, self.wall_ms = now_ms, wall_ms
+            group = self.groups[str(key.subject)]
+            assert isinstance(group, ConsumerGroup)
+            resolution.begin(self, group)
         else:
             super().due(key, now_ms, wall_ms)
+
+    def worked(self, token: object, outcome: Any, now_ms: int, wall_ms: int) -> None:
+        self.now_ms, self.wall_ms = now_ms, wall_ms
+        if isinstance(token, resolution.Resolving):
+            resolution.resume(self, token, outcome)
+        elif isinstance(token, Assigning):
+            requests.resume(self, token, outcome)
 
     def _session_due(self, key: TimerKey, now_ms: int, wall_ms: int) -> None:
         group = self.groups[str(key.subject)]
@@ -417,7 +430,7 @@ class GroupCoordinator(Machine):
         elif isinstance(group, ConsumerGroup):
             notes.fired(self, key)
             if key.timer is Timer.REGEX:
-                resolution.finish(self, group)
+                resolution.resolve_now(self, group)
             else:
                 leaving.rebalance_over(self, group, key.member_id)
 
@@ -470,6 +483,7 @@ class GroupCoordinator(Machine):
     def _give_up(self, shard: GroupShard) -> None:
         if shard.sweep is not None:
             self.deadlines.cancel(shard.sweep)
+        requests.give_up(self, shard.partition)
         for group in shard.groups.values():
             if self.groups.pop(group.group_id, None) is not None:
                 self.drop_weight(group)

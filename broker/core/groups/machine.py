@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ottla.broker.core.consumer_groups.assigning import Assigning
 from ottla.broker.core.consumer_groups.group import ConsumerGroup, Session
 from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.coordination.machine import CoordinatorMachine, TimerKey
@@ -137,6 +138,8 @@ class Machine(CoordinatorMachine[GroupShard]):
         """The groups whose deadlines are held, by their ids; there need not be such groups yet."""
         self.topics = Topics()
         """Every topic that there is."""
+        self.assigning: dict[str, Assigning] = {}
+        """Assignments of consumer groups that are under way, by group id."""
         self._usual_times = config.times_of({})
         self._times: dict[str, ConsumerTimes] = {}
         """Of consumer groups for which something was set."""

@@ -61,6 +61,8 @@ class ConsumerPlay(Play):
         "max_batch": "message_max_bytes",
     }
 
+    world_class: ClassVar[type[ConsumerWorld]] = ConsumerWorld
+
     render_record = staticmethod(render_record)
     render_answer = staticmethod(render_answer)
 
@@ -72,7 +74,7 @@ class ConsumerPlay(Play):
     def new_world(self) -> World:
         self.settings.setdefault("group_consumer_assignment_interval_ms", 0)
         partitions = self.settings.pop("partitions", 50)
-        world = ConsumerWorld(GroupConfig(**self.settings), partitions)
+        world = self.world_class(GroupConfig(**self.settings), partitions)
         if "bare" not in self.flags:
             self._put_topic(world, "t", 2)
         return world
