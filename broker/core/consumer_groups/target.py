@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups import facts, notes
 from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
 from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
 from ottla.broker.core.consumer_groups.changes import Change
-from ottla.broker.core.consumer_groups.facts import MemberTarget, TargetEpoch
 from ottla.broker.core.consumer_groups.state import Member, State
 from ottla.broker.core.consumer_groups.topics import Topics
-from ottla.broker.core.events import TargetComputed, TargetDelayed
+from ottla.broker.core.events import MemberTarget, TargetComputed, TargetDelayed
 from ottla.protocol.steps import finished
 
 NOTHING: Target = {}
@@ -42,9 +42,9 @@ def update(change: Change, before: Member, after: Member) -> None:
     for member_id in state.members:
         old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
         if old is None or not same_partitions(old, new):
-            change.add(MemberTarget(member_id, new))
-            changed.append(member_id)
-    change.add(TargetEpoch(state.epoch, m.wall_ms))
+            change.add(facts.MemberTarget(member_id, new))
+            changed.append(MemberTarget(member_id, notes.told(m, new)))
+    change.add(facts.TargetEpoch(state.epoch, m.wall_ms))
     change.events.append(
         TargetComputed(
             group_id=group.group_id, epoch=state.epoch, assignor=name, members=len(state.members), changed=changed
