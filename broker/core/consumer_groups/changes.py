@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
+from ottla.broker.core.consumer_groups import notes
 from ottla.broker.core.consumer_groups.facts import Fact, GroupEpoch
 from ottla.broker.core.consumer_groups.group import ConsumerGroup, Session
 from ottla.broker.core.consumer_groups.records import record_of
@@ -177,15 +178,15 @@ class Change:
         self.group.checked_version = self.checked_version
 
     def _end(self) -> None:
-        group_id = self.group.group_id
-        pairs = zip(self._facts, self._records, strict=True)
-        records = [record_of(group_id, fact) if made is None else made for fact, made in pairs]
-        if _size(records) > self.m.config.message_max_bytes:
-            self.group.take_back()
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as where the log refuses them (R1.7)
         m, group = self.m, self.group
         if self.announce is not None:
             self.announce()
+        notes.topics_seen(m)
+        pairs = zip(self._facts, self._records, strict=True)
+        records = [record_of(group.group_id, fact) if made is None else made for fact, made in pairs]
+        if _size(records) > m.config.message_max_bytes:
+            group.take_back()
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as where the log refuses them (R1.7)
         if m.groups.get(group.group_id) is not group:
             m.add_group(group)
             m.emit(GroupCreated(group_id=group.group_id, simple=False))

@@ -54,7 +54,7 @@ def heartbeat(
     """Serve a heartbeat; None if the answer waits for records.
 
     Args:
-        announce: called before anything is told of what comes of it, and not at all if nothing does.
+        announce: called before anything is told of what comes of it, and not at all if nothing does; maybe again.
 
     Raises:
         Refused: it is not granted.
@@ -74,6 +74,8 @@ def heartbeat(
         target.update(change, before, said, may_wait=True)
         after = _reconcile(change, said, reported, subscription_changed=names_changed or regex_changed)
     _look_after(m, group, before, said, after)
+    if group.in_flight:
+        announce()  # there will be an answer to tell of
     response = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
@@ -241,7 +243,7 @@ def _say(change: Change, before: Member, request: ConsumerGroupHeartbeatRequest,
     if not m.has_room(known, more_bytes if known is not None else more_bytes + group_bytes(group.group_id)):
         raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"Group {group.group_id} keeps as much as it may")
     change.add(MemberSaid(said))
-    change.events.append(notes.subscribed(group, said, is_new=is_new))
+    change.events.append(notes.subscribed(m, group, said, is_new=is_new))
     return said
 
 
@@ -303,10 +305,13 @@ def _reconcile(change: Change, said: Member, reported: Reported, *, subscription
     except Unreconcilable:
         text = f"The state of member {member.member_id} is not known: it has to give up its partitions and join again"
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, text) from None
+    m, group = change.m, change.group
     if step.member != member:
         change.add(MemberCurrent.of(step.member))
-        deadline_ms = change.m.now_ms + step.member.rebalance_timeout_ms if step.member.state is UNREVOKED else 0
-        change.events.append(notes.reconciled(change.group, step.member, step.blocked, deadline_ms))
+        deadline_ms = m.now_ms + step.member.rebalance_timeout_ms if step.member.state is UNREVOKED else 0
+        change.events.append(notes.reconciled(m, group, step.member, step.blocked, deadline_ms))
+    elif member.state is UNREVOKED:
+        change.events.append(notes.awaited(m, group, member, reported))
     return step.member
 
 

@@ -78,7 +78,7 @@ def _go_away(change: Change, member: Member) -> None:
             group_id=change.group.group_id,
             member_id=member.member_id,
             group_instance_id=member.instance_id or "",
-            partitions=notes.told(since),
+            partitions=notes.told(change.m, since),
         )
     )
 

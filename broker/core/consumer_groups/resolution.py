@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.broker.core.consumer_groups.changes import Change
@@ -11,10 +11,13 @@ from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.regexes import ResolvedRegex, is_resolution_due, resolve
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Work
-from ottla.broker.core.events import RegexesResolved, RegexResolutionStarted
+from ottla.broker.core.events import RegexChange, RegexesResolved, RegexResolutionStarted
 from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.protocol.steps import finished
+
+MOST_TOLD = 20
+"""So many topics that came to a regex, or went from it, are named to observers."""
 
 
 def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], *, brings_new: bool) -> None:
@@ -86,13 +89,20 @@ def finish(m: Machine, resolving: Resolving, found: Mapping[str, tuple[str, ...]
         for regex, names in topics.items():
             before = state.resolved.get(regex)
             if before is None or before.topics != names:
-                changed.append(regex)
+                changed.append(_change(regex, before, names))
             change.add(RegexResolved(regex, ResolvedRegex(names, resolving.version, resolving.timestamp_ms)))
         change.events.append(RegexesResolved(group_id=group.group_id, regexes=list(topics), changed=changed))
         metadata_hash = m.topics.hash_of(change.state.subscriptions.topics())
         if changed or metadata_hash != change.state.metadata_hash:
             change.bump(metadata_hash, ["regex resolved"])
             change.checked_version = m.topics.version
+
+
+def _change(regex: str, before: ResolvedRegex | None, after: Sequence[str]) -> RegexChange:
+    known = frozenset(() if before is None else before.topics)
+    still = frozenset(after)
+    went = [] if before is None else [name for name in before.topics if name not in still]
+    return RegexChange(regex, len(after), [name for name in after if name not in known][:MOST_TOLD], went[:MOST_TOLD])
 
 
 def forget_unused(change: Change, regexes: Iterable[str]) -> None:

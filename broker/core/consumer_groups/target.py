@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups import facts, notes
 from ottla.broker.core.consumer_groups.assigning import MOST_TRIES, Assignment, NotYet, is_large
 from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
 from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
 from ottla.broker.core.consumer_groups.changes import Change, Refused
-from ottla.broker.core.consumer_groups.facts import MemberTarget, TargetEpoch
 from ottla.broker.core.consumer_groups.state import Member, State
 from ottla.broker.core.consumer_groups.topics import Topics
-from ottla.broker.core.events import TargetComputed, TargetDelayed
+from ottla.broker.core.events import MemberTarget, TargetComputed, TargetDelayed
 from ottla.broker.core.groups.machine import Machine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import finished
@@ -50,9 +50,9 @@ def update(change: Change, before: Member, after: Member, *, may_wait: bool = Fa
         old, new = state.targets.get(member_id), assignment.targets.get(member_id, NOTHING)
         made = assignment.records.get(member_id)
         if made is not None or old is None or not same_partitions(old, new):
-            change.add(MemberTarget(member_id, new), made)
-            changed.append(member_id)
-    change.add(TargetEpoch(state.epoch, m.wall_ms))
+            change.add(facts.MemberTarget(member_id, new), made)
+            changed.append(MemberTarget(member_id, notes.told(m, new)))
+    change.add(facts.TargetEpoch(state.epoch, m.wall_ms))
     change.events.append(
         TargetComputed(
             group_id=group.group_id, epoch=state.epoch, assignor=name, members=len(state.members), changed=changed
