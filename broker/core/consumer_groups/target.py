@@ -18,11 +18,12 @@ from ottla.protocol.steps import finished
 NOTHING: Target = {}
 
 
-def update(change: Change, before: Member, after: Member) -> None:
+def update(change: Change, before: Member, after: Member, *, is_homogeneous: bool) -> None:
     """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
 
     Args:
         before, after: the member of the request, before it and now.
+        is_homogeneous: the group, or the group before the request if this one did not hold it against its topics (R3.7).
     """
     m, group, state = change.m, change.group, change.state
     if state.epoch <= state.assignment_epoch:
@@ -37,7 +38,7 @@ def update(change: Change, before: Member, after: Member) -> None:
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    targets = finished(ASSIGNORS[name](spec_of(state, m.topics)))
+    targets = finished(ASSIGNORS[name](spec_of(state, m.topics, is_homogeneous)))
     changed = []
     for member_id in state.members:
         old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
@@ -61,7 +62,7 @@ def votes_of(state: State) -> dict[str, int]:
     return votes
 
 
-def spec_of(state: State, topics: Topics) -> GroupSpec:
+def spec_of(state: State, topics: Topics, is_homogeneous: bool) -> GroupSpec:
     """A group as its assignor sees it."""
     topic_ids: dict[tuple[tuple[str, ...], str], Sequence[UUID]] = {}
     partition_counts: dict[UUID, int] = {}
@@ -75,4 +76,4 @@ def spec_of(state: State, topics: Topics) -> GroupSpec:
             ids = topic_ids[subscription] = [topic.topic_id for topic in existing]
         target = state.targets.get(member.member_id, NOTHING)
         members.append(MemberSpec(member.member_id, member.instance_id, ids, target))
-    return GroupSpec(members, partition_counts, state.subscriptions.is_homogeneous(len(members)))
+    return GroupSpec(members, partition_counts, is_homogeneous)
