@@ -119,11 +119,6 @@ class ConsumerGroup(Group):
         return self.state.epoch
 
     @property
-    def is_homogeneous(self) -> bool:
-        """Whether all members subscribe to the same topics, as assignors are told (3.2)."""
-        return self.state.subscriptions.is_homogeneous(len(self.state.members))
-
-    @property
     def shown_state(self) -> str:
         return self.durable.group_state.value if self.durable.exists else ""
 

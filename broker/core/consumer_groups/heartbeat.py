@@ -64,16 +64,13 @@ def heartbeat(
     group = _group(m, shard, request)
     _check_size(m, group, request)
     reported = _reported(request)
-    is_late = group.state.epoch > group.state.assignment_epoch
-    is_homogeneous = is_late and group.is_homogeneous  # of other groups it is not asked
     with Change(m, group, announce) as change:
         before = _find(change, request, reported)
         said = _say(change, before, request, ctx)
         regex_changed, is_resolved = _change_regex(change, before, said)
         names_changed = said.names != before.names
-        if _refresh(change, names_changed=names_changed, regex_changed=is_resolved):
-            is_homogeneous = group.is_homogeneous
-        target.update(change, before, said, is_homogeneous=is_homogeneous)
+        _refresh(change, names_changed=names_changed, regex_changed=is_resolved)
+        target.update(change, before, said)
         after = _reconcile(change, said, reported, subscription_changed=names_changed or regex_changed)
     _look_after(m, group, before, said, after)
     response = ConsumerGroupHeartbeatResponse(
@@ -273,18 +270,15 @@ def _change_regex(change: Change, before: Member, said: Member) -> tuple[bool, b
     return changed, is_resolved
 
 
-def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> bool:
-    """Hold the group against its topics, if it subscribes to others now or something happened to any (2.7 step 4).
-
-    Returns:
-        Whether it was held against them.
-    """
+def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> None:
+    """Hold the group against its topics, if it subscribes to others now or something happened to any (2.7 step 4)."""
     topics, group, state = change.m.topics, change.group, change.state
     reasons = ["subscription changed"] if names_changed else []
     if regex_changed:
         reasons.append("regex changed")
     if not reasons and group.checked_version == topics.version:
-        return False
+        return
+    change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     metadata_hash = topics.hash_of(state.subscriptions.topics())
     if metadata_hash != state.metadata_hash:
         reasons.append("topics changed")
@@ -293,7 +287,6 @@ def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> boo
         if change.state.has_old_metadata:
             change.add(OldMetadata(False))
     change.checked_version = topics.version
-    return True
 
 
 # The step towards the target

@@ -18,12 +18,11 @@ from ottla.protocol.steps import finished
 NOTHING: Target = {}
 
 
-def update(change: Change, before: Member, after: Member, *, is_homogeneous: bool) -> None:
+def update(change: Change, before: Member, after: Member) -> None:
     """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
 
     Args:
         before, after: the member of the request, before it and now.
-        is_homogeneous: the group, or the group before the request if this one did not hold it against its topics (R3.7).
     """
     m, group, state = change.m, change.group, change.state
     if state.epoch <= state.assignment_epoch:
@@ -38,7 +37,7 @@ def update(change: Change, before: Member, after: Member, *, is_homogeneous: boo
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    targets = finished(ASSIGNORS[name](spec_of(state, m.topics, is_homogeneous)))
+    targets = finished(ASSIGNORS[name](spec_of(state, m.topics, change.is_homogeneous)))
     changed = []
     for member_id in state.members:
         old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
