@@ -122,6 +122,8 @@ class Change:
         removed: ids of members that are looked after no more from then on.
         checked_version: the version of the topics that the group goes by from then on.
         starts_resolution: the regexes of the group are to be resolved.
+        is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
+            that held it against its topics (R3.7).
     """
 
     def __init__(self, m: Machine, group: ConsumerGroup, announce: Callable[[], None] | None = None) -> None:
@@ -132,6 +134,9 @@ class Change:
         self.events: list[Event] = []
         self.removed: list[str] = []
         self.starts_resolution = False
+        state, counts = group.state, group.state.subscriptions
+        waits = state.epoch > state.assignment_epoch  # of other groups it is not asked
+        self.is_homogeneous = waits and counts.is_homogeneous(len(state.members), when_members_changed=True)
         self._facts: list[Fact] = []
         self._records: list[CoordinatorRecord | None] = []
         self._before = group.state.group_state

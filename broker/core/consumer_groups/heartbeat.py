@@ -281,6 +281,7 @@ def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> Non
         reasons.append("regex changed")
     if not reasons and group.checked_version == topics.version:
         return
+    change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     metadata_hash = topics.hash_of(state.subscriptions.topics())
     if metadata_hash != state.metadata_hash:
         reasons.append("topics changed")

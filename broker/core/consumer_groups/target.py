@@ -44,7 +44,8 @@ def update(change: Change, before: Member, after: Member, *, may_wait: bool = Fa
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    assignment = _assign(m, group.group_id, name, spec_of(state, m.topics), may_wait=may_wait)
+    spec = spec_of(state, m.topics, change.is_homogeneous)
+    assignment = _assign(m, group.group_id, name, spec, may_wait=may_wait)
     changed = []
     for member_id in state.members:
         old, new = state.targets.get(member_id), assignment.targets.get(member_id, NOTHING)
@@ -82,7 +83,7 @@ def votes_of(state: State) -> dict[str, int]:
     return votes
 
 
-def spec_of(state: State, topics: Topics) -> GroupSpec:
+def spec_of(state: State, topics: Topics, is_homogeneous: bool) -> GroupSpec:
     """A group as its assignor sees it."""
     topic_ids: dict[tuple[tuple[str, ...], str], Sequence[UUID]] = {}
     partition_counts: dict[UUID, int] = {}
@@ -96,4 +97,4 @@ def spec_of(state: State, topics: Topics) -> GroupSpec:
             ids = topic_ids[subscription] = [topic.topic_id for topic in existing]
         target = state.targets.get(member.member_id, NOTHING)
         members.append(MemberSpec(member.member_id, member.instance_id, ids, target))
-    return GroupSpec(members, partition_counts, state.subscriptions.is_homogeneous(len(members)))
+    return GroupSpec(members, partition_counts, is_homogeneous)

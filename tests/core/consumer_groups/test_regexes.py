@@ -82,7 +82,7 @@ def test_every_step_is_work_for_another_thread() -> None:
             count += 1
             work = steps.send(work())
     assert count == 1 + 3
-    assert len(stop.value.value[r"topic-\d*7"]) == sum(name.endswith("7") for name in names) == 200
+    assert len(stop.value.value[r"topic-\d*7"]) == sum(name.endswith("7") for name in names) == AT_A_TIME // 5
 
 
 @pytest.mark.parametrize(
