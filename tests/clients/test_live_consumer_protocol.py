@@ -19,6 +19,7 @@ from ottla.clients import (
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
 from tests.clients.live import (
+    PATIENCE_S,
     Notes,
     bootstrap_of,
     collect,
@@ -261,6 +262,22 @@ async def test_offsets_in_a_transaction(broker: Broker, name: str) -> None:
         return await commits(broker, name) == {place: 3}
 
     await eventually(committed)
+
+
+async def test_the_admin_sees_the_epochs(broker: Broker, name: str) -> None:
+    places = await create(broker, name, 2)
+    async with Consumer(name, **options_of(broker, name, client_id="worker")) as consumer, asyncio.timeout(PATIENCE_S):
+        while len(consumer.assignment()) < 2:
+            await consumer.getmany(timeout_ms=50)
+        async with Admin(bootstrap_servers=bootstrap_of(broker)) as admin:
+            found = (await admin.describe_groups([name, "nobody"]))[name]
+            (listed,) = [one for one in await admin.list_groups(types=["consumer"]) if one.group_id == name]
+    (member,) = found.members
+    assert (found.state, found.group_type, found.protocol_name) == ("Stable", "consumer", "uniform")
+    assert found.group_epoch == found.assignment_epoch == member.member_epoch
+    assert sorted(member.assignment) == sorted(member.target_assignment or ()) == places
+    assert (member.protocol, member.client_id, member.gives_up, member.waits_for) == ("consumer", "worker", [], [])
+    assert listed.group_type == "consumer"
 
 
 async def test_a_new_subscription(broker: Broker, name: str) -> None:
