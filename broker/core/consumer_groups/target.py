@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from ottla.broker.core.consumer_groups import facts, notes
+from ottla.broker.core.consumer_groups import facts
 from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
 from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
@@ -43,7 +43,7 @@ def update(change: Change, before: Member, after: Member) -> None:
         old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
         if old is None or not same_partitions(old, new):
             change.add(facts.MemberTarget(member_id, new))
-            changed.append(MemberTarget(member_id, notes.told(m, new)))
+            changed.append(MemberTarget(member_id, m.topics.told(new)))
     change.add(facts.TargetEpoch(state.epoch, m.wall_ms))
     change.events.append(
         TargetComputed(
