@@ -92,7 +92,7 @@ class MemberWait(Struct, omit_defaults=True):
 
     Attributes:
         kind: ``told-to-revoke`` (it was told to give partitions up and not heard of since), ``still-owns`` (it was
-            heard of, and says that it has them), ``says-nothing`` (it was heard of, and does not say), ``not-heard`` (it
+            heard of, and says that it has them), ``says-nothing`` (it was heard of and does not say), ``not-heard`` (it
             has not come for its new target), ``waits-for-release`` (others have what it shall have), ``away`` (a static
             member is gone for a while), ``interval`` (the next target may not be computed yet), ``nobody-heartbeats``
             (it may, with the next heartbeat of anybody), ``regex`` (its regex has not been held against the topics).

@@ -121,6 +121,8 @@ class Change:
         events: told at the end, before the records are handed over.
         removed: ids of members that are looked after no more from then on.
         checked_version: the version of the topics that the group goes by from then on.
+        is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
+            that held it against its topics (R3.7).
     """
 
     def __init__(self, m: Machine, group: ConsumerGroup, announce: Callable[[], None] | None = None) -> None:
@@ -130,6 +132,9 @@ class Change:
         self.checked_version = group.checked_version
         self.events: list[Event] = []
         self.removed: list[str] = []
+        state = group.state
+        waits = state.epoch > state.assignment_epoch  # of other groups it is not asked
+        self.is_homogeneous = waits and state.subscriptions.is_homogeneous(len(state.members), when_members_changed=True)
         self._facts: list[Fact] = []
         self._before = group.state.group_state
 

@@ -227,11 +227,6 @@ tell all
     The regex of a matches no topic.
       22:13:20.000 the regex of a (10.0.0.7) matches no topic; it is "ordres.*".
       > Compare the regex of a with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
-    rebalance 2 stable, cause group-started, triggered by a, no culprit
-    a started the group; epoch 2 was Stable after 5.0 s.
-      22:13:20.000 a (10.0.0.7) started the group.
-      22:13:25.000 the group was Stable with 1 member, 5.0 s after it began.
-      Everybody has the partitions that it had before.
 
 == S79: a chain that ends with a member that is silent
 setup partitions=orders:9
