@@ -21,6 +21,7 @@ from ottla.broker.core.events import (
     OwnershipChanged,
     TopicChanged,
     TopicDeleted,
+    TopicsSeen,
     commit_event,
 )
 from ottla.observe.why.model import Episode, Fault
@@ -46,7 +47,7 @@ _Quiet: TypeAlias = list[Event | CommitNote]
 """What is known of a group of which nobody has asked, and to which nothing happened: that it was loaded, what that came
 of, and the last commit."""
 
-OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
+OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted, TopicsSeen))
 """Events that are of no group, and tell of what happens to several."""
 
 Facts = Callable[[], Mapping[str, str]]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-from ottla.broker.core.consumer_groups import notes
 from ottla.broker.core.consumer_groups.facts import Fact, GroupEpoch
 from ottla.broker.core.consumer_groups.group import ConsumerGroup, Session
 from ottla.broker.core.consumer_groups.records import record_of
@@ -16,6 +15,7 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Event, GroupCreated, GroupEpochBumped, StateChanged, WriteFailed
+from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.machine import Machine, Timer, held_until
 from ottla.protocol.errors import ErrorCode

@@ -13,6 +13,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ottla.broker.core.consumer_groups import notes, resolution, target
+from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.changes import Change, Refused, answer, give_time
 from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberSaid, MemberTarget, OldMetadata
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
@@ -71,8 +72,8 @@ def heartbeat(
         regex_changed, is_resolved = _change_regex(change, before, said)
         names_changed = said.names != before.names
         _refresh(change, names_changed=names_changed, regex_changed=is_resolved)
-        target.update(change, before, said, may_wait=True)
-        after = _reconcile(change, said, reported, subscription_changed=names_changed or regex_changed)
+        goal = target.update(change, before, said, may_wait=True)
+        after = _reconcile(change, said, goal, reported, subscription_changed=names_changed or regex_changed)
     _look_after(m, group, before, said, after)
     if group.in_flight:
         announce()  # there will be an answer to tell of
@@ -295,14 +296,14 @@ def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> Non
 # The step towards the target
 
 
-def _reconcile(change: Change, said: Member, reported: Reported, *, subscription_changed: bool) -> Member:
+def _reconcile(change: Change, said: Member, goal: Target, reported: Reported, *, subscription_changed: bool) -> Member:
     state = change.state
     member = state.members[said.member_id]
     if not subscription_changed and member.state is STABLE and member.epoch == state.assignment_epoch:
         return member
     subscribed = {topic.topic_id: None for topic in change.m.topics.existing(state.topics_of(member))}
     try:
-        step = reconcile(state, member, reported, subscribed, subscription_changed=subscription_changed)
+        step = reconcile(state, member, goal, reported, subscribed, subscription_changed=subscription_changed)
     except Unreconcilable:
         text = f"The state of member {member.member_id} is not known: it has to give up its partitions and join again"
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, text) from None

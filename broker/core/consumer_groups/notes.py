@@ -13,9 +13,7 @@ from ottla.broker.core.events import (
     MemberReconciled,
     MemberSubscribed,
     RevocationAwaited,
-    SeenTopic,
     TopicPartitions,
-    TopicsSeen,
 )
 from ottla.broker.core.groups.machine import Machine
 from ottla.broker.core.groups.notes import received
@@ -51,24 +49,6 @@ def heartbeat_received(
         )
 
 
-def topics_seen(m: Machine) -> None:
-    """Topics have changed since observers were told of them: what is decided now may depend on that."""
-    topics = m.topics
-    news = dict.fromkeys(topics.by_name, False) if topics.news is None else topics.news
-    if not m.observed or not news:
-        return
-    topics.news = {}
-    seen = []
-    for name, has_other_racks in news.items():
-        topic = topics.by_name.get(name)
-        if topic is None:
-            seen.append(SeenTopic(name, b"", 0, []))
-        else:
-            racks = [list(of_partition) for of_partition in topic.racks] if any(topic.racks) else []
-            seen.append(SeenTopic(name, topic.topic_id.bytes, topic.partition_count, racks, has_other_racks))
-    m.emit(TopicsSeen(group_id="", topics=seen, version=topics.version, newest_version=topics.newest_version))
-
-
 def subscribed(m: Machine, group: ConsumerGroup, member: Member, *, is_new: bool) -> MemberSubscribed:
     """A member came, or has said something new."""
     return MemberSubscribed(
@@ -97,9 +77,9 @@ def reconciled(
         epoch=member.epoch,
         previous_epoch=member.previous_epoch,
         state=member.state.name,
-        assigned=told(m, member.assigned),
-        pending=told(m, member.pending),
-        awaited=told(m, awaited),
+        assigned=m.topics.told(member.assigned),
+        pending=m.topics.told(member.pending),
+        awaited=m.topics.told(awaited),
         deadline_ms=deadline_ms,
     )
 
@@ -115,15 +95,6 @@ def awaited(
     return RevocationAwaited(
         group_id=group.group_id,
         member_id=member.member_id,
-        partitions=told(m, {topic_id: numbers for topic_id, numbers in left.items() if numbers}),
+        partitions=m.topics.told({topic_id: numbers for topic_id, numbers in left.items() if numbers}),
         said=reported is not None,
     )
-
-
-def told(m: Machine, partitions: Mapping[UUID, Iterable[int]]) -> list[TopicPartitions]:
-    """Partitions as events name them."""
-    by_id = m.topics.by_id
-    return [
-        TopicPartitions(topic_id.bytes, sorted(numbers), by_id[topic_id].name if topic_id in by_id else "")
-        for topic_id, numbers in partitions.items()
-    ]

@@ -84,16 +84,18 @@ def finish(m: Machine, resolving: Resolving, found: Mapping[str, tuple[str, ...]
     topics = {regex: names for regex, names in found.items() if regex in state.subscriptions.regexes}
     if not topics:
         return
-    changed = []
+    changed, brings_change = [], False
     with Change(m, group) as change:
         for regex, names in topics.items():
             before = state.resolved.get(regex)
-            if names != (before.topics if before is not None else ()):  # one that matches nothing changes nothing
+            if before is None or before.topics != names:
                 changed.append(_change(regex, before, names))
+            # One that matches nothing changes nothing.
+            brings_change = brings_change or names != (before.topics if before is not None else ())
             change.add(RegexResolved(regex, ResolvedRegex(names, resolving.version, resolving.timestamp_ms)))
         change.events.append(RegexesResolved(group_id=group.group_id, regexes=list(topics), changed=changed))
         metadata_hash = m.topics.hash_of(change.state.subscriptions.topics())
-        if changed or metadata_hash != change.state.metadata_hash:
+        if brings_change or metadata_hash != change.state.metadata_hash:
             change.bump(metadata_hash, ["regex resolved"])
             change.checked_version = m.topics.version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from ottla.broker.core.consumer_groups import facts, notes
+from ottla.broker.core.consumer_groups import facts
 from ottla.broker.core.consumer_groups.assigning import MOST_TRIES, Assignment, NotYet, is_large
 from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
 from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
@@ -21,23 +21,28 @@ from ottla.protocol.steps import finished
 NOTHING: Target = {}
 
 
-def update(change: Change, before: Member, after: Member, *, may_wait: bool = False) -> None:
+def update(change: Change, before: Member, after: Member, *, may_wait: bool = False) -> Target:
     """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
 
     Args:
         before, after: the member of the request, before it and now.
         may_wait: the request can wait for an assignment that takes long.
 
+    Returns:
+        The target of this member. Who comes with an instance id that it did not have is looked up by it in a target
+        that was there before, and has nothing in there (R2.18).
+
     Raises:
         NotYet: it has to.
     """
     m, group, state = change.m, change.group, change.state
+    known = state.targets.get(after.member_id, NOTHING) if after.instance_id == before.instance_id else NOTHING
     if state.epoch <= state.assignment_epoch:
-        return
+        return known
     until_ms = state.assignment_timestamp_ms + m.times_of(group.group_id).assignment_interval_ms
     if state.assignment_timestamp_ms and m.wall_ms < until_ms:
         change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
-        return
+        return known
     votes = votes_of(state)
     if after.server_assignor is not None:
         votes[after.server_assignor] -= 1
@@ -46,19 +51,20 @@ def update(change: Change, before: Member, after: Member, *, may_wait: bool = Fa
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
     spec = spec_of(state, m.topics, change.is_homogeneous)
     assignment = _assign(m, group.group_id, name, spec, may_wait=may_wait)
-    changed = []
+    changed: list[MemberTarget] = []
     for member_id in state.members:
         old, new = state.targets.get(member_id), assignment.targets.get(member_id, NOTHING)
         made = assignment.records.get(member_id)
         if made is not None or old is None or not same_partitions(old, new):
             change.add(facts.MemberTarget(member_id, new), made)
-            changed.append(MemberTarget(member_id, notes.told(m, new)))
+            changed.append(MemberTarget(member_id, m.topics.told(new)))
     change.add(facts.TargetEpoch(state.epoch, m.wall_ms))
     change.events.append(
         TargetComputed(
             group_id=group.group_id, epoch=state.epoch, assignor=name, members=len(state.members), changed=changed
         )
     )
+    return change.state.targets[after.member_id]
 
 
 def _assign(m: Machine, group_id: str, assignor: str, spec: GroupSpec, *, may_wait: bool) -> Assignment:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups.metadata_hash import group_hash, topic_hash
+from ottla.broker.core.events import TopicPartitions
 
 
 class KnownTopic:
@@ -92,6 +93,14 @@ class Topics:
         """The topics that there are among some names."""
         by_name = self.by_name
         return [by_name[name] for name in names if name in by_name]
+
+    def told(self, partitions: Mapping[UUID, Iterable[int]]) -> list[TopicPartitions]:
+        """Partitions as events name them."""
+        by_id = self.by_id
+        return [
+            TopicPartitions(topic_id.bytes, sorted(numbers), by_id[topic_id].name if topic_id in by_id else "")
+            for topic_id, numbers in partitions.items()
+        ]
 
     def hash_of(self, names: Iterable[str]) -> int:
         """The metadata hash of a group that subscribes to these topics; see `group_hash`."""

@@ -85,7 +85,7 @@ class ConsumerGroupLoaded(Event, kw_only=True):
     """A consumer group came back from the log.
 
     Attributes:
-        records: keys and values that say its state again.
+        records: keys and values that say its state again; topics: those that members have partitions of, by name.
         commits, pending: as in `GroupLoaded`.
     """
 
@@ -93,6 +93,7 @@ class ConsumerGroupLoaded(Event, kw_only=True):
     generation: int
     members: int
     records: list[LoggedRecord]
+    topics: list[TopicPartitions]
     commits: list[Commit]
     pending: list[PendingCommit] = field(default_factory=list)
 
