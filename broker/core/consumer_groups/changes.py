@@ -134,7 +134,9 @@ class Change:
         self.removed: list[str] = []
         state = group.state
         waits = state.epoch > state.assignment_epoch  # of other groups it is not asked
-        self.is_homogeneous = waits and state.subscriptions.is_homogeneous(len(state.members), when_members_changed=True)
+        self.is_homogeneous = waits and state.subscriptions.is_homogeneous(
+            len(state.members), when_members_changed=True
+        )
         self._facts: list[Fact] = []
         self._before = group.state.group_state
 
@@ -192,6 +194,7 @@ class Change:
             m.emit(event)
         before, after = self._before, group.state.group_state
         if after is not before:
+            group.state_since_ms = m.wall_ms
             m.emit(StateChanged(group_id=group.group_id, before=before, after=after, generation=group.generation))
         if records:
             write = StateWrite(group)

@@ -43,7 +43,7 @@ def update(change: Change, before: Member, after: Member) -> Target:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
     targets = finished(ASSIGNORS[name](spec_of(state, m.topics, change.is_homogeneous)))
-    changed: list[str] = []
+    changed: list[MemberTarget] = []
     for member_id in state.members:
         old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
         if old is None or not same_partitions(old, new):
