@@ -14,8 +14,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.core.events import Event, FetchParked, GroupLoaded, RebalanceStarted
+from ottla.broker.core.consumer_groups.facts import MemberSaid
+from ottla.broker.core.consumer_groups.records import fact_of, record_of
+from ottla.broker.core.events import (
+    ConsumerGroupLoaded,
+    Event,
+    FetchParked,
+    GroupLoaded,
+    LoggedRecord,
+    RebalanceStarted,
+    SettingsChanged,
+)
 from ottla.broker.core.events.reasons import Reason
+from ottla.protocol.consumer_group_records import decode_consumer_group_key
 from ottla.protocol.groups import DEFAULT_PARTITION_COUNT, coordinator_partition
 
 MOST_NAMES = 10_000
@@ -44,6 +55,8 @@ class Hashes:
         changes: dict[str, Any] = {}
         if self.group_ids:
             changes["group_id"] = self.group(event.group_id)
+            if isinstance(event, SettingsChanged):
+                changes["groups"] = {self.group(group_id): values for group_id, values in event.groups.items()}
             if isinstance(event, FetchParked):
                 changes["wanted"] = [self.group(group_id) for group_id in event.wanted]
             if isinstance(event, RebalanceStarted):
@@ -55,7 +68,19 @@ class Hashes:
                 changes["client_host"] = self.host(event.client_host)  # type: ignore[attr-defined]
             if isinstance(event, GroupLoaded):
                 changes["loaded"] = [replace(one, client_host=self.host(one.client_host)) for one in event.loaded]
+        if isinstance(event, ConsumerGroupLoaded):
+            changes["records"] = [self._record(one) for one in event.records]
         return replace(event, **changes) if changes else event
+
+    def _record(self, record: LoggedRecord) -> LoggedRecord:
+        """A record of a consumer group, which names the group, and a member's host."""
+        key = decode_consumer_group_key(record.key)
+        assert key is not None
+        fact = fact_of(key, record.value or None)
+        if isinstance(fact, MemberSaid) and self.client_hosts:
+            fact = MemberSaid(replace(fact.member, client_host=self.host(fact.member.client_host)))
+        hidden = record_of(self.group(key.group_id), fact)
+        return LoggedRecord(hidden.key, hidden.value or b"")
 
     def group(self, group_id: str) -> str:
         """The name that stands for a group id."""

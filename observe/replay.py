@@ -6,16 +6,19 @@ every event that it emits with the recorded one, byte for byte. Good heartbeats 
 by the events that depend on it.
 
 A recording whose beginning is missing is played from there for the groups that were created later; the others are
-left out, and the verdict says so.
+left out, and the verdict says so. Consumer groups are left out of it, too: what they do depends on all topics, of which
+the beginning tells.
 """
 
 from __future__ import annotations
 
+import base64
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from itertools import zip_longest
 from typing import Any
+from uuid import UUID
 
 from msgspec import msgpack
 
@@ -43,7 +46,7 @@ from ottla.protocol.groups import coordinator_partition
 MOST_DIFFERENCES = 10
 """So many are told; what follows from a difference differs as well."""
 
-_OURS = frozenset((decision_events.__name__, input_events.__name__))
+_OURS = frozenset((decision_events.__name__, input_events.__name__, modern_events.__name__))
 
 Numbered = tuple[int, Event]
 
@@ -133,7 +136,7 @@ class _Replay:
         self._writes: dict[tuple[int, str, int], deque[Append]] = {}
         self._broken: set[str] = set()
         self._modern: set[str] = set()
-        """Groups of the consumer protocol: what they do depends on topics, of which a recording does not tell."""
+        """Groups of the consumer protocol in a recording whose beginning is missing."""
         if not self._whole:
             for partition in range(header.partitions):
                 self._coordinator.load_started(partition, 0)
@@ -161,12 +164,17 @@ class _Replay:
             if before is not None and seq != before + 1:
                 self.verdict.missing = before + 1
             before = seq
-            if event is not None and type(event).__module__ == modern_events.__name__:
+            if not self._whole and event is not None and type(event).__module__ == modern_events.__name__:
                 self._modern.add(event.group_id)
-            if event is None or type(event).__module__ not in _OURS or event.group_id in self._modern:
+                self.verdict.left_out.update({event.group_id} - {""})
+            if event is None or type(event).__module__ not in _OURS or self._is_modern(event):
                 self.verdict.others += 1
             elif self.verdict.missing is None:
                 yield seq, event
+
+    def _is_modern(self, event: Event) -> bool:
+        """True if an event is about groups that are left out as they are of the consumer protocol."""
+        return event.group_id in self._modern or (not self._whole and isinstance(event, modern_events.TopicsSeen))
 
     def _play(self, turn: list[Numbered], *, may_be_cut: bool = False) -> None:
         if len(self.verdict.differences) >= MOST_DIFFERENCES:
@@ -215,7 +223,7 @@ class _Replay:
     def _is_playable(self, first: Input, turn: list[Numbered]) -> bool:
         """True if the state before this turn is known."""
         for _, event in turn:
-            if isinstance(event, GroupCreated | GroupLoaded):
+            if isinstance(event, GroupCreated | GroupLoaded | modern_events.ConsumerGroupLoaded):
                 self.verdict.groups.add(event.group_id)
         groups = self.verdict.groups
         if self._whole or not first.group_id or any(event.group_id in groups for _, event in turn):
@@ -267,6 +275,10 @@ def _turns(events: Iterable[Numbered]) -> Iterator[list[Numbered]]:
 
 def _issued_ids(first: Input, recorded: list[Event]) -> Iterator[str]:
     """The random parts of the member ids that were given in a turn."""
+    if isinstance(first, modern_events.ConsumerHeartbeatReceived):
+        if first.issued_member_id:
+            yield str(UUID(bytes=base64.urlsafe_b64decode(f"{first.issued_member_id}==")))
+        return
     prefix = ""
     if isinstance(first, input_events.RequestReceived):
         prefix = first.client_id if first.group_instance_id is None else first.group_instance_id

@@ -8,6 +8,8 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.topics import KnownTopic
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append
@@ -16,6 +18,8 @@ from ottla.broker.core.events import (
     BarrierClosed,
     Commit,
     CommitReceived,
+    ConsumerGroupLoaded,
+    ConsumerHeartbeatReceived,
     DeadlinesHeld,
     DeadlinesMoved,
     Disconnected,
@@ -30,18 +34,27 @@ from ottla.broker.core.events import (
     RequestReceived,
     SessionExpired,
     SessionExtended,
+    SettingsChanged,
     SyncReceived,
     TimerFired,
     TopicDeleted,
+    TopicsSeen,
     TransactionEnded,
     TxnCommitReceived,
 )
 from ottla.broker.core.groups.classic.group import ClassicGroup
+from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Hold, Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
-from ottla.broker.core.groups.replay import restore
+from ottla.broker.core.groups.replay import replay, restore
+from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatTopicPartitions,
+)
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -63,7 +76,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from ottla.protocol.offsets_topic import GroupMemberValue, GroupValue
+from ottla.protocol.offsets_topic import CoordinatorRecord, GroupMemberValue, GroupValue
 from ottla.protocol.primitives import ZERO_UUID
 
 
@@ -89,6 +102,7 @@ class Inputs:
         self._strict = strict
         self._calls: dict[type[Input], Callable[[Any], None]] = {
             JoinReceived: self._join,
+            ConsumerHeartbeatReceived: self._heartbeat,
             SyncReceived: self._sync,
             LeaveReceived: self._leave,
             CommitReceived: self._commit,
@@ -100,12 +114,14 @@ class Inputs:
             DeadlinesMoved: self._let_go,
             Disconnected: self._disconnect,
             TopicDeleted: self._delete_topic,
+            SettingsChanged: self._configure,
             TransactionEnded: self._end_transaction,
         }
 
     def enter(self, first: Input, recorded: list[Event]) -> None:
         """Make the call that ``first`` tells of; ``recorded`` is all that belongs to it."""
         self._hear(recorded)
+        self._see(recorded)
         if isinstance(first, OwnershipChanged):
             self._own(first, recorded)
         elif isinstance(first, TimerFired):
@@ -124,13 +140,26 @@ class Inputs:
         """Take over when members were last heard of, from what depends on it: good heartbeats leave no event."""
         for event in recorded:
             if isinstance(event, SessionExpired):
-                self._heard(event.group_id, event.member_id, event.last_heard_ms)
+                self._heard(event.group_id, event.member_id, event.last_heard_ms, event.session_timeout_ms)
             elif isinstance(event, BarrierClosed):
                 for member_id, heard_ms in zip(event.absent, event.absent_heard_ms, strict=True):
                     self._heard(event.group_id, member_id, heard_ms)
 
-    def _heard(self, group_id: str, member_id: str, heard_ms: int) -> None:
+    def _see(self, recorded: list[Event]) -> None:
+        """Take over the topics that there are, which consumer groups go by."""
+        for event in recorded:
+            if isinstance(event, TopicsSeen):
+                topics: list[KnownTopic | str] = []
+                for one in event.topics:
+                    racks: list[list[str]] = one.racks or [[]] * one.partitions
+                    topics.append(KnownTopic(one.topic, _uuid(one.topic_id), racks) if one.topic_id else one.topic)
+                self._coordinator.topics.learn(topics, event.version, event.newest_version)
+
+    def _heard(self, group_id: str, member_id: str, heard_ms: int, session_timeout_ms: int = 0) -> None:
         group = self._coordinator.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and member_id in group.sessions:
+            # It goes by settings that may have changed since.
+            group.sessions[member_id].session_timeout_ms = session_timeout_ms
         member = None if group is None else group.session_of(member_id)
         if member is not None:
             member.session_deadline_ms = heard_ms + member.session_timeout_ms
@@ -151,6 +180,24 @@ class Inputs:
             reason=event.reason,
         )
         self._enter(self._coordinator.join, event, request)
+
+    def _heartbeat(self, event: ConsumerHeartbeatReceived) -> None:
+        owned = event.owned
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=event.group_id,
+            member_id=event.member_id,
+            member_epoch=event.generation,
+            instance_id=event.group_instance_id,
+            rack_id=event.rack_id,
+            rebalance_timeout_ms=event.rebalance_timeout_ms,
+            subscribed_topic_names=event.names,
+            subscribed_topic_regex=event.regex,
+            server_assignor=event.server_assignor,
+            topic_partitions=None
+            if owned is None
+            else [HeartbeatTopicPartitions(topic_id=_uuid(one.topic_id), partitions=one.partitions) for one in owned],
+        )
+        self._enter(self._coordinator.consumer_heartbeat, event, request)
 
     def _sync(self, event: SyncReceived) -> None:
         request = SyncGroupRequest(
@@ -294,6 +341,10 @@ class Inputs:
             event.group_id, event.member_id, event.client_id, event.client_host, event.at_ms, event.wall_ms
         )
 
+    def _configure(self, event: SettingsChanged) -> None:
+        settings: Any = event.settings
+        self._coordinator.configure(GroupConfig(**settings), event.groups)
+
     def _delete_topic(self, event: TopicDeleted) -> None:
         self._coordinator.topic_deleted(event.topic, event.at_ms, event.wall_ms, _uuid(event.topic_id))
 
@@ -316,6 +367,8 @@ class Inputs:
                 for loaded in recorded:
                     if isinstance(loaded, GroupLoaded):
                         self._restore(partition, loaded)
+                    elif isinstance(loaded, ConsumerGroupLoaded):
+                        self._restore_consumer_group(partition, loaded)
                 coordinator.loaded(partition, event.at_ms, event.wall_ms)
 
     def _begin_load(self, event: OwnershipChanged) -> None:
@@ -337,6 +390,20 @@ class Inputs:
         else:
             group = ClassicGroup(event.group_id, shard, offsets, event.state_since_ms)
         shard.groups[event.group_id] = group
+        self._hold_pending(shard, group, event)
+
+    def _restore_consumer_group(self, partition: int, event: ConsumerGroupLoaded) -> None:
+        shard = self._coordinator.shards[partition]
+        for record in event.records:
+            replay(shard, CoordinatorRecord(record.key, record.value))
+        group = shard.groups[event.group_id]
+        for one in event.commits:
+            group.offsets.store(one.topic, one.partition, _committed(one))
+        self._hold_pending(shard, group, event)
+
+    def _hold_pending(self, shard: GroupShard, group: Group, event: GroupLoaded | ConsumerGroupLoaded) -> None:
+        """The offsets of open transactions."""
+        offsets = group.offsets
         for pending in event.pending:
             one = pending.commit
             shard.hold(group, pending.producer_id, one.topic, one.partition, _committed(one))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -17,8 +16,9 @@ from ottla.broker.core.events import CommitNote, Event, Input, commit_event
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import Departures
 from ottla.observe.why.interference import Interference
-from ottla.observe.why.members import NEVER, Departure, Known, Partition
+from ottla.observe.why.members import NEVER, Departure, Happening, Known, Partition
 from ottla.observe.why.model import Episode
+from ottla.observe.why.reconciling import Reconciling
 from ottla.observe.why.run import Run, Standing
 from ottla.observe.why.topics import Topics
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
@@ -33,16 +33,6 @@ UNPROMPTED = frozenset(
     )
 )
 """Causes that begin a rebalance, and are not told while one runs."""
-
-
-class Happening(NamedTuple):
-    """Something that an input brought about; ``known`` is the member that did it."""
-
-    cause: str
-    known: Known | None
-    reason: str
-    facts: dict[str, str]
-    fate: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,6 +50,7 @@ class Account:
         run: the rebalance that runs, if one does.
         formed_ms: when the group was last given assignments.
         interference: faults and pauses, once there are any.
+        reconciling: how far a consumer group is on its way to its target; None for a group of the classic protocol.
     """
 
     group_id: str
@@ -89,6 +80,7 @@ class Account:
     loaded_ms: int = NEVER
     formed_ms: int = NEVER
     interference: Interference | None = None
+    reconciling: Reconciling | None = None
 
     @property
     def input(self) -> Input | None:
@@ -106,6 +98,8 @@ class Account:
                 run.came(known, last)
             for one in self.happenings:
                 self.add(run, one, last, first=False)
+        elif self.reconciling is not None:
+            self.reconciling.unsaid += [one for one in self.happenings if one.fate in ("new", "returned")]
         self.joined.clear()
         self.happenings.clear()
 
@@ -130,6 +124,7 @@ class Account:
             generation_before=self.generation,
             protocol_name=self.protocol_name,
             partitions_known=self.protocol_type in (None, PROTOCOL_TYPE),
+            protocol="" if self.reconciling is None else "consumer",
         )
         return Run(episode, event.at_ms)
 
@@ -175,6 +170,7 @@ class Account:
         self.replacing = None
         self.happenings.clear()
         self.joined.clear()
+        self.reconciling = None
         self.leader_id = None
         self.state = "Empty"
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from ottla.observe.why.advice_reconciling import ADVICE as _OF_RECONCILING
+from ottla.observe.why.advice_reconciling import for_wait
+from ottla.observe.why.case import Case, Make, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.interference import explaining
-from ottla.observe.why.model import Advice, Episode, MemberPart, Trigger
-from ottla.observe.why.plain import application, awaited, duration, member_names
+from ottla.observe.why.model import Advice, Episode, Trigger
+from ottla.observe.why.plain import awaited, duration, member_names
 
 SLOW_MS = 5_000
 """A member that was waited for this long is worth a word."""
@@ -17,53 +20,6 @@ DELAY_MS = 1_000
 """The same for an initial delay."""
 EAGER = frozenset(("range", "roundrobin", "sticky"))
 """The well-known assignors that make everybody stop; Kafka Streams has one of its own, which stops nobody."""
-BROKERS_OWN = ("group.initial.rebalance.delay.ms", "group.max.size")
-"""Settings of the broker that advice is about; all others are those of a client."""
-
-
-class Case:
-    """The facts that advice is made from.
-
-    Attributes:
-        trigger: what it is about; part, who: the member that did it.
-        facts: the broker's settings.
-    """
-
-    def __init__(self, episode: Episode, trigger: Trigger, names: list[str], facts: Mapping[str, str]) -> None:
-        self.episode = episode
-        self.trigger = trigger
-        has_member = 0 <= trigger.member < len(episode.members)
-        self.part = episode.members[trigger.member] if has_member else MemberPart("", "", "")
-        self.who = names[trigger.member] if has_member else "the member"
-        self.facts = facts
-
-    def value(self, setting: str) -> str:
-        """The present value of a setting, a client's as its member sent it; empty if it is not known."""
-        match setting:
-            case "max.poll.interval.ms" | "rebalance.timeout.ms":
-                return str(self.part.rebalance_timeout_ms or "")
-            case "session.timeout.ms":
-                return str(self.part.session_timeout_ms or "")
-            case "group.instance.id":
-                return self.part.group_instance_id or ""
-        return self.facts.get(setting, "")
-
-    def advice(self, setting: str, text: str, *, value: str | None = None, **more: str) -> Advice:
-        """Advice about a setting.
-
-        Args:
-            text: with the member as {who}, the value as {now}, its session timeout as {session}, and ``more``.
-            value: what the setting is, if `value` does not tell.
-        """
-        value = self.value(setting) if value is None else value
-        session = _now(self.value("session.timeout.ms"))
-        said = text.format(who=self.who, now=_now(value), session=session, **more)
-        return Advice(said, setting, of_client=setting not in BROKERS_OWN, value=value)
-
-    @property
-    def application(self) -> str:
-        """The application that the member is, whatever its member ids were."""
-        return application(self.episode, self.trigger.member) if self.trigger.member >= 0 else self.who
 
 
 def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
@@ -72,6 +28,8 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
         return []
     names = member_names(episode)
     is_brokers = any(one.cause in _OF_BROKER for one in episode.triggers)
+    if (waiting := for_wait(episode, names)) is not None:
+        return [waiting]
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
         return [present]
     latecomer = _for_latecomer(episode, names)
@@ -80,6 +38,8 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
         if latecomer is not None and trigger.cause not in _FIRST:
             break
         make = _ADVICE.get(trigger.cause)
+        if episode.protocol:
+            make = _OF_RECONCILING.get(trigger.cause, make)
         if not episode.partitions_known and trigger.cause in _OF_CONSUMERS:
             make = _OF_OTHERS.get(trigger.cause)
         if make is not None and (advice := make(Case(episode, trigger, names, facts))) is not None:
@@ -112,56 +72,44 @@ def _rank(cause: str) -> int:
     return _FIRST.index(cause) if cause in _FIRST else len(_FIRST)
 
 
-def _now(value: str) -> str:
-    return f"{value} now" if value else "not known"
-
-
-Make = Callable[[Case], Advice | None]
-
-
-def _say(setting: str, text: str) -> Callable[[Case], Advice]:
-    """The same advice in every case; see `Case.advice`."""
-    return lambda case: case.advice(setting, text)
-
-
-_poll_advice = _say(
+_poll_advice = say(
     "max.poll.interval.ms",
     "Let {who} call poll() more often: hand it fewer records at a time with max.poll.records, or do long work outside "
     "of the poll loop; raise max.poll.interval.ms ({now}) only if its work really takes so long.",
 )
-_crashed = _say(
+_crashed = say(
     "session.timeout.ms",
     "Find out why {who} ended without leaving. Let it call close() when it is stopped; a lower session.timeout.ms "
     "({now}) lets the group notice a crash sooner.",
 )
-_silent = _say(
+_silent = say(
     "session.timeout.ms",
     "Look for pauses of {who}: garbage collection, a stopped container, a blocked event loop, too little CPU. If such "
     "pauses are normal, raise session.timeout.ms ({now}).",
 )
-_unheard = _say(
+_unheard = say(
     "",
     "See whether {who} still runs: it ended while the broker was down or just after, or it does not reach the broker "
     "any more. If it was stopped on purpose there is nothing to mend.",
 )
-_blocked_leader = _say(
+_blocked_leader = say(
     "max.poll.interval.ms",
     "See what {who} does between JoinGroup and SyncGroup: as leader it computes the assignments there, and its "
     "rebalance listener or assignor is blocked. Others wait for it up to max.poll.interval.ms ({now}).",
 )
-_blocked = _say(
+_blocked = say(
     "max.poll.interval.ms",
     "See what {who} does between JoinGroup and SyncGroup, where it fetches its assignment: it is blocked there. The "
     "group waits up to max.poll.interval.ms ({now}) for it.",
 )
-_late = _say(
+_late = say(
     "max.poll.interval.ms",
     "See what keeps {who} from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer "
     "records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait "
     "for it up to max.poll.interval.ms ({now}).",
 )
-_full = _say("group.max.size", "Stop a member that is not needed, or raise group.max.size ({now}) of the broker.")
-_over = _say("group.max.size", "The group is larger than group.max.size ({now}): raise it, or start fewer members.")
+_full = say("group.max.size", "Stop a member that is not needed, or raise group.max.size ({now}) of the broker.")
+_over = say("group.max.size", "The group is larger than group.max.size ({now}): raise it, or start fewer members.")
 
 
 def _dropped(case: Case) -> Advice:
@@ -375,12 +323,12 @@ _ADVICE: dict[str, Make] = {
 }
 
 
-_worker_late = _say(
+_worker_late = say(
     "rebalance.timeout.ms",
     "See what kept {who} from rejoining: the group waits for it up to the rebalance timeout that it asked for ({now}), "
     "with Kafka Connect rebalance.timeout.ms.",
 )
-_worker_blocked = _say(
+_worker_blocked = say(
     "rebalance.timeout.ms",
     "See what {who} does between JoinGroup and SyncGroup: it is blocked there. The group waits for it up to the "
     "rebalance timeout that it asked for ({now}), with Kafka Connect rebalance.timeout.ms.",

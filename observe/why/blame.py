@@ -22,6 +22,8 @@ NOBODYS_DOING = frozenset(
         Cause.COOPERATIVE_FOLLOW_UP,
         Cause.GENERATION_LOST_ON_LOAD,
         Cause.GROUP_STARTED,
+        Cause.RACK_CHANGED,
+        Cause.REGEX_RESOLVED,
         Cause.REMOVED_BY_ADMIN,
         Cause.TOPIC_METADATA_CHANGED,
         Cause.UNKNOWN,

@@ -207,7 +207,35 @@ class Cause(StrEnum):
         "{who} changed its metadata before it had its assignment",
     )
 
+    REGEX_RESOLVED = Row(
+        "regex-resolved",
+        "the regex of a member comes to other topics than before",
+        "the regex of {who} comes to other topics",
+        gravity=FINE,
+    )
+    REGEX_CHANGED = Row("regex-changed", "a member subscribes with another regex", "{who} changed its regex")
+    RACK_CHANGED = Row(
+        "rack-changed",
+        "replicas of a topic moved to other racks, and nothing else of it changed",
+        "replicas of its topics moved to other racks",
+        gravity=FINE,
+    )
+
     # Static membership
+    STATIC_MEMBER_AWAY = Row(
+        "static-member-away",
+        "a member with a group.instance.id went for a while, and its partitions stand still",
+        "{who} went for a while, as it has a group.instance.id",
+        gravity=FINE,
+        in_short="it went for a while",
+    )
+    STATIC_MEMBER_NOT_BACK = Row(
+        "static-member-not-back",
+        "a member with a group.instance.id went for a while and did not come back within its session",
+        "{who} went for a while, under its group.instance.id, and was not back before its session ran out",
+        gravity=GRAVE,
+        in_short="it was not back in time",
+    )
     STATIC_MEMBER_REPLACED = Row(
         "static-member-replaced",
         "a static member came back within its session; no rebalance was needed",
@@ -253,6 +281,22 @@ class Cause(StrEnum):
         "the leader {who} did not send the assignments in time and was dropped",
         gravity=GRAVE,
         in_short="it was dropped for sending no assignments",
+    )
+
+    # A member of a consumer group on its way to its target
+    REVOCATION_TIMEOUT = Row(
+        "revocation-timeout",
+        "a member did not give partitions up within its rebalance timeout and was removed",
+        "{who} did not give partitions up in time and was removed",
+        gravity=GRAVE,
+        of_many="{who} did not give partitions up in time and were removed",
+        in_short="it did not give partitions up in time",
+    )
+    FENCED_EPOCH = Row(
+        "fenced-epoch",
+        "a member sent an epoch that is not its own, and was told to give up all it has and join again",
+        "{who} sent an epoch that is not its own, and was told to join again",
+        gravity=GRAVE,
     )
 
     # The broker

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ottla.broker.core import events
 from ottla.observe.why import judge
-from ottla.observe.why.account import Account, Happening
+from ottla.observe.why.account import Account
 from ottla.observe.why.blame import NOBODYS_DOING
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.episodes import finish
-from ottla.observe.why.members import NEVER, Asked, Known
+from ottla.observe.why.members import NEVER, Asked, Happening, Known
 from ottla.observe.why.reasons import leaving_class, said
 from ottla.observe.why.refusals import refused
 

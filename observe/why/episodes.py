@@ -10,6 +10,7 @@ from ottla.broker.core.events import Event
 from ottla.observe.why import judge
 from ottla.observe.why.account import Account
 from ottla.observe.why.model import Episode
+from ottla.observe.why.reconciling import Reconciling, is_holding_up, told
 from ottla.observe.why.run import Run, Standing
 
 _encode, _decode = Encoder().encode, Decoder(Episode).decode
@@ -67,11 +68,44 @@ def running(account: Account, now_ms: int | None = None) -> Episode | None:
     at_ms = run.start_ms if account.input is None else account.input.at_ms
     if now_ms is not None:
         at_ms = max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
-    copy = replace(run, episode=_decode(_encode(run.episode)), awaited=dict(run.awaited))
+    copy = replace(
+        run, episode=_decode(_encode(run.episode)), awaited=dict(run.awaited), longest_ms=dict(run.longest_ms)
+    )
     if account.interference is not None:
         if paused_ms := account.interference.paused_ms:
             copy.paused(run.start_ms + paused_ms - run.episode.started_ms, at_ms)
         account.interference.tell(copy.episode)
     Standing(dict(account.standing.since)).charge(copy, at_ms)
     judge.preview(copy, at_ms)
+    if account.reconciling is not None:
+        _present(account.reconciling, copy, at_ms)
     return copy.episode
+
+
+def _present(reconciling: Reconciling, run: Run, at_ms: int) -> None:
+    """What a consumer group waits for now. The culprit is who holds others up for longest (KIP-848)."""
+    waits = reconciling.waits(at_ms, run.episode.started_ms + at_ms - run.start_ms)
+    holding = next((one.member_id for one in waits if is_holding_up(one)), "")
+    if waits:
+        run.episode.culprit = run.index.get(holding, -1)
+    run.episode.member_waits += [told(run, one) for one in waits]
+
+
+def settle(account: Account, event: Event) -> None:
+    """End the episode of a consumer group if everybody has its target."""
+    reconciling, run = account.reconciling, account.run
+    if reconciling is None or run is None or not reconciling.is_settled or not account.members:
+        return
+    run.nobody_awaited(event)
+    for known in account.members.values():
+        run.part(known).after = known.owned
+    wanted = {topic for known in account.members.values() for topic, _ in known.partitions()}
+    for one in [one for one in account.standing.since if one[0] not in wanted]:
+        del account.standing.since[one]
+    account.standing.charge(run, event.at_ms)
+    run.episode.unowned = len(account.standing.since)
+    if run.episode.kind == "replacement":
+        end(account, event, "replaced", charge=False)
+        return
+    run.episode.generation_after = reconciling.epoch
+    end(account, event, "stable", charge=False)

@@ -21,6 +21,7 @@ from ottla.broker.core.events import (
     OwnershipChanged,
     TopicChanged,
     TopicDeleted,
+    TopicsSeen,
     commit_event,
 )
 from ottla.observe.why.model import Episode, Fault
@@ -46,7 +47,7 @@ _Quiet: TypeAlias = list[Event | CommitNote]
 """What is known of a group of which nobody has asked, and to which nothing happened: that it was loaded, what that came
 of, and the last commit."""
 
-OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted))
+OF_NO_GROUP = frozenset((OwnershipChanged, TopicChanged, TopicDeleted, TopicsSeen))
 """Events that are of no group, and tell of what happens to several."""
 
 Facts = Callable[[], Mapping[str, str]]
@@ -236,6 +237,13 @@ class History(Observer):
         """The generation that a group is in; -1 if nothing is known of it."""
         account = self._account(group_id)
         return -1 if account is None else account.generation
+
+    def awaits_target(self, group_id: str) -> bool:
+        """True if a rebalance of a consumer group runs, and no target was computed for it so far."""
+        account = self._accounts.get(group_id)
+        if account is None or account.run is None or (reconciling := account.reconciling) is None:
+            return False
+        return account.run.episode.kind == "rebalance" and reconciling.epoch > reconciling.assignment_epoch
 
     def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
         """Client id and host of a member; empty for who is none."""

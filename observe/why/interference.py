@@ -41,6 +41,9 @@ SELF_EXPLAINED = frozenset(
         Cause.ASSIGNOR_LIST_CHANGED,
         Cause.COOPERATIVE_FOLLOW_UP,
         Cause.TOPIC_METADATA_CHANGED,
+        Cause.REGEX_CHANGED,
+        Cause.REGEX_RESOLVED,
+        Cause.RACK_CHANGED,
         Cause.REBALANCE_ENFORCED,
     )
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ottla.broker.core import events
 from ottla.broker.core.events.reasons import Began, Reason
-from ottla.observe.why.account import Account, Happening
+from ottla.observe.why.account import Account
 from ottla.observe.why.blame import culprit
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import AT_CLOSE_MS, FLAPS, MOST_PER_MEMBER, RESTARTS
-from ottla.observe.why.members import NEVER, Asked, Departure, Known
+from ottla.observe.why.members import NEVER, Asked, Departure, Happening, Known
 from ottla.observe.why.model import HERE, Episode, Trigger
 from ottla.observe.why.reasons import joining_class, leaving_class, said
+from ottla.observe.why.reconciling import Reconciled
 from ottla.observe.why.run import Run
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 
@@ -21,6 +22,7 @@ REPLACED = {
 }
 """The cause by the state in which a static member comes back."""
 WRITES = {
+    "changes": Cause.GROUP_WRITE_FAILED,
     "assignments": Cause.ASSIGNMENT_WRITE_FAILED,
     "new generation": Cause.GENERATION_WRITE_FAILED,
     "new group": Cause.GROUP_WRITE_FAILED,
@@ -78,7 +80,7 @@ def by_reason(account: Account, event: events.RebalanceStarted) -> Happening:
 # Who comes
 
 
-def return_facts(before: Departure, event: events.MemberAdded) -> dict[str, str]:
+def return_facts(before: Departure, event: events.Event) -> dict[str, str]:
     """The way in which a member that is back had gone, and the time that it was away."""
     facts = {"went": before.cause, "away_ms": str(event.wall_ms - before.wall_ms)}
     if before.heard_ms != NEVER:
@@ -169,6 +171,8 @@ def departure(known: Known, leave: events.LeaveReceived, cause: str, event: even
 
 def expiry(known: Known) -> str:
     """The cause of a session that ran out."""
+    if isinstance(known, Reconciled) and known.away_ms != NEVER:
+        return Cause.STATIC_MEMBER_NOT_BACK
     if known.lost_ms != NEVER and known.lost_ms >= known.heard_ms:
         return Cause.SESSION_EXPIRED_CONNECTION_LOST
     return Cause.SESSION_EXPIRED_SILENT if known.is_connected else Cause.SESSION_EXPIRED
@@ -186,9 +190,23 @@ def expiry_facts(account: Account, known: Known, event: events.SessionExpired) -
         facts["unheard_ms"] = str(event.at_ms - account.loaded_ms)
     if known.heard_ms != NEVER:
         facts["heard_ago_ms"] = str(event.at_ms - known.heard_ms)
+    if isinstance(known, Reconciled) and known.away_ms != NEVER:
+        return {"away_ms": str(event.at_ms - known.away_ms)} | facts
     if known.lost_ms != NEVER:
         facts["lost_ago_ms"] = str(event.at_ms - known.lost_ms)
     return facts
+
+
+def unrevoked_facts(known: Reconciled, event: events.Event) -> dict[str, str]:
+    """Facts about a member that did not give partitions up in time."""
+    facts = {
+        "partitions": ", ".join(f"{topic}-{number}" for topic, number in [*known.giving_up][:5]),
+        "count": str(len(known.giving_up)),
+        "beats": str(known.beats),
+        "waited_ms": str(event.at_ms - known.since_ms),
+        "rebalance_timeout_ms": str(known.rebalance_timeout_ms),
+    }
+    return facts | ({"heard_ago_ms": str(event.at_ms - known.heard_ms)} if known.heard_ms != NEVER else {})
 
 
 def dropped_facts(account: Account, run: Run, known: Known, event: events.Event) -> dict[str, str]:

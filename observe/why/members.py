@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import intern
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ottla.broker.core.events import JoinReceived, LoadedMember, MemberAdded, NamedBytes
 from ottla.observe.why.model import MemberPart
@@ -248,3 +248,13 @@ class Departure:
     closed_ms: int = NEVER
     back_ms: int = NEVER
     heard_ms: int = NEVER
+
+
+class Happening(NamedTuple):
+    """Something that an input brought about; ``known`` is the member that did it."""
+
+    cause: str
+    known: Known | None
+    reason: str
+    facts: dict[str, str]
+    fate: str = ""

@@ -87,6 +87,37 @@ class Wait(Struct, omit_defaults=True):
     pending_ids: list[str] = []
 
 
+class MemberWait(Struct, omit_defaults=True):
+    """What a consumer group waited for, or waits for (KIP-848): one thing that a member had not done.
+
+    Attributes:
+        kind: ``told-to-revoke`` (it was told to give partitions up and not heard of since), ``still-owns`` (it was
+            heard of, and says that it has them), ``says-nothing`` (it was heard of and does not say), ``not-heard`` (it
+            has not come for its new target), ``waits-for-release`` (others have what it shall have), ``away`` (a static
+            member is gone for a while), ``interval`` (the next target may not be computed yet), ``nobody-heartbeats``
+            (it may, with the next heartbeat of anybody), ``regex`` (its regex has not been held against the topics).
+        member_id: of who has not done it; empty in what is told, which has ``member``, an index into `Episode.members`.
+        since_ms: after the start of the episode; until_ms: the same, -1 while it lasts.
+        limit_ms: when it ends at the latest, after the start: the member is removed then; 0 if there is no limit.
+        partitions: that it is about, as ``orders-1``, the first of them.
+        blocks: ids of members that wait for that; in what is told it is ``blocked``, indexes.
+        beats: how often the member was heard of meanwhile.
+        is_cut_off: the member went before it had done it.
+    """
+
+    kind: str
+    member_id: str = ""
+    since_ms: int = 0
+    until_ms: int = -1
+    limit_ms: int = 0
+    partitions: list[str] = []
+    blocks: list[str] = []
+    beats: int = 0
+    member: int = -1
+    blocked: list[int] = []
+    is_cut_off: bool = False
+
+
 class Trigger(Struct, omit_defaults=True):
     """One of the things that began the episode, or added to it while it ran.
 
@@ -163,6 +194,8 @@ class Episode(Struct, omit_defaults=True):
         triggers: what began it, which comes first, and what added to it; untold: how many more there were.
         stood_ms: partition-milliseconds in which nobody consumed; longest_ms: of the partition that stood longest.
         stopped: how many partitions stood still at some time; unowned: how many had no owner at the end.
+        waits: the barriers, of groups of the classic protocol; member_waits: what a consumer group waited for, in the
+            order in which it was over, and what it waits for.
         moved: how many partitions changed hands; ``moves`` has the first of them.
         partitions_known: whether assignments could be read; if not, nothing is said of partitions.
         faults: those that took hold of requests while it ran, or before it of members that began it or added to it; of
@@ -170,6 +203,7 @@ class Episode(Struct, omit_defaults=True):
         pauses: the same of pauses.
         times: how often the same refusal was repeated; last_ms: when, as Unix time.
         now_ms: when this was asked, as Unix time, for one that runs; 0 if that is not known.
+        protocol: ``consumer`` of a consumer group (KIP-848); empty for the classic protocol.
         headline: one sentence; sentences: the whole story, in order; both in plain words.
     """
 
@@ -187,6 +221,7 @@ class Episode(Struct, omit_defaults=True):
     culprit: int = -1
     triggers: list[Trigger] = []
     waits: list[Wait] = []
+    member_waits: list[MemberWait] = []
     members: list[MemberPart] = []
     moves: list[Move] = []
     stood_ms: int = 0
@@ -202,6 +237,7 @@ class Episode(Struct, omit_defaults=True):
     times: int = 1
     last_ms: int = 0
     now_ms: int = 0
+    protocol: str = ""
     headline: str = ""
     sentences: list[str] = []
     advice: list[Advice] = []

@@ -34,8 +34,12 @@ def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
     words = (row.of_many if members > 1 else "") or row.clause
     who = who or "a member"
     change = topic_change(trigger.facts) if "topic" in trigger.facts else ""
+    if trigger.cause == Cause.TOPIC_METADATA_CHANGED and trigger.member < 0:  # a consumer group sees it by itself
+        return change or "topics of the group, or their partitions, changed"
     if change and trigger.cause == Cause.TOPIC_METADATA_CHANGED:
         return f"{change}, so the leader {who} joined again"
+    if trigger.cause == Cause.REGEX_RESOLVED and trigger.facts.get("matched") == "0":
+        words = "the regex of {who} matches no topic"
     text = words.format(who=who, instance=trigger.facts.get("instance", ""))
     return f"{text}, as {change}" if change else text
 
@@ -206,6 +210,66 @@ def _duplicate(facts: Mapping[str, str]) -> list[str]:
     return clauses
 
 
+def _unrevoked(facts: Mapping[str, str]) -> list[str]:
+    count, waited = facts.get("count", "0"), span(facts, "waited_ms")
+    some = f" and {int(count) - 5} more" if count.isdigit() and int(count) > 5 else ""
+    clauses = [f"{waited} before it was told to give up {facts.get('partitions', '')}{some}"]
+    beats = facts.get("beats", "0")
+    if beats == "0":
+        clauses.append("it was not heard of since")
+    elif heard := span(facts, "heard_ago_ms"):
+        times = "once" if beats == "1" else f"{beats} times"
+        clauses.append(
+            f"it was heard of {times} meanwhile, {heard} before for the last time, and had not given them up"
+        )
+    if timeout := limit(int(facts.get("rebalance_timeout_ms", "0"))):
+        clauses.append(f"its rebalance timeout, which is max.poll.interval.ms, is {timeout}")
+    return clauses
+
+
+def _fenced_epoch(facts: Mapping[str, str]) -> list[str]:
+    received, known, says = facts.get("received", ""), facts.get("known", ""), facts.get("says")
+    if not known:
+        return []
+    if known == "-2":
+        return [f"it sent epoch {received}, and is away as a static member: it has to join again"]
+    clauses = [f"it sent epoch {received}, and is at {known}"]
+    if says == "nothing":
+        clauses.append("that was its epoch before, but it did not say which partitions it has")
+    elif says:
+        clauses.append(f"that was its epoch before, but it says that it has {says}, which it was not given")
+    return clauses
+
+
+def _resolved(facts: Mapping[str, str]) -> list[str]:
+    regex, matched = quoted(facts.get("regex", "")), facts.get("matched", "0")
+    if "regex" not in facts:
+        return []
+    clauses = [f"it is {regex}"] if matched == "0" else [f"{regex} matches {matched} topic{'s' * (matched != '1')}"]
+    if came := facts.get("came"):
+        clauses.append(f"it did not match {came} before")
+    if went := facts.get("went"):
+        clauses.append(f"it does not match {went} any more")
+    return clauses
+
+
+def _regex(facts: Mapping[str, str]) -> list[str]:
+    before, after = facts.get("before", ""), facts.get("after", "")
+    return [f"it was {quoted(before) if before else 'none'} and is {quoted(after) if after else 'none'} now"]
+
+
+def _not_back(facts: Mapping[str, str]) -> list[str]:
+    clauses = [f"it went {away} before"] if (away := span(facts, "away_ms")) else []
+    if session := limit(int(facts.get("session_timeout_ms", "0"))):
+        clauses.append(f"the session timeout of its group is {session}")
+    return clauses
+
+
+def _away(facts: Mapping[str, str]) -> list[str]:
+    session = limit(int(facts.get("session_timeout_ms", "0")))
+    return [f"it may be away for {session} at most"] if session else []
+
+
 def _over(facts: Mapping[str, str]) -> list[str]:
     if "members" not in facts:
         return []
@@ -214,6 +278,13 @@ def _over(facts: Mapping[str, str]) -> list[str]:
 
 
 _DETAILS: dict[str, Details] = {
+    Cause.REVOCATION_TIMEOUT: _unrevoked,
+    Cause.FENCED_EPOCH: _fenced_epoch,
+    Cause.REGEX_RESOLVED: _resolved,
+    Cause.REGEX_CHANGED: _regex,
+    Cause.RACK_CHANGED: _clause("topics", "those of {topics}"),
+    Cause.STATIC_MEMBER_AWAY: _away,
+    Cause.STATIC_MEMBER_NOT_BACK: _not_back,
     Cause.MEMBER_RETURNED: _returned,
     Cause.GROUP_STARTED: _returned,
     Cause.LEFT_CLOSED: _left,

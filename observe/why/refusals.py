@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.broker.core.events import JoinReceived, RequestReceived, RequestRefused
+from ottla.broker.core.events import ConsumerHeartbeatReceived, JoinReceived, RequestReceived, RequestRefused
 from ottla.observe.why.account import Account
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.members import Asked, Known
 from ottla.observe.why.model import Episode, MemberPart, Trigger
 from ottla.observe.why.reasons import said
+from ottla.observe.why.reconciling import Reconciled, places
 
 MOST_OPEN = 8
 """So many kinds of refusals are counted at a time."""
@@ -24,8 +25,13 @@ def refused(account: Account, event: RequestRefused) -> None:
     asked = account.input
     if not isinstance(asked, RequestReceived) or asked.number != event.cause:
         return
-    if event.error == "FENCED_INSTANCE_ID":
+    if event.error in ("FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"):
         _fenced(account, event, asked)
+    elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "FENCED_MEMBER_EPOCH":
+        _fenced_epoch(account, event, asked)
+    elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "GROUP_MAX_SIZE_REACHED":
+        facts = {"error": event.error, "members": str(len(account.members))}
+        _refused_member(account, event, asked, Cause.TURNED_AWAY_GROUP_FULL, facts)
     elif isinstance(asked, JoinReceived) and (cause := _JOIN.get(event.error)) is not None:
         _turned_away(account, event, asked, cause)
 
@@ -55,6 +61,32 @@ def _turned_away(account: Account, event: RequestRefused, join: JoinReceived, ca
         protocols=asked.names,
     )
     _begin(account, key, event, [part], Trigger(cause, 0, 0, said(join.reason), facts))
+
+
+def _fenced_epoch(account: Account, event: RequestRefused, asked: ConsumerHeartbeatReceived) -> None:
+    known = account.members.get(event.member_id)
+    facts = {"error": event.error, "received": str(asked.generation)}
+    if isinstance(known, Reconciled) and account.reconciling is not None:
+        names = account.reconciling.names
+        facts |= {"known": str(known.epoch), "previous": str(known.previous_epoch)}
+        if asked.generation == known.previous_epoch:
+            more = [one for one in places(asked.owned or (), names) if one not in known.has]
+            facts["says"] = "nothing" if asked.owned is None else ", ".join(f"{topic}-{one}" for topic, one in more[:5])
+    _refused_member(account, event, asked, Cause.FENCED_EPOCH, facts)
+
+
+def _refused_member(
+    account: Account, event: RequestRefused, asked: ConsumerHeartbeatReceived, cause: str, facts: dict[str, str]
+) -> None:
+    key = (cause, event.member_id, asked.client_id, asked.client_host)
+    if _again(account, key, event):
+        account.refusals[key].triggers[0].facts = facts
+        return
+    known = account.members.get(event.member_id)
+    part = MemberPart(event.member_id, asked.client_id, asked.client_host, asked.group_instance_id)
+    part = part if known is None else known.part()
+    part.fate, part.came_ms = "refused", 0
+    _begin(account, key, event, [part], Trigger(cause, 0, 0, "", facts))
 
 
 def _fenced(account: Account, event: RequestRefused, asked: RequestReceived) -> None:
@@ -107,6 +139,7 @@ def _begin(
         generation_after=account.generation,
         outcome="refused",
         protocol_name=account.protocol_name,
+        protocol="" if account.reconciling is None else "consumer",
         cause=why.cause,
         culprit=why.member,
         triggers=[why],

@@ -123,9 +123,11 @@ class Run:
 
     # Barriers
 
-    def waits_for(self, member_ids: Iterable[str], event: Event, *, is_again: bool = False) -> None:
+    def waits_for(
+        self, member_ids: Iterable[str], event: Event, *, is_again: bool = False, late_after_ms: int = LATE_MS
+    ) -> None:
         """A barrier waits for these from now on; if it is open once more it did not wait long enough before."""
-        late_ms = event.at_ms if is_again else event.at_ms + LATE_MS
+        late_ms = event.at_ms if is_again else event.at_ms + late_after_ms
         for member_id in member_ids:
             self.awaited[member_id] = event.at_ms, late_ms
 
@@ -200,6 +202,12 @@ class Standing:
         for partition in partitions:
             self.since.pop(partition, None)
 
+    def resume_in(self, run: Run, partitions: Iterable[Partition], at_ms: int) -> None:
+        """Somebody consumes partitions again, while others may stand: put what they stood on an episode's accounts."""
+        again = Standing({one: self.since.pop(one) for one in partitions if one in self.since})
+        if again.since:
+            again.charge(run, at_ms)
+
     def charge(self, run: Run, at_ms: int) -> None:
         """Put what stood still until now on an episode's accounts; what goes on standing begins afresh."""
         episode = run.episode
@@ -223,6 +231,7 @@ class Standing:
             for (since_ms, member_id, is_gone), count in together.items()
         ]
         accounts = divide(still, run.late_until(at_ms), at_ms)
-        run.longest_ms = accounts.longest_ms
+        for index, for_ms in accounts.longest_ms.items():
+            run.longest_ms[index] = max(run.longest_ms.get(index, 0), for_ms)
         for index, blamed_ms in accounts.blamed_ms.items():
-            episode.members[index].blamed_ms = blamed_ms
+            episode.members[index].blamed_ms += blamed_ms

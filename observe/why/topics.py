@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.broker.core.events import Event, TopicChanged, TopicDeleted
+from ottla.broker.core.events import Event, TopicChanged, TopicDeleted, TopicsSeen
 
 MOST_TOPICS = 1_000
 """So many changed topics are remembered, those that changed last."""
@@ -14,7 +14,10 @@ LOOKS_MS = 600_000
 
 
 class Change(NamedTuple):
-    """The last change of a topic; the number of its partitions is 0 if it was deleted, and 0 before it was created."""
+    """The last change of a topic; the number of its partitions is 0 if it was deleted, and 0 before it was created.
+
+    If both numbers are the same only the racks of its replicas have changed.
+    """
 
     topic: str
     partitions_before: int
@@ -50,6 +53,10 @@ class Topics:
         """A topic was created or deleted, or has more partitions."""
         if isinstance(event, TopicChanged):
             self._note(Change(event.topic, event.partitions_before, event.partitions, event.at_ms))
+        elif isinstance(event, TopicsSeen):
+            for one in event.topics:
+                if one.has_other_racks:
+                    self._note(Change(one.topic, one.partitions, one.partitions, event.at_ms))
         elif isinstance(event, TopicDeleted):
             self._note(Change(event.topic, 0, 0, event.at_ms))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla.broker.core import events
-from ottla.observe.why import comings, judge
+from ottla.observe.why import comings, consumer_groups, judge
 from ottla.observe.why.account import Account
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.episodes import end, finish, reconsider
@@ -368,6 +368,7 @@ HANDLERS: dict[type[events.Event], Callable[[Account, Any], object]] = {
     events.BarrierClosed: on_barrier_closed,
     events.BarrierOpened: on_barrier_opened,
     events.CommitReceived: on_commit,
+    events.ConsumerHeartbeatReceived: on_request,
     events.DeadlinesHeld: on_deadlines_held,
     events.DeadlinesMoved: on_deadlines_moved,
     events.Disconnected: on_disconnected,
@@ -382,7 +383,6 @@ HANDLERS: dict[type[events.Event], Callable[[Account, Any], object]] = {
     events.MemberIdIssued: comings.on_member_id_issued,
     events.MemberLeft: comings.on_member_left,
     events.MemberRejected: comings.on_rejected,
-    events.MemberReplaced: comings.on_member_replaced,
     events.OwnershipChanged: on_input,
     events.PendingMemberExpired: comings.on_pending_expired,
     events.RebalanceStarted: on_rebalance_started,
@@ -391,11 +391,11 @@ HANDLERS: dict[type[events.Event], Callable[[Account, Any], object]] = {
     events.RequestParked: comings.on_parked,
     events.RequestReceived: on_request,
     events.RequestRefused: comings.on_refused,
-    events.SessionExpired: comings.on_session_expired,
     events.SessionExtended: on_session_extended,
     events.StateChanged: on_state_changed,
     events.SyncReceived: on_sync_received,
     events.TimerFired: on_input,
     events.WriteFailed: comings.on_write_failed,
+    **consumer_groups.HANDLERS,
 }
 """The handler of each type of events; others are of no use."""

@@ -23,6 +23,7 @@ from ottla.observe.why.plain import (
     plain_name,
     sentence,
 )
+from ottla.observe.why.waits import Waits
 
 _INTERFERED, _TRIGGERED, _OPENED, _CLOSED, _DROPPED, _SYNCING, _SYNCED, _ENDED = range(8)
 """The order of things that happen in the same millisecond."""
@@ -76,6 +77,7 @@ class _Story:
         topics = (one.facts["topic"] for one in episode.triggers if "topic" in one.facts)
         self.spellings = [*self.names, *map(plain_name, episode.members), *topics]
         self.named: set[int] = set()
+        self.waits = Waits(episode, self.names, self.at)
 
     def who(self, index: int) -> str:
         """A member's name, with its host the first time."""
@@ -101,8 +103,13 @@ class _Story:
         clauses = [text]
         if episode.kind == "refusal" and episode.times > 1:
             clauses = [f"{text} ({episode.times:,} times, the last at {clock(episode.last_ms, self.zone)})"]
+        elif episode.kind == "replacement" and episode.protocol and episode.outcome != "refused":
+            clauses = [*self.waits.now(), text, self.result()]
         elif episode.kind == "replacement" and episode.outcome != "refused":
             clauses = [f"{text}: no rebalance was needed"]
+        elif self.waits.present:
+            # What people ask first is why the group is not there yet.
+            clauses = [self.waits.now()[0], text, self.result()]
         elif episode.kind == "rebalance":
             clauses = [*(self.costly() or (text, self.held_up())), self.explaining(), self.result()]
         elif episode.kind == "stopped":
@@ -148,6 +155,8 @@ class _Story:
 
     def held_up(self) -> str:
         """For whom it waited, if that took long."""
+        if longest := self.waits.longest():
+            return longest
         for wait in self.episode.waits:
             long_ms = wait.closed_ms - wait.opened_ms
             if wait.barrier == "initial delay" or wait.closed_ms < 0 or long_ms < WORTH_SAYING_MS:
@@ -190,7 +199,12 @@ class _Story:
                 at_most = f", for {duration(left_ms)} more at most" if episode.now_ms and left_ms > 0 else ""
                 return f"the rebalance {running} and waits for {names}{at_most}"
             case "stable":
-                return f"generation {episode.generation_after} was Stable after {took}"
+                what = "epoch" if episode.protocol else "generation"
+                return f"{what} {episode.generation_after} was Stable after {took}"
+            case "replaced" if episode.protocol:
+                return f"after {took} it was back, and no rebalance was needed"
+            case "superseded" if episode.kind == "replacement":
+                return f"a rebalance began after {took}"
             case "empty":
                 return f"the group was empty after {took}"
             case "superseded":
@@ -220,6 +234,10 @@ class _Story:
             told.append((wait.opened_ms, _SYNCING if wait.barrier == "sync" else _OPENED, self.opening(wait)))
             if wait.closed_ms >= 0 and (text := self.closing(wait)):
                 told.append((wait.closed_ms, _SYNCED if wait.barrier == "sync" else _CLOSED, text))
+        for one in episode.member_waits:
+            if one.until_ms >= 0 and (text := self.waits.over(one)):
+                told.append((one.until_ms, _CLOSED, sentence([f"{self.at(one.until_ms)} {text}"])))
+        told += [(_AT_LAST, _ENDED, sentence([text], self.spellings)) for text in self.waits.now()]
         told.extend(self.ending())
         told.extend(self.interfered())
         told = [row for row in told if row[2]]
@@ -354,7 +372,7 @@ class _Story:
 
     def standing(self) -> str:
         episode = self.episode
-        if episode.kind in ("refusal", "loaded", "stopped"):
+        if episode.kind in ("refusal", "loaded", "stopped", "resolution"):
             return ""
         if not episode.partitions_known:
             return "What stood still is unknown: the members' assignments cannot be read."
@@ -404,6 +422,8 @@ class _Story:
 
     def moved(self) -> str:
         episode = self.episode
+        if not episode.moved and episode.protocol and episode.outcome == "stable":
+            return "Everybody has the partitions that it had before."
         if not episode.moved:
             return ""
         flows: dict[tuple[int, int], int] = {}

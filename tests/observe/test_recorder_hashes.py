@@ -7,13 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from ottla.broker.core.consumer_groups.facts import MemberSaid
+from ottla.broker.core.consumer_groups.records import record_of
+from ottla.broker.core.consumer_groups.state import Member
 from ottla.broker.core.events import (
+    ConsumerGroupLoaded,
     Event,
     FetchParked,
     GroupLoaded,
     LoadedMember,
+    LoggedRecord,
     MemberAdded,
     RebalanceStarted,
+    SettingsChanged,
     StateChanged,
 )
 from ottla.observe.recorder import Recorder
@@ -23,7 +29,10 @@ from tests.observe.makers import event_of
 
 WHO: dict[str, Any] = {"group_id": "payments", "client_host": "/10.1.2.3"}
 REASON = "Freshly-loaded group payments is over capacity (3 > 2)"
+SAID = record_of("payments", MemberSaid(Member("m", client_host="/10.1.2.3")))
 EVENTS = [
+    event_of(ConsumerGroupLoaded, group_id="payments", members=1, records=[LoggedRecord(SAID.key, SAID.value or b"")]),
+    event_of(SettingsChanged, group_id="", settings={}, groups={"payments": {}}),
     event_of(MemberAdded, **WHO),
     event_of(FetchParked, **WHO, wanted=["payments", "orders"]),
     event_of(GroupLoaded, group_id="payments", loaded=[LoadedMember("m", None, "c", "/10.1.2.3", 1, 1, b"", b"")]),
@@ -32,7 +41,7 @@ EVENTS = [
 
 
 def text_of(one: Event) -> str:
-    return msgspec.json.encode(one).decode()
+    return msgspec.msgpack.encode(one).decode(errors="replace")
 
 
 @pytest.mark.parametrize("one", EVENTS, ids=lambda one: type(one).__name__)

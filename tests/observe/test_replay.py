@@ -34,6 +34,9 @@ from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.observe.recording import Header, open_recording
 from ottla.observe.replay import Verdict, replay
+from tests.core.consumer_groups.modern_scenario import ConsumerPlay
+from tests.core.consumer_groups.modern_walk import Walk as ConsumerWalk
+from tests.core.consumer_groups.test_consumer_scenarios import CASES as CONSUMER_CASES
 from tests.core.scenario import Play
 from tests.core.scenario_text import read_scenarios
 from tests.core.test_random_walk import Walk
@@ -142,6 +145,31 @@ def test_clients_that_do_anything_in_groups_that_are_held(seed: int, lives: list
         assert verdict.compared == len(events)
         for middle in Random(seed).sample(range(2, len(events) + 1), min(8, len(events) - 1)):
             verdict = played(config, partitions, events, middle)
+            assert [str(one) for one in verdict.differences] == []
+
+
+@pytest.mark.parametrize(("path", "index", "variant"), CONSUMER_CASES)
+def test_scenario_of_consumer_groups(path: Any, index: int, variant: Any, lives: list[tuple[Any, list[Event]]]) -> None:
+    ConsumerPlay().run(read_scenarios(path)[index], variant)
+    for coordinator, events in lives:
+        verdict = played(coordinator.config, coordinator.partition_count, events)
+        assert [str(one) for one in verdict.differences] == []
+        assert verdict.compared == len(events)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_members_of_consumer_groups_that_do_anything(seed: int, lives: list[tuple[Any, list[Event]]]) -> None:
+    walk = ConsumerWalk(seed)
+    for _ in range(250):
+        walk.step()
+    walk.converge()
+    for coordinator, events in lives:
+        config, partitions = coordinator.config, coordinator.partition_count
+        verdict = played(config, partitions, events)
+        assert [str(one) for one in verdict.differences] == []
+        assert verdict.compared == len(events)
+        if len(events) > 1:
+            verdict = played(config, partitions, events, Random(seed).randrange(2, len(events) + 1))
             assert [str(one) for one in verdict.differences] == []
 
 

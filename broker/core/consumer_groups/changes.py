@@ -15,6 +15,7 @@ from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import Write
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import Event, GroupCreated, GroupEpochBumped, StateChanged, WriteFailed
+from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.machine import Machine, Timer, held_until
 from ottla.protocol.errors import ErrorCode
@@ -120,6 +121,8 @@ class Change:
         events: told at the end, before the records are handed over.
         removed: ids of members that are looked after no more from then on.
         checked_version: the version of the topics that the group goes by from then on.
+        is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
+            that held it against its topics (R3.7).
     """
 
     def __init__(self, m: Machine, group: ConsumerGroup, announce: Callable[[], None] | None = None) -> None:
@@ -129,6 +132,11 @@ class Change:
         self.checked_version = group.checked_version
         self.events: list[Event] = []
         self.removed: list[str] = []
+        state = group.state
+        waits = state.epoch > state.assignment_epoch  # of other groups it is not asked
+        self.is_homogeneous = waits and state.subscriptions.is_homogeneous(
+            len(state.members), when_members_changed=True
+        )
         self._facts: list[Fact] = []
         self._before = group.state.group_state
 
@@ -169,13 +177,14 @@ class Change:
         self.group.checked_version = self.checked_version
 
     def _end(self) -> None:
-        records = [record_of(self.group.group_id, fact) for fact in self._facts]
-        if _size(records) > self.m.config.message_max_bytes:
-            self.group.take_back()
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as where the log refuses them (R1.7)
         m, group = self.m, self.group
         if self.announce is not None:
             self.announce()
+        notes.topics_seen(m)
+        records = [record_of(group.group_id, fact) for fact in self._facts]
+        if _size(records) > m.config.message_max_bytes:
+            group.take_back()
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as where the log refuses them (R1.7)
         if m.groups.get(group.group_id) is not group:
             m.add_group(group)
             m.emit(GroupCreated(group_id=group.group_id, simple=False))
@@ -185,6 +194,7 @@ class Change:
             m.emit(event)
         before, after = self._before, group.state.group_state
         if after is not before:
+            group.state_since_ms = m.wall_ms
             m.emit(StateChanged(group_id=group.group_id, before=before, after=after, generation=group.generation))
         if records:
             write = StateWrite(group)

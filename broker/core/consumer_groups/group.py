@@ -49,6 +49,7 @@ class ConsumerGroup(Group):
         in_flight: the writes on their way, with what their records say, in the order of the log.
         sessions: by member id; that of a member which is gone stays until its deadline.
         checked_version: the version of the topics that the metadata hash was last held against.
+        state_since_ms: since when it is in its state, as Unix time; None if that is not known.
     """
 
     kind: ClassVar[str] = "consumer"
@@ -58,6 +59,7 @@ class ConsumerGroup(Group):
     in_flight: dict[Write[Any], Sequence[Fact]] = field(default_factory=dict, init=False)
     sessions: dict[str, Session] = field(default_factory=dict, init=False)
     checked_version: int = field(default=NEVER_CHECKED, init=False)
+    state_since_ms: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.durable = self.state

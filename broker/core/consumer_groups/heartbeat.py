@@ -13,6 +13,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from ottla.broker.core.consumer_groups import notes, resolution, target
+from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.changes import Change, Refused, answer, give_time
 from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberSaid, MemberTarget, OldMetadata
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
@@ -54,7 +55,7 @@ def heartbeat(
     """Serve a heartbeat; None if the answer waits for records.
 
     Args:
-        announce: called before anything is told of what comes of it, and not at all if nothing does.
+        announce: called before anything is told of what comes of it, and not at all if nothing does; maybe again.
 
     Raises:
         Refused: it is not granted.
@@ -70,9 +71,11 @@ def heartbeat(
         regex_changed, is_resolved = _change_regex(change, before, said)
         names_changed = said.names != before.names
         _refresh(change, names_changed=names_changed, regex_changed=is_resolved)
-        target.update(change, before, said)
-        after = _reconcile(change, said, reported, subscription_changed=names_changed or regex_changed)
+        goal = target.update(change, before, said)
+        after = _reconcile(change, said, goal, reported, subscription_changed=names_changed or regex_changed)
     _look_after(m, group, before, said, after)
+    if group.in_flight:
+        announce()  # there will be an answer to tell of
     response = ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.epoch,
@@ -240,7 +243,7 @@ def _say(change: Change, before: Member, request: ConsumerGroupHeartbeatRequest,
     if not m.has_room(known, more_bytes if known is not None else more_bytes + group_bytes(group.group_id)):
         raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"Group {group.group_id} keeps as much as it may")
     change.add(MemberSaid(said))
-    change.events.append(notes.subscribed(group, said, is_new=is_new))
+    change.events.append(notes.subscribed(m, group, said, is_new=is_new))
     return said
 
 
@@ -278,6 +281,7 @@ def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> Non
         reasons.append("regex changed")
     if not reasons and group.checked_version == topics.version:
         return
+    change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     metadata_hash = topics.hash_of(state.subscriptions.topics())
     if metadata_hash != state.metadata_hash:
         reasons.append("topics changed")
@@ -291,21 +295,24 @@ def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> Non
 # The step towards the target
 
 
-def _reconcile(change: Change, said: Member, reported: Reported, *, subscription_changed: bool) -> Member:
+def _reconcile(change: Change, said: Member, goal: Target, reported: Reported, *, subscription_changed: bool) -> Member:
     state = change.state
     member = state.members[said.member_id]
     if not subscription_changed and member.state is STABLE and member.epoch == state.assignment_epoch:
         return member
     subscribed = {topic.topic_id: None for topic in change.m.topics.existing(state.topics_of(member))}
     try:
-        step = reconcile(state, member, reported, subscribed, subscription_changed=subscription_changed)
+        step = reconcile(state, member, goal, reported, subscribed, subscription_changed=subscription_changed)
     except Unreconcilable:
         text = f"The state of member {member.member_id} is not known: it has to give up its partitions and join again"
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, text) from None
+    m, group = change.m, change.group
     if step.member != member:
         change.add(MemberCurrent.of(step.member))
-        deadline_ms = change.m.now_ms + step.member.rebalance_timeout_ms if step.member.state is UNREVOKED else 0
-        change.events.append(notes.reconciled(change.group, step.member, step.blocked, deadline_ms))
+        deadline_ms = m.now_ms + step.member.rebalance_timeout_ms if step.member.state is UNREVOKED else 0
+        change.events.append(notes.reconciled(m, group, step.member, step.blocked, deadline_ms))
+    elif member.state is UNREVOKED:
+        change.events.append(notes.awaited(m, group, member, reported))
     return step.member
 
 

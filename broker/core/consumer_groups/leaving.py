@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from ottla.broker.core.consumer_groups import notes, resolution
+from ottla.broker.core.consumer_groups import resolution
 from ottla.broker.core.consumer_groups.changes import Change, Refused, answer
 from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberTarget
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
@@ -78,7 +78,7 @@ def _go_away(change: Change, member: Member) -> None:
             group_id=change.group.group_id,
             member_id=member.member_id,
             group_instance_id=member.instance_id or "",
-            partitions=notes.told(since),
+            partitions=change.m.topics.told(since),
         )
     )
 

@@ -12,6 +12,7 @@ from ottla.broker.core.events import (
     ConsumerHeartbeatReceived,
     MemberReconciled,
     MemberSubscribed,
+    RevocationAwaited,
     TopicPartitions,
 )
 from ottla.broker.core.groups.machine import Machine
@@ -48,7 +49,7 @@ def heartbeat_received(
         )
 
 
-def subscribed(group: ConsumerGroup, member: Member, *, is_new: bool) -> MemberSubscribed:
+def subscribed(m: Machine, group: ConsumerGroup, member: Member, *, is_new: bool) -> MemberSubscribed:
     """A member came, or has said something new."""
     return MemberSubscribed(
         group_id=group.group_id,
@@ -60,12 +61,14 @@ def subscribed(group: ConsumerGroup, member: Member, *, is_new: bool) -> MemberS
         names=list(member.names),
         regex=member.regex,
         server_assignor=member.server_assignor,
+        session_timeout_ms=m.times_of(group.group_id).session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
         is_new=is_new,
     )
 
 
 def reconciled(
-    group: ConsumerGroup, member: Member, awaited: Mapping[UUID, Iterable[int]], deadline_ms: int
+    m: Machine, group: ConsumerGroup, member: Member, awaited: Mapping[UUID, Iterable[int]], deadline_ms: int
 ) -> MemberReconciled:
     """A member is another one than before."""
     return MemberReconciled(
@@ -74,13 +77,24 @@ def reconciled(
         epoch=member.epoch,
         previous_epoch=member.previous_epoch,
         state=member.state.name,
-        assigned=told(member.assigned),
-        pending=told(member.pending),
-        awaited=told(awaited),
+        assigned=m.topics.told(member.assigned),
+        pending=m.topics.told(member.pending),
+        awaited=m.topics.told(awaited),
         deadline_ms=deadline_ms,
     )
 
 
-def told(partitions: Mapping[UUID, Iterable[int]]) -> list[TopicPartitions]:
-    """Partitions as events name them."""
-    return [TopicPartitions(topic_id.bytes, sorted(numbers)) for topic_id, numbers in partitions.items()]
+def awaited(
+    m: Machine, group: ConsumerGroup, member: Member, reported: Mapping[UUID, Mapping[int, None]] | None
+) -> RevocationAwaited:
+    """A member still has what it has to give up."""
+    left = {
+        topic_id: [one for one in partitions if reported is None or one in reported.get(topic_id, ())]
+        for topic_id, partitions in member.pending.items()
+    }
+    return RevocationAwaited(
+        group_id=group.group_id,
+        member_id=member.member_id,
+        partitions=m.topics.told({topic_id: numbers for topic_id, numbers in left.items() if numbers}),
+        said=reported is not None,
+    )

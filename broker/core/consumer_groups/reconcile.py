@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.state import (
     NOBODY,
     STABLE,
@@ -37,6 +38,7 @@ class Step(NamedTuple):
 def reconcile(
     state: State,
     member: Member,
+    target: Target,
     reported: Reported,
     subscribed: Container[UUID],
     *,
@@ -45,6 +47,7 @@ def reconcile(
     """Take a member one step further.
 
     Args:
+        target: of the member.
         reported: as of this request.
         subscribed: the topics that the member subscribes to and that exist.
         subscription_changed: by this request.
@@ -55,20 +58,21 @@ def reconcile(
     if member.state is MemberState.UNKNOWN:
         if reported is None or reported:
             raise Unreconcilable(member.member_id)
-        return _next(state, member, reported, subscribed, state.assignment_epoch)
+        return _next(state, member, target, reported, subscribed, state.assignment_epoch)
     waits_for_itself = member.state is UNREVOKED and _has_any(member.pending, reported)
     if not waits_for_itself and not (member.state is STABLE and member.epoch == state.assignment_epoch):
-        return _next(state, member, reported, subscribed, member.epoch)
+        return _next(state, member, target, reported, subscribed, member.epoch)
     return Step(_without_others(member, reported, subscribed) if subscription_changed else member, {})
 
 
-def _next(state: State, member: Member, reported: Reported, subscribed: Container[UUID], epoch: int) -> Step:
+def _next(
+    state: State, member: Member, target: Target, reported: Reported, subscribed: Container[UUID], epoch: int
+) -> Step:
     """Compare what the member has with its target.
 
     Args:
         epoch: of the member, as long as it has to give something up.
     """
-    target = state.targets.get(member.member_id, {})
     keep: dict[UUID, dict[int, int]] = {}
     revoke: dict[UUID, dict[int, int]] = {}
     for topic_id, partitions in member.assigned.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.core.consumer_groups import notes
@@ -72,7 +73,7 @@ def serve(
     issued = ""
     if not request.member_id and not request.member_epoch and ctx.api_version < CHOOSES_ITS_ID:
         issued = _new_member_id(m)
-    announce = partial(_announce, m, request, ctx, issued)
+    announce = _Announcement(partial(_announce, m, request, ctx, issued))
     try:
         check(request, ctx.api_version, m.config)
         if shard.refusal:
@@ -83,6 +84,18 @@ def serve(
         announce()
         refused(m, "ConsumerGroupHeartbeat", request.group_id, request.member_id, error.error_code)
         return ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=error.text)
+
+
+class _Announcement:
+    """Tells observers of an entry, the first time that it is called."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell: Callable[[], None] | None = tell
+
+    def __call__(self) -> None:
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell()
 
 
 def _announce(m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, issued: str) -> None:

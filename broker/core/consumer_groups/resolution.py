@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.broker.core.consumer_groups.changes import Change
 from ottla.broker.core.consumer_groups.facts import RegexResolved
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.regexes import ResolvedRegex, is_resolution_due, resolve
 from ottla.broker.core.coordination.machine import TimerKey
-from ottla.broker.core.events import RegexesResolved, RegexResolutionStarted
+from ottla.broker.core.events import RegexChange, RegexesResolved, RegexResolutionStarted
 from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.protocol.steps import finished
+
+MOST_TOLD = 20
+"""So many topics that came to a regex, or went from it, are named to observers."""
 
 
 def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], *, brings_new: bool) -> None:
@@ -43,18 +46,27 @@ def finish(m: Machine, group: ConsumerGroup) -> None:
     topics = finished(resolve(list(state.subscriptions.regexes), m.topics.by_name))
     if not topics:
         return
-    changed = []
+    changed, brings_change = [], False
     with Change(m, group) as change:
         for regex, names in topics.items():
             before = state.resolved.get(regex)
             if before is None or before.topics != names:
-                changed.append(regex)
+                changed.append(_change(regex, before, names))
+            # One that matches nothing changes nothing.
+            brings_change = brings_change or names != (before.topics if before is not None else ())
             change.add(RegexResolved(regex, ResolvedRegex(names, m.topics.version, m.wall_ms)))
         change.events.append(RegexesResolved(group_id=group.group_id, regexes=list(topics), changed=changed))
         metadata_hash = m.topics.hash_of(change.state.subscriptions.topics())
-        if changed or metadata_hash != change.state.metadata_hash:
+        if brings_change or metadata_hash != change.state.metadata_hash:
             change.bump(metadata_hash, ["regex resolved"])
             change.checked_version = m.topics.version
+
+
+def _change(regex: str, before: ResolvedRegex | None, after: Sequence[str]) -> RegexChange:
+    known = frozenset(() if before is None else before.topics)
+    still = frozenset(after)
+    went = [] if before is None else [name for name in before.topics if name not in still]
+    return RegexChange(regex, len(after), [name for name in after if name not in known][:MOST_TOLD], went[:MOST_TOLD])
 
 
 def forget_unused(change: Change, regexes: Iterable[str]) -> None:

@@ -5,51 +5,57 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from ottla.broker.core.consumer_groups import facts
 from ottla.broker.core.consumer_groups.assignors import ASSIGNORS
 from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assignor
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
 from ottla.broker.core.consumer_groups.changes import Change
-from ottla.broker.core.consumer_groups.facts import MemberTarget, TargetEpoch
 from ottla.broker.core.consumer_groups.state import Member, State
 from ottla.broker.core.consumer_groups.topics import Topics
-from ottla.broker.core.events import TargetComputed, TargetDelayed
+from ottla.broker.core.events import MemberTarget, TargetComputed, TargetDelayed
 from ottla.protocol.steps import finished
 
 NOTHING: Target = {}
 
 
-def update(change: Change, before: Member, after: Member) -> None:
+def update(change: Change, before: Member, after: Member) -> Target:
     """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
 
     Args:
         before, after: the member of the request, before it and now.
+
+    Returns:
+        The target of this member. Who comes with an instance id that it did not have is looked up by it in a target
+        that was there before, and has nothing in there (R2.18).
     """
     m, group, state = change.m, change.group, change.state
+    known = state.targets.get(after.member_id, NOTHING) if after.instance_id == before.instance_id else NOTHING
     if state.epoch <= state.assignment_epoch:
-        return
+        return known
     until_ms = state.assignment_timestamp_ms + m.times_of(group.group_id).assignment_interval_ms
     if state.assignment_timestamp_ms and m.wall_ms < until_ms:
         change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
-        return
+        return known
     votes = votes_of(state)
     if after.server_assignor is not None:
         votes[after.server_assignor] -= 1
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    targets = finished(ASSIGNORS[name](spec_of(state, m.topics)))
-    changed = []
+    targets = finished(ASSIGNORS[name](spec_of(state, m.topics, change.is_homogeneous)))
+    changed: list[MemberTarget] = []
     for member_id in state.members:
         old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
         if old is None or not same_partitions(old, new):
-            change.add(MemberTarget(member_id, new))
-            changed.append(member_id)
-    change.add(TargetEpoch(state.epoch, m.wall_ms))
+            change.add(facts.MemberTarget(member_id, new))
+            changed.append(MemberTarget(member_id, m.topics.told(new)))
+    change.add(facts.TargetEpoch(state.epoch, m.wall_ms))
     change.events.append(
         TargetComputed(
             group_id=group.group_id, epoch=state.epoch, assignor=name, members=len(state.members), changed=changed
         )
     )
+    return change.state.targets[after.member_id]
 
 
 def votes_of(state: State) -> dict[str, int]:
@@ -61,7 +67,7 @@ def votes_of(state: State) -> dict[str, int]:
     return votes
 
 
-def spec_of(state: State, topics: Topics) -> GroupSpec:
+def spec_of(state: State, topics: Topics, is_homogeneous: bool) -> GroupSpec:
     """A group as its assignor sees it."""
     topic_ids: dict[tuple[tuple[str, ...], str], Sequence[UUID]] = {}
     partition_counts: dict[UUID, int] = {}
@@ -75,4 +81,4 @@ def spec_of(state: State, topics: Topics) -> GroupSpec:
             ids = topic_ids[subscription] = [topic.topic_id for topic in existing]
         target = state.targets.get(member.member_id, NOTHING)
         members.append(MemberSpec(member.member_id, member.instance_id, ids, target))
-    return GroupSpec(members, partition_counts, state.subscriptions.is_homogeneous(len(members)))
+    return GroupSpec(members, partition_counts, is_homogeneous)

@@ -24,8 +24,10 @@ UNTOLD = frozenset(
         "rebalance_timeout_ms",
         "retention_ms",
         "session_timeout_ms",
+        "settings",
         "shard",
         "topic_id",
+        "topics",
         "wall_ms",
         "wanted",
     )

@@ -13,10 +13,48 @@ from ottla.broker.core.events.inputs import Commit, RequestReceived
 
 
 class TopicPartitions(Struct, array_like=True, gc=False):
-    """Partitions of a topic, which goes by its id."""
+    """Partitions of a topic, which goes by its id; ``topic`` is its name, empty if there is no such topic."""
 
     topic_id: bytes
     partitions: list[int]
+    topic: str = ""
+
+
+class MemberTarget(Struct, array_like=True, gc=False):
+    """What a member shall own."""
+
+    member_id: str
+    partitions: list[TopicPartitions]
+
+
+class RegexChange(Struct, array_like=True, gc=False):
+    """A regex that comes to other topics than before.
+
+    Attributes:
+        matched: how many topics it comes to.
+        came, went: the first of those that it did not come to before, and of those that it does not come to any more.
+    """
+
+    regex: str
+    matched: int
+    came: list[str]
+    went: list[str]
+
+
+class SeenTopic(Struct, array_like=True, gc=False):
+    """A topic as groups see it.
+
+    Attributes:
+        topic_id: 16 bytes, none if the topic is gone.
+        racks: for each partition those of its replicas; empty if no replica has one.
+        has_other_racks: nothing but these has changed.
+    """
+
+    topic: str
+    topic_id: bytes
+    partitions: int
+    racks: list[list[str]]
+    has_other_racks: bool = False
 
 
 class LoggedRecord(Struct, array_like=True, gc=False):
@@ -47,7 +85,7 @@ class ConsumerGroupLoaded(Event, kw_only=True):
     """A consumer group came back from the log.
 
     Attributes:
-        records: keys and values that say its state again.
+        records: keys and values that say its state again; topics: those that members have partitions of, by name.
         commits, pending: as in `GroupLoaded`.
     """
 
@@ -55,6 +93,7 @@ class ConsumerGroupLoaded(Event, kw_only=True):
     generation: int
     members: int
     records: list[LoggedRecord]
+    topics: list[TopicPartitions]
     commits: list[Commit]
     pending: list[PendingCommit] = field(default_factory=list)
 
@@ -68,13 +107,25 @@ class GroupEpochBumped(Event, kw_only=True):
     members: int
 
 
+class TopicsSeen(Event, kw_only=True):
+    """The topics that changed since consumer groups last went by them; the first time all that there are.
+
+    Attributes:
+        version, newest_version: as consumer groups count changes of topics, and arrivals of topics.
+    """
+
+    topics: list[SeenTopic]
+    version: int
+    newest_version: int
+
+
 class TargetComputed(Event, kw_only=True):
-    """The assignor has decided what each member shall own; ``changed`` are the members of which that is new."""
+    """The assignor has decided what each member shall own; ``changed`` has the members of which that is new."""
 
     epoch: int
     assignor: str
     members: int
-    changed: list[str]
+    changed: list[MemberTarget]
 
 
 class TargetDelayed(Event, kw_only=True):
@@ -85,7 +136,11 @@ class TargetDelayed(Event, kw_only=True):
 
 
 class MemberSubscribed(Event, kw_only=True):
-    """A member came, or has said something new of itself."""
+    """A member came, or has said something new of itself.
+
+    Attributes:
+        session_timeout_ms: of the group; rebalance_timeout_ms: how long the member may take to give partitions up.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -95,6 +150,8 @@ class MemberSubscribed(Event, kw_only=True):
     names: list[str]
     regex: str
     server_assignor: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
     is_new: bool
 
 
@@ -116,6 +173,19 @@ class MemberReconciled(Event, kw_only=True):
     pending: list[TopicPartitions]
     awaited: list[TopicPartitions]
     deadline_ms: int = 0
+
+
+class RevocationAwaited(Event, kw_only=True):
+    """A member was heard of that has to give partitions up, and has not.
+
+    Attributes:
+        partitions: that it still has, as far as it says.
+        said: it says that it has them. Else it says nothing, which stands for all that it had.
+    """
+
+    member_id: str
+    partitions: list[TopicPartitions]
+    said: bool
 
 
 class StaticMemberAway(Event, kw_only=True):
@@ -140,7 +210,7 @@ class RegexResolutionStarted(Event, kw_only=True):
 
 
 class RegexesResolved(Event, kw_only=True):
-    """They were; ``changed`` are those that come to other topics than before."""
+    """They were; ``changed`` has those that come to other topics than before."""
 
     regexes: list[str]
-    changed: list[str]
+    changed: list[RegexChange]

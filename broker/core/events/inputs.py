@@ -139,6 +139,18 @@ class Disconnected(Input, kw_only=True):
     client_host: str
 
 
+class SettingsChanged(Input, kw_only=True):
+    """Settings were changed while the broker runs.
+
+    Attributes:
+        settings: of the coordinator, all that there are.
+        groups: what is set for consumer groups of their own, by their ids.
+    """
+
+    settings: dict[str, str | int | bool]
+    groups: dict[str, dict[str, str]]
+
+
 class TopicDeleted(Input, kw_only=True):
     """A topic is gone, and with it what groups have committed for it. ``topic_id`` as in `Commit`."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from ottla.broker.core.consumer_groups.group import ConsumerGroup, Session
@@ -24,6 +24,7 @@ from ottla.broker.core.events import (
     LeaderChanged,
     Observer,
     RequestAnswered,
+    SettingsChanged,
     StateChanged,
     WriteFailed,
 )
@@ -138,6 +139,7 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.topics = Topics()
         """Every topic that there is."""
         self._usual_times = config.times_of({})
+        self._overrides: dict[str, dict[str, str]] = {}
         self._times: dict[str, ConsumerTimes] = {}
         """Of consumer groups for which something was set."""
 
@@ -310,7 +312,12 @@ class Machine(CoordinatorMachine[GroupShard]):
         Args:
             overrides: what is set for groups, by their ids.
         """
+        if self.observed and (config != self.config or overrides != self._overrides):
+            number = self.begin(self.now_ms)
+            settings, groups = asdict(config), {name: dict(of_group) for name, of_group in overrides.items()}
+            self.emit(SettingsChanged(group_id="", cause=0, number=number, settings=settings, groups=groups))
         self.config = config
+        self._overrides = {group_id: dict(of_group) for group_id, of_group in overrides.items()}
         self._usual_times = config.times_of({})
         self._times = {group_id: config.times_of(of_group) for group_id, of_group in overrides.items()}
         for group in self.groups.values():

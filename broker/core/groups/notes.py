@@ -29,9 +29,11 @@ from ottla.broker.core.events import (
     PendingCommit,
     RequestReceived,
     RequestRefused,
+    SeenTopic,
     SessionExtended,
     SyncReceived,
     TimerFired,
+    TopicsSeen,
     TxnCommitReceived,
 )
 from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
@@ -225,9 +227,28 @@ def delete_received(m: Machine, request: OffsetDeleteRequest, ctx: Asker, refuse
         received(m, "OffsetDelete", request.group_id, ctx, kind=OffsetDeleteReceived, deletions=deletions)
 
 
+def topics_seen(m: Machine) -> None:
+    """Topics have changed since observers were told of them: what is decided now may depend on that."""
+    topics = m.topics
+    news = dict.fromkeys(topics.by_name, False) if topics.news is None else topics.news
+    if not m.observed or not news:
+        return
+    topics.news = {}
+    seen = []
+    for name, has_other_racks in news.items():
+        topic = topics.by_name.get(name)
+        if topic is None:
+            seen.append(SeenTopic(name, b"", 0, []))
+        else:
+            racks = [list(of_partition) for of_partition in topic.racks] if any(topic.racks) else []
+            seen.append(SeenTopic(name, topic.topic_id.bytes, topic.partition_count, racks, has_other_racks))
+    m.emit(TopicsSeen(group_id="", topics=seen, version=topics.version, newest_version=topics.newest_version))
+
+
 def group_loaded(m: Machine, group: Group) -> None:
     """A group came back from the log."""
     if m.observed and isinstance(group, ConsumerGroup):
+        topics_seen(m)
         state = group.state
         records = [record_of(group.group_id, fact) for fact in facts_of(state)]
         m.emit(
@@ -238,6 +259,7 @@ def group_loaded(m: Machine, group: Group) -> None:
                 generation=state.epoch,
                 members=len(state.members),
                 records=[LoggedRecord(key, value or b"") for key, value in records],
+                topics=m.topics.told(dict.fromkeys(state.owner_epochs, ())),
                 commits=[_loaded(topic, partition, one) for topic, partition, one in group.offsets.items()],
                 pending=_pending(group),
             )

@@ -121,6 +121,8 @@ def _step(story: Story, verb: str, words: list[str], options: dict[str, Any]) ->
             vars(story[words[0]]).update(options)
         case "wait":
             story.wait(duration(words[0]), beating=words[1:])
+        case "live8":
+            story.live8(duration(words[0]), *words[1:])
         case "topic":
             story.topic(words[0], int(words[1]))
         case "fail":
@@ -163,6 +165,16 @@ VERBS: dict[str, Callable[..., Any]] = {
     "beat": Story.beat,
     "restart": Story.restart,
     "unload": Story.unload,
+    "modern": Story.modern_join,
+    "hb": Story.hb,
+    "clock": Story.clock,
+    "release": Story.release,
+    "say": Story.say,
+    "subscribe": Story.subscribe,
+    "go": Story.go,
+    "away": Story.away,
+    "at-epoch": Story.at_epoch,
+    "rack": Story.rack,
 }
 
 
@@ -185,6 +197,13 @@ def accounts(episode: Episode, settings: dict[str, str]) -> list[str]:
     for wait in episode.waits:
         absent = ", ".join(names[one] for one in wait.absent) or "nobody"
         lines.append(f"barrier {wait.barrier}: {wait.opened_ms} to {wait.closed_ms}, {absent} is missing")
+    for one in episode.member_waits:
+        blocked = ", ".join(names[at] for at in one.blocked) or "nobody"
+        who = names[one.member] if one.member >= 0 else "-"
+        about = f" with {', '.join(one.partitions)}" if one.partitions else ""
+        lines.append(
+            f"{one.kind} {who}: {one.since_ms} to {one.until_ms}, at most {one.limit_ms}, {blocked} waits{about}"
+        )
     for one in episode.members:
         share = f"{one.before} to {one.after}, stood {one.stood_ms}, blamed {one.blamed_ms}"
         last = [at_ms - episode.started_ms for at_ms in (one.heard_ms, one.disconnected_ms) if at_ms]

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.broker.core.events import BarrierClosed, Event, FaultFired, TopicChanged, TopicDeleted
+from ottla.broker.core.events import BarrierClosed, Event, FaultFired, TopicChanged
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.observe.why.history import History
 from ottla.observe.why.model import Episode
@@ -25,8 +25,10 @@ from ottla.protocol.consumer_protocol import (
     encode_subscription,
 )
 from ottla.protocol.errors import ErrorCode
+from tests.core.consumer_groups.modern_rendering import topic_id
 from tests.core.world import ENTRIES, Ctx, World
 from tests.support.group_member import GroupMember, Send
+from tests.support.modern_member import ModernMember
 from tests.support.requests import by_topic, leave_fields, request
 
 GROUP = "billing"
@@ -112,6 +114,24 @@ class Consumer(GroupMember):
                 self.owned = [(it.topic, partition) for it in given for partition in it.partitions]
 
 
+class ConsumerGroupMember(ModernMember):
+    """A member of the consumer protocol. It gives up what it has to when it is told so by the story."""
+
+    def __init__(self, story: Story, name: str, **options: Any) -> None:
+        self.story, self.name, self.host = story, name, f"/10.0.0.{ord(name[-1]) % 10}"
+        super().__init__(self._hand_over, GROUP, f"{name}-id", **options)
+        self.names = ["orders"]
+
+    def _hand_over(self, heartbeat: Any) -> Any:
+        layout = type(heartbeat).layout(1)
+        ctx = Ctx(self.name, 1, layout.decode(layout.encode(heartbeat)), self.host)
+        self.story.world.beat(ctx)
+        self.story.settle()
+        if ctx.answer is not None:
+            self.learn(ctx.answer)
+        return ctx.answer
+
+
 class Story:
     """See the module.
 
@@ -141,6 +161,9 @@ class Story:
         self._told = 0
         self.from_barrier = False
         self.clients: dict[str, Consumer] = {}
+        self.modern: dict[str, ConsumerGroupMember] = {}
+        for name, count in self.partitions.items():
+            self._put(name, count)
         self.tell()
         self.from_barrier = from_barrier
 
@@ -161,11 +184,77 @@ class Story:
         about: dict[str, Any] = {"group_id": "", "cause": 0, "topic": name}
         about |= {"at_ms": self.world.now_ms, "wall_ms": self.world.wall_ms}
         if partitions:
+            self._put(name, partitions)
             self.partitions[name] = partitions
             self.world.events.append(TopicChanged(**about, partitions=partitions, partitions_before=before))
         else:
-            self.world.events.append(TopicDeleted(**about, number=0))
+            self.world.delete_topic(name)
         self.tell()
+
+    def _put(self, name: str, partitions: int, rack: str = "") -> None:
+        self.world.put_topic(name, topic_id(name), [[rack] if rack else []] * partitions)
+
+    def rack(self, topic: str, rack: str) -> None:
+        """The replicas of a topic move."""
+        self._put(topic, self.partitions[topic], rack)
+
+    # Members of the consumer protocol
+
+    def modern_join(
+        self, *names: str, instance: str | None = None, rebalance_ms: int = 60_000, regex: str | None = None
+    ) -> None:
+        """They join."""
+        for name in names:
+            one = self.modern[name] = ConsumerGroupMember(self, name, instance=instance, rebalance_ms=rebalance_ms)
+            if regex is not None:
+                one.subscribe(None, regex)
+            one.heartbeat()
+
+    def clock(self) -> None:
+        """Whoever asks knows what time it is."""
+        self.history.now_ms = lambda: self.world.wall_ms
+
+    def hb(self, *names: str) -> None:
+        """They heartbeat, and go on with what they have to give up."""
+        for name in names:
+            self.modern[name].heartbeat()
+
+    def release(self, *names: str) -> None:
+        """They give up what they have to, and heartbeat."""
+        for name in names:
+            self.modern[name].let_go()
+            self.modern[name].heartbeat()
+
+    def say(self, name: str) -> None:
+        """It says all that it says when it has lost its connection."""
+        self.modern[name].reconnect()
+        self.modern[name].heartbeat()
+
+    def subscribe(self, name: str, topics: str = "", regex: str | None = None) -> None:
+        self.modern[name].subscribe(topics.split("+") if topics else None, regex)
+        self.modern[name].heartbeat()
+
+    def go(self, *names: str) -> None:
+        for name in names:
+            self.modern[name].leave()
+
+    def away(self, *names: str) -> None:
+        for name in names:
+            self.modern[name].leave(for_a_while=True)
+
+    def at_epoch(self, name: str, epoch: str) -> None:
+        """It heartbeats at another epoch than its own."""
+        self.modern[name].epoch = int(epoch)
+        self.modern[name].heartbeat()
+
+    def live8(self, ms: int, *names: str) -> None:
+        """Time passes; some heartbeat every five seconds, and give up at once what they have to."""
+        until_ms = self.world.now_ms + ms
+        while self.world.now_ms < until_ms:
+            self.world.advance_to(min(self.world.now_ms + 5_000, until_ms))
+            self.settle()
+            self.release(*names)
+        self.settle()
 
     def interfere(self, name: str, api: str, done: str, fault: str = "deaf") -> None:
         """A fault takes hold of a request of a consumer, or of its answer; what it does is the story's business."""

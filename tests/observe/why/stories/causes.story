@@ -1650,3 +1650,107 @@ tell all
       22:13:20.001 the leader sent the assignments after 1 ms.
       22:13:20.001 the group was Stable with 2 members, 1 ms after it began.
       6 partitions were handed out: 3 to w1-1, 3 to w2-2.
+
+== a revocation that takes too long
+# cause revocation-timeout, culprit a
+modern a
+live8 10s a
+modern b
+live8 6s b
+hb a
+live8 30s b
+say a
+live8 40s b
+tell
+    rebalance 3 stable, cause revocation-timeout, triggered by a, culprit a
+    a did not give partitions up in time and was removed; epoch 4 was Stable after 0 ms.
+      22:14:36.000 a (10.0.0.7) did not give partitions up in time and was removed; 60.0 s before it was told to give up orders-3, orders-4, orders-5; it was heard of once meanwhile, 30.0 s before for the last time, and had not given them up; its rebalance timeout, which is max.poll.interval.ms, is 60 s.
+      22:14:36.000 the group was Stable with 1 member, 0 ms after it began.
+      No partition is known to have stood still.
+      6 partitions changed hands: 6 from a to b.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+
+== a fenced epoch
+# cause fenced-epoch, culprit a
+modern a
+live8 6s a
+modern b
+live8 12s a b
+at-epoch a 1
+tell
+    refusal 3 refused, cause fenced-epoch, triggered by a, culprit a
+    a sent an epoch that is not its own, and was told to join again.
+      22:13:38.000 a (10.0.0.7) sent an epoch that is not its own, and was told to join again; it sent epoch 1, and is at 3.
+      > See whether two processes use the member id of a, or whether it was restored from an old copy or stood still for long: only its own last epoch counts. A good client gives up all it has now and joins again by itself.
+
+== topics that come to a regex
+# cause regex-resolved
+modern a regex=orders.*
+live8 12s a
+topic orders9 2
+live8 20s a
+tell
+    rebalance 2 stable, cause regex-resolved, triggered by a, no culprit
+    The regex of a comes to other topics; epoch 3 was Stable after 5.0 s.
+      22:13:37.000 the regex of a (10.0.0.7) comes to other topics; "orders.*" matches 2 topics; it did not match orders9 before.
+      22:13:42.000 the group was Stable with 1 member, 5.0 s after it began.
+      No partition is known to have stood still.
+      2 partitions were handed out: 2 to a.
+
+== a regex that changed
+# cause regex-changed, culprit a
+modern a regex=orders.*
+modern b regex=order.*
+live8 12s a b
+subscribe a regex=order.*
+live8 12s a b
+tell
+    rebalance 2 stable, cause regex-changed, triggered by a, culprit a
+    a changed its regex; epoch 3 was Stable after 5.0 s.
+      22:13:32.000 a (10.0.0.7) changed its regex; it was "orders.*" and is "order.*" now.
+      22:13:37.000 the group was Stable with 2 members, 5.0 s after it began.
+      No partition is known to have stood still.
+      Everybody has the partitions that it had before.
+
+== racks that changed
+# cause rack-changed
+modern a b
+live8 12s a b
+rack orders r2
+live8 12s a b
+tell
+    rebalance 3 stable, cause rack-changed, no culprit
+    Replicas of its topics moved to other racks; epoch 4 was Stable after 0 ms.
+      22:13:37.000 replicas of its topics moved to other racks; those of orders.
+      22:13:37.000 the group was Stable with 2 members, 0 ms after it began.
+      No partition is known to have stood still.
+      Everybody has the partitions that it had before.
+
+== a static member that goes for a while
+# cause static-member-away, culprit a
+modern a instance=i1
+live8 12s a
+away a
+live8 3s
+modern a instance=i1
+tell
+    replacement 2 replaced, cause static-member-away, triggered by i1, culprit i1
+    i1 went for a while, as it has a group.instance.id; after 3.0 s it was back, and no rebalance was needed.
+      22:13:32.000 i1 (10.0.0.7) went for a while, as it has a group.instance.id; it may be away for 45 s at most.
+      6 partitions stood still, the longest for 3.0 s: 18.0 partition-seconds in which nobody consumed, all of them on the account of i1.
+
+== a static member that is not back in time
+# cause static-member-not-back, culprit a
+modern a instance=i1
+modern b
+live8 12s a b
+away a
+live8 50s b
+tell
+    rebalance 4 stable, cause static-member-not-back, triggered by i1, culprit i1
+    i1 went for a while, under its group.instance.id, and was not back before its session ran out; epoch 4 was Stable after 0 ms.
+      22:14:17.000 i1 (10.0.0.7) went for a while, under its group.instance.id, and was not back before its session ran out; it went 45.0 s before; the session timeout of its group is 45 s.
+      22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
+      No partition is known to have stood still.
+      3 partitions changed hands: 3 from i1 to b.
+      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id or remove it.

@@ -1,0 +1,90 @@
+"""What to do about members of consumer groups (KIP-848)."""
+
+from __future__ import annotations
+
+from ottla.observe.why.case import Case, Make, say
+from ottla.observe.why.causes import Cause
+from ottla.observe.why.model import Advice, Episode, Trigger
+from ottla.observe.why.waits import REVOKES
+
+_revokes = say(
+    "max.poll.interval.ms",
+    "See what keeps {who} from giving its partitions up, which a consumer does in poll(): its application is busy or "
+    "blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep "
+    "short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms ({now}).",
+)
+_silent = say(
+    "",
+    "See whether {who} still runs and reaches the broker: it has not been heard of since it was told. If it ended it "
+    "is removed when its session or its time to give up is over.",
+)
+_away = say(
+    "group.consumer.session.timeout.ms",
+    "Start {who} again, with the same group.instance.id: its partitions stand still until it is back or its session is "
+    "over. If it shall not come back, remove it with kafka-consumer-groups or an Admin client.",
+)
+_not_back = say(
+    "group.consumer.session.timeout.ms",
+    "{who} has a group.instance.id and was away for longer than the session timeout ({session}). If that is the time "
+    "that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave "
+    "without group.instance.id or remove it.",
+)
+_fenced = say(
+    "",
+    "See whether two processes use the member id of {who}, or whether it was restored from an old copy or stood still "
+    "for long: only its own last epoch counts. A good client gives up all it has now and joins again by itself.",
+)
+_restart = say(
+    "group.instance.id",
+    "If {who} is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps "
+    "its partitions while it is away for no longer than the session timeout of the group ({session}).",
+)
+
+
+def _regex(case: Case) -> Advice | None:
+    if case.trigger.facts.get("matched") != "0":
+        return None
+    return case.advice(
+        "subscription",
+        "Compare the regex of {who} with the names of topics: it has to match the whole name, and upper and lower case "
+        "differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again "
+        "when one is created.",
+        value=case.trigger.facts.get("regex", ""),
+    )
+
+
+def _returned(case: Case) -> Advice | None:
+    went = case.trigger.facts.get("went", "")
+    if went in (Cause.REVOCATION_TIMEOUT, Cause.STATIC_MEMBER_NOT_BACK):
+        return (_revokes if went == Cause.REVOCATION_TIMEOUT else _not_back)(case)
+    return _restart(case) if case.part.group_instance_id is None else None
+
+
+ADVICE: dict[str, Make] = {
+    Cause.REVOCATION_TIMEOUT: _revokes,
+    Cause.STATIC_MEMBER_AWAY: lambda case: _away(case) if case.episode.outcome == "running" else None,
+    Cause.STATIC_MEMBER_NOT_BACK: _not_back,
+    Cause.FENCED_EPOCH: _fenced,
+    Cause.REGEX_RESOLVED: _regex,
+    Cause.LEFT_CLOSED: _restart,
+    Cause.MEMBER_RETURNED: _returned,
+    Cause.MEMBER_JOINED: lambda case: None,
+    Cause.STATIC_MEMBER_JOINED: lambda case: None,
+    Cause.GROUP_STARTED: lambda case: None,
+    Cause.TURNED_AWAY_GROUP_FULL: say(
+        "group.consumer.max.size",
+        "Stop a member that is not needed, or raise group.consumer.max.size ({now}) of the broker.",
+    ),
+}
+"""Advice by the cause, in place of that about groups of the classic protocol."""
+
+_OF_WAITS: dict[str, Make] = {"not-heard": _silent, "away": _away, "told-to-revoke": _silent}
+
+
+def for_wait(episode: Episode, names: list[str]) -> Advice | None:
+    """What to do about the member that others wait for now; None where that is nobody."""
+    wait = next((one for one in episode.member_waits if one.until_ms < 0), None)
+    if wait is None or wait.member < 0 or wait.member >= len(episode.members):
+        return None
+    make = _OF_WAITS.get(wait.kind) or (_revokes if wait.kind in REVOKES else None)
+    return None if make is None else make(Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, {}))

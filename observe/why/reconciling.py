@@ -1,0 +1,253 @@
+"""A consumer group on its way to its target (KIP-848): how far each member is, and who waits for whom.
+
+There is no barrier that all wait at. Each member comes to its target with its own heartbeats, and what one has to give
+up first another one waits for. So the question is who has not done what, since when, and who suffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ottla.broker.core.events import (
+    Event,
+    MemberReconciled,
+    MemberSubscribed,
+    RevocationAwaited,
+    TargetComputed,
+    TopicPartitions,
+)
+from ottla.observe.why.members import NEVER, Asked, Happening, Known, Partition
+from ottla.observe.why.model import MemberWait
+from ottla.observe.why.run import Run
+
+HEARD_EVERY_MS = 6_000
+"""Who comes to a new target later than this is late: members are heard of every five seconds by default."""
+SHORT_MS = 50
+"""A wait that was over sooner is not told."""
+MOST_WAITS = 200
+"""So many waits of an episode are told."""
+MOST_PARTITIONS = 20
+"""So many partitions of a wait are named."""
+HOLDS_UP = frozenset(("told-to-revoke", "still-owns", "says-nothing", "not-heard", "away"))
+"""Kinds of waits whose member others wait for; the end of a chain is one of these."""
+
+STABLE, UNREVOKED, UNRELEASED = "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"
+
+
+@dataclass(slots=True, eq=False)
+class Reconciled(Known):
+    """A member of a consumer group.
+
+    Attributes:
+        has: its partitions; giving_up: those that it has to give up first; awaited: those of its target that others
+            have not given up yet; target: all that it shall have, None while nothing was computed for it.
+        epoch, previous_epoch, state: of the member, as Kafka has them.
+        since_ms: since when it is in its state.
+        deadline_ms: when it is removed if it does not give up; 0 if there is nothing to give up.
+        beats: how often it was heard of since and had not given up; says: whether it said what it has.
+        away_ms: when a static member went for a while; `NEVER` if it did not.
+        regex: that it subscribes with, empty for none.
+    """
+
+    has: dict[Partition, None] = field(default_factory=dict)
+    giving_up: dict[Partition, None] = field(default_factory=dict)
+    awaited: dict[Partition, None] = field(default_factory=dict)
+    target: dict[Partition, None] | None = None
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: str = STABLE
+    since_ms: int = NEVER
+    deadline_ms: int = 0
+    beats: int = 0
+    says: bool = False
+    away_ms: int = NEVER
+    regex: str = ""
+
+    @classmethod
+    def subscribed(cls, event: MemberSubscribed) -> Reconciled:
+        """A member that came."""
+        known = cls(event.member_id, event.client_id, event.client_host, event.group_instance_id)
+        known.take(event)
+        return known
+
+    def take(self, event: MemberSubscribed) -> None:
+        """Take over what it says of itself."""
+        self.client_id, self.client_host = event.client_id, event.client_host
+        self.session_timeout_ms = event.session_timeout_ms
+        self.rebalance_timeout_ms = event.rebalance_timeout_ms
+        self.regex = event.regex
+        self.asked = Asked("", ())
+        self.asked.topics = event.names
+
+    def partitions(self, *, again: bool = False) -> tuple[Partition, ...]:
+        return (*self.has, *self.giving_up)
+
+    def strip(self) -> None:
+        Known.strip(self)
+        self.has, self.giving_up, self.awaited, self.target = {}, {}, {}, None
+
+
+def places(rows: Iterable[TopicPartitions], names: Mapping[bytes, str] = {}) -> dict[Partition, None]:
+    """Partitions of an event, by the names of their topics; those of topics that are gone by the ids.
+
+    Args:
+        names: of topics by their ids, where the event does not have them.
+    """
+    topics = ((row, row.topic or names.get(row.topic_id) or row.topic_id.hex()) for row in rows)
+    return {(topic, number): None for row, topic in topics for number in row.partitions}
+
+
+@dataclass(slots=True, eq=False)
+class Reconciling:
+    """See the module. Times are the broker's monotonic clock unless they say otherwise.
+
+    Attributes:
+        members: those of the group's account.
+        epoch, assignment_epoch: of the group; the target is of the second one.
+        bumped_ms: when the first of them rose last; target_ms: when the second did.
+        until_wall_ms: before this Unix time no target may be computed, 0 if one may.
+        behind: the members that have not arrived at the target, by id.
+        names: of topics, by their ids.
+        owners: who had each partition last.
+        resolved: the regexes that were held against the topics, each with how many it comes to.
+        asked_ms: since when others have not been.
+        unsaid: who came and was not told of, as it began nothing so far: its regex was yet to be held against topics.
+    """
+
+    members: Mapping[str, Known]
+    epoch: int = 1
+    assignment_epoch: int = 1
+    bumped_ms: int = NEVER
+    target_ms: int = NEVER
+    until_wall_ms: int = 0
+    behind: dict[str, None] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)
+    owners: dict[Partition, str] = field(default_factory=dict)
+    resolved: dict[str, int] = field(default_factory=dict)
+    asked_ms: dict[str, int] = field(default_factory=dict)
+    unsaid: list[Happening] = field(default_factory=list)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if every member has its target, which is of the group's epoch."""
+        return self.epoch == self.assignment_epoch and not self.behind
+
+    def member(self, member_id: str) -> Reconciled | None:
+        """A member that is there."""
+        known = self.members.get(member_id)
+        return known if isinstance(known, Reconciled) else None
+
+    def each(self) -> Iterator[Reconciled]:
+        """All members."""
+        return (known for known in self.members.values() if isinstance(known, Reconciled))
+
+    # What happens
+
+    def targeted(self, event: TargetComputed) -> None:
+        """A target was computed: everybody has to come to it."""
+        self.assignment_epoch = event.epoch
+        self.target_ms, self.until_wall_ms = event.at_ms, 0
+        self.behind = dict.fromkeys(self.members)
+        for row in event.changed:
+            self.names.update((one.topic_id, one.topic) for one in row.partitions if one.topic)
+            if (known := self.member(row.member_id)) is not None:
+                known.target = places(row.partitions)
+
+    def stepped(self, known: Reconciled, event: MemberReconciled) -> None:
+        """A member came a step further."""
+        if event.state != known.state or places(event.pending) != known.giving_up:
+            known.since_ms, known.beats, known.says = event.at_ms, 0, False
+        known.epoch, known.previous_epoch, known.state = event.epoch, event.previous_epoch, event.state
+        known.has, known.giving_up = places(event.assigned), places(event.pending)
+        known.awaited, known.deadline_ms = places(event.awaited), event.deadline_ms
+        known.owned = len(known.has) + len(known.giving_up)
+        known.away_ms = NEVER
+        if event.state == STABLE and event.epoch == self.assignment_epoch:
+            self.behind.pop(known.member_id, None)
+        else:
+            self.behind[known.member_id] = None
+
+    def heard(self, known: Reconciled, event: RevocationAwaited) -> None:
+        """A member was heard of, and has not given up what it has to."""
+        known.beats += 1
+        known.says = event.said
+
+    # Who waits for whom
+
+    def wait_of(self, known: Reconciled) -> MemberWait | None:
+        """What a member waits for, or others wait for it to do; times are on the monotonic clock."""
+        since_ms, limit_ms, wanted = known.since_ms, 0, known.giving_up
+        session_ms = known.heard_ms + known.session_timeout_ms if known.heard_ms != NEVER else 0
+        if known.away_ms != NEVER:
+            kind, since_ms, limit_ms, wanted = "away", known.away_ms, session_ms, known.has
+        elif known.state == UNREVOKED:
+            kind = "told-to-revoke"
+            limit_ms = min([one for one in (known.deadline_ms, session_ms) if one], default=0)
+            if known.beats:
+                kind = "still-owns" if known.says else "says-nothing"
+        elif known.member_id in self.behind and known.epoch < self.assignment_epoch:
+            target = known.target or {}
+            kind, since_ms, limit_ms = "not-heard", self.target_ms, session_ms
+            wanted = {one: None for one in known.has if one not in target}
+        elif known.state == UNRELEASED:
+            kind, wanted = "waits-for-release", known.awaited
+        else:
+            return None
+        blocks = [] if kind == "waits-for-release" else self._who_awaits(known, wanted)
+        return MemberWait(kind, known.member_id, since_ms, -1, limit_ms, _named(wanted), blocks, known.beats)
+
+    def _who_awaits(self, holder: Reconciled, wanted: Mapping[Partition, None]) -> list[str]:
+        if not wanted:
+            return []
+        found = []
+        for one in self.each():
+            shall = one.awaited or one.target or {}
+            if one is not holder and any(partition in shall and partition not in one.has for partition in wanted):
+                found.append(one.member_id)
+        return found
+
+    def waits(self, at_ms: int, wall_ms: int) -> list[MemberWait]:
+        """All that the group waits for now, the longest first; those that hold others up before all others."""
+        found = [wait for known in self.each() if (wait := self.wait_of(known)) is not None]
+        if self.epoch > self.assignment_epoch and self.members:
+            since_ms = self.bumped_ms if self.bumped_ms != NEVER else at_ms
+            if wall_ms < self.until_wall_ms:
+                limit_ms = at_ms + self.until_wall_ms - wall_ms
+                found.append(MemberWait("interval", "", since_ms, -1, limit_ms))
+            else:
+                found.append(MemberWait("nobody-heartbeats", "", since_ms))
+        for known in self.each():
+            if known.regex and known.regex not in self.resolved:
+                found.append(MemberWait("regex", known.member_id, self.asked_ms.get(known.regex, at_ms)))
+        return sorted(found, key=lambda one: (not is_holding_up(one), one.since_ms))
+
+
+def is_holding_up(wait: MemberWait) -> bool:
+    """True if others wait for the member, and it for nobody."""
+    return wait.kind in HOLDS_UP and bool(wait.blocks)
+
+
+def _named(partitions: Iterable[Partition]) -> list[str]:
+    names = [f"{topic}-{number}" for topic, number in partitions]
+    return names[:MOST_PARTITIONS]
+
+
+def note(run: Run, wait: MemberWait | None, event: Event, *, is_cut_off: bool = False) -> None:
+    """A wait is over: an episode tells of it unless it was short."""
+    waits = run.episode.member_waits
+    if wait is None or event.at_ms - wait.since_ms < SHORT_MS or len(waits) >= MOST_WAITS:
+        return
+    wait.until_ms, wait.is_cut_off = event.at_ms, is_cut_off
+    waits.append(told(run, wait))
+
+
+def told(run: Run, wait: MemberWait) -> MemberWait:
+    """A wait as an episode tells of it: times after its start, members by their index."""
+    wait.since_ms -= run.start_ms
+    wait.limit_ms = wait.limit_ms - run.start_ms if wait.limit_ms else 0
+    wait.until_ms = wait.until_ms - run.start_ms if wait.until_ms >= 0 else -1
+    wait.member = run.index.get(wait.member_id, -1)
+    wait.blocked = [run.index[member_id] for member_id in wait.blocks if member_id in run.index]
+    wait.member_id, wait.blocks = "", []
+    return wait

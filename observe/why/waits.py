@@ -1,0 +1,113 @@
+"""Clauses about what a consumer group waits for: who has not done what, since when, and who suffers (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ottla.observe.why.model import Episode, MemberWait
+from ottla.observe.why.plain import duration, listed
+
+REVOKES = frozenset(("told-to-revoke", "still-owns", "says-nothing"))
+"""Kinds of waits for a member that has to give partitions up."""
+WORTH_SAYING_MS = 1_000
+MOST_NAMED = 3
+
+
+class Waits:
+    """The waits of an episode in words.
+
+    Args:
+        names: of its members.
+        clock: says a time that is given as milliseconds after the start.
+    """
+
+    def __init__(self, episode: Episode, names: Sequence[str], clock: Callable[[int], str]) -> None:
+        self._episode = episode
+        self._names = names
+        self._clock = clock
+        self.present = [one for one in episode.member_waits if one.until_ms < 0]
+        self._after_ms = episode.now_ms - episode.started_ms if episode.now_ms else -1
+        """How long the episode has been running; -1 if that is not known."""
+
+    def now(self) -> list[str]:
+        """A sentence for each thing that is waited for now, without its end; a chain of them is one sentence."""
+        return [self._now(one) for one in self.present if not self._is_part_of_a_chain(one)]
+
+    def _now(self, wait: MemberWait) -> str:
+        clauses = [self._clause(wait), self._blocked(wait)]
+        if wait.limit_ms and self._after_ms >= 0 and wait.kind not in ("waits-for-release", "interval"):
+            left_ms = wait.limit_ms - self._after_ms
+            clauses.append(f"{self._who(wait)} is fenced in {duration(left_ms)}" if left_ms > 0 else "")
+        return "; ".join(clause for clause in clauses if clause)
+
+    def _is_part_of_a_chain(self, wait: MemberWait) -> bool:
+        """True if it is told with the wait at the end of its chain: somebody waits, and that says for whom."""
+        return wait.kind == "waits-for-release" and any(wait.member in one.blocked for one in self.present)
+
+    def over(self, wait: MemberWait) -> str:
+        """A wait that is over, if it took long enough to be told."""
+        long_ms = wait.until_ms - wait.since_ms
+        if long_ms < WORTH_SAYING_MS or wait.kind in ("away", "nobody-heartbeats"):
+            return ""
+        who, long = self._who(wait), duration(long_ms)
+        if wait.kind == "interval":
+            return f"the target was computed {long} after it was wanted: targets have to be some time apart"
+        if wait.kind == "waits-for-release":
+            return f"{who} got {_parts(wait)}, which others had to give up first, after {long}"
+        if wait.kind == "not-heard":
+            came = "was gone before it came" if wait.is_cut_off else "came"
+            return f"{who} {came} for its new target after {long}{self._waited(wait)}" if wait.blocked else ""
+        if wait.is_cut_off:
+            return f"{who} had {long} to give up {_parts(wait)}{self._waited(wait)}, and was gone before it had"
+        return f"{who} gave up {_parts(wait)} after {long}{self._waited(wait)}"
+
+    def longest(self) -> str:
+        """The clause for the headline about the one that held others up for longest; empty if none did for long."""
+        held = [one for one in self._episode.member_waits if one.until_ms >= 0 and one.blocked]
+        held = [one for one in held if one.kind in REVOKES or one.kind == "not-heard"]
+        worst = max(held, key=lambda one: one.until_ms - one.since_ms, default=None)
+        return "" if worst is None else self.over(worst)
+
+    def _clause(self, wait: MemberWait) -> str:
+        who, since, parts = self._who(wait), self._clock(wait.since_ms), _parts(wait)
+        it = "it" if len(wait.partitions) == 1 else "them"
+        match wait.kind:
+            case "told-to-revoke":
+                return f"{who} was told at {since} to give up {parts}, and has not been heard of since"
+            case "still-owns":
+                return f"{who} has not given up {parts} since {since}; its heartbeats still report {it}"
+            case "says-nothing":
+                return f"{who} has not given up {parts} since {since}; its heartbeats come, and do not say that it has"
+            case "not-heard":
+                still = f", and still has {parts}, which others shall have" if wait.partitions else ""
+                return f"{who} has not come for its new target since {since}{still}"
+            case "waits-for-release":
+                return f"{who} waits for {parts} since {since}, and nobody who is here has {it}"
+            case "away":
+                return f"{who}, which has a group.instance.id, has been away since {since}; {parts} stand still"
+            case "interval":
+                at = self._clock(wait.limit_ms)
+                return f"a new target may be computed at {at} at the earliest, with the next heartbeat of anybody"
+            case "nobody-heartbeats":
+                return f"a new target has been due since {since}, and is computed with the next heartbeat of anybody"
+        return f"the regex of {who} has not been held against the topics since {since}"
+
+    def _blocked(self, wait: MemberWait) -> str:
+        if not wait.blocked:
+            return ""
+        return f"{self._listed(wait)} {'waits' if len(wait.blocked) == 1 else 'wait'} for that"
+
+    def _waited(self, wait: MemberWait) -> str:
+        if not wait.blocked:
+            return ""
+        return f", for which {self._listed(wait)} waited"
+
+    def _listed(self, wait: MemberWait) -> str:
+        return listed([self._names[at] for at in wait.blocked if at < len(self._names)], MOST_NAMED)
+
+    def _who(self, wait: MemberWait) -> str:
+        return self._names[wait.member] if 0 <= wait.member < len(self._names) else "a member"
+
+
+def _parts(wait: MemberWait) -> str:
+    return listed(wait.partitions, MOST_NAMED) if wait.partitions else "its partitions"

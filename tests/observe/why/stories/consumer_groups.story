@@ -1,0 +1,335 @@
+== a member that does not give up is told of while it lasts
+modern a
+live8 10s a
+modern b rebalance_ms=1m
+live8 6s b
+hb a
+wait 3s
+hb b
+tell
+    rebalance 2 running, cause member-joined, triggered by b, culprit a
+    a was told at 22:13:36.000 to give up orders-3, orders-4 and orders-5, and has not been heard of since; b waits for that; b joined; the rebalance is running.
+      22:13:30.000 b (10.0.0.8) joined.
+      22:13:36.000 a came for its new target after 6.0 s, for which b waited.
+      a was told at 22:13:36.000 to give up orders-3, orders-4 and orders-5, and has not been heard of since; b waits for that.
+      The rebalance is running.
+      > See whether a still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
+wait 20s
+say a
+hb b
+tell
+    rebalance 2 running, cause member-joined, triggered by b, culprit a
+    a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; b joined; the rebalance is running.
+      22:13:30.000 b (10.0.0.8) joined.
+      22:13:36.000 a came for its new target after 6.0 s, for which b waited.
+      a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that.
+      The rebalance is running.
+      3 partitions stand still, the longest for 23.0 s: 69.0 partition-seconds in which nobody consumes, all of them on the account of a.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+accounts
+    rebalance 2 running: cause member-joined, triggered by b, culprit a
+    stood 69000, the longest 23000, stopped 3, unowned 0
+    trigger member-joined b
+    not-heard a: 0 to 6000, at most 51000, b waits with orders-3, orders-4, orders-5
+    still-owns a: 6000 to -1, at most 66000, b waits with orders-3, orders-4, orders-5
+    waits-for-release b: 0 to -1, at most 0, nobody waits with orders-3, orders-4, orders-5
+    a stayed: 6 to 0, stood 69000, blamed 69000
+    b new: 0 to 0, stood 0, blamed 0
+    advice max.poll.interval.ms 60000
+
+== S77: it is removed in the end
+clock
+modern a
+live8 10s a
+modern b
+live8 6s b
+hb a
+live8 30s b
+say a
+live8 20s b
+say a
+tell
+    rebalance 2 running, cause member-joined, triggered by b, culprit a
+    a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is fenced in 10.0 s; b joined; the rebalance has been running for 56.0 s.
+      22:13:30.000 b (10.0.0.8) joined.
+      22:13:36.000 a came for its new target after 6.0 s, for which b waited.
+      a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is fenced in 10.0 s.
+      The rebalance has been running for 56.0 s.
+      3 partitions stand still, the longest for 50.0 s: 150.0 partition-seconds in which nobody consumes, all of them on the account of a.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+live8 40s b
+tell all
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 superseded, cause member-joined, triggered by b, culprit a
+    b joined; a had 60.0 s to give up orders-3, orders-4 and orders-5, for which b waited, and was gone before it had; another rebalance began after 66.0 s, before the group was Stable.
+      22:13:30.000 b (10.0.0.8) joined.
+      22:13:36.000 a came for its new target after 6.0 s, for which b waited.
+      22:14:36.000 a had 60.0 s to give up orders-3, orders-4 and orders-5, for which b waited, and was gone before it had.
+      22:14:36.000 another rebalance began before the group was Stable.
+      3 partitions stood still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumed, all of them on the account of a.
+    rebalance 3 stable, cause revocation-timeout, triggered by a, culprit a
+    a did not give partitions up in time and was removed; epoch 4 was Stable after 0 ms.
+      22:14:36.000 a (10.0.0.7) did not give partitions up in time and was removed; 60.0 s before it was told to give up orders-3, orders-4, orders-5; it was heard of 2 times meanwhile, 10.0 s before for the last time, and had not given them up; its rebalance timeout, which is max.poll.interval.ms, is 60 s.
+      22:14:36.000 the group was Stable with 1 member, 0 ms after it began.
+      No partition is known to have stood still.
+      6 partitions changed hands: 6 from a to b.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+accounts 2
+    rebalance 2 superseded: cause member-joined, triggered by b, culprit a
+    stood 180000, the longest 60000, stopped 3, unowned 0
+    trigger member-joined b
+    not-heard a: 0 to 6000, at most 51000, b waits with orders-3, orders-4, orders-5
+    still-owns a: 6000 to 66000, at most 66000, b waits with orders-3, orders-4, orders-5
+    a stayed: 6 to 0, stood 180000, blamed 180000
+    b new: 0 to 0, stood 0, blamed 0
+    rebalance 3 stable: cause revocation-timeout, triggered by a, culprit a
+    stood 0, the longest 0, stopped 0, unowned 0
+    trigger revocation-timeout a
+    b stayed: 0 to 6, stood 0, blamed 0
+    a expired: 6 to 0, stood 0, blamed 0, last signs at [-10000]
+    advice max.poll.interval.ms 60000
+
+== S78: a target that has to wait for the interval
+modern a
+wait 500ms
+modern b
+tell
+    rebalance 2 running, cause member-joined, triggered by b, no culprit
+    a new target may be computed at 22:13:21.000 at the earliest, with the next heartbeat of anybody; b joined; the rebalance is running.
+      22:13:20.500 b (10.0.0.8) joined.
+      a new target may be computed at 22:13:21.000 at the earliest, with the next heartbeat of anybody.
+      The rebalance is running.
+accounts
+    rebalance 2 running: cause member-joined, triggered by b, no culprit
+    stood 0, the longest 0, stopped 0, unowned 0
+    trigger member-joined b
+    interval -: 0 to -1, at most 500, nobody waits
+    a stayed: 6 to 0, stood 0, blamed 0
+    b new: 0 to 0, stood 0, blamed 0
+live8 6s a b
+tell
+    rebalance 2 stable, cause member-joined, triggered by b, culprit b
+    b joined; a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which b waited; epoch 3 was Stable after 6.0 s.
+      22:13:20.500 b (10.0.0.8) joined.
+      22:13:25.500 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:26.500 a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which b waited.
+      22:13:26.500 b got orders-3, orders-4 and orders-5, which others had to give up first, after 1.0 s.
+      22:13:26.500 the group was Stable with 2 members, 6.0 s after it began.
+      3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of b.
+      3 partitions changed hands: 3 from a to b.
+
+== S78: a static member that is away
+modern a instance=i1
+modern b
+live8 12s a b
+away a
+live8 10s b
+clock
+tell
+    replacement 3 running, cause static-member-away, triggered by i1, no culprit
+    i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is fenced in 35.0 s; i1 went for a while, as it has a group.instance.id; the rebalance has been running for 10.0 s.
+      22:13:32.000 i1 (10.0.0.7) went for a while, as it has a group.instance.id; it may be away for 45 s at most.
+      i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is fenced in 35.0 s.
+      The rebalance has been running for 10.0 s.
+      3 partitions stand still, the longest for 10.0 s: 30.0 partition-seconds in which nobody consumes.
+      > Start i1 again, with the same group.instance.id: its partitions stand still until it is back or its session is over. If it shall not come back, remove it with kafka-consumer-groups or an Admin client.
+live8 40s b
+tell all
+    rebalance 1 stable, cause group-started, triggered by i1, no culprit
+    i1 started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 i1 (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to i1.
+    rebalance 2 stable, cause member-joined, triggered by b, culprit i1
+    b joined; i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
+      22:13:20.000 b (10.0.0.8) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:30.000 i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
+      22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
+      22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of i1.
+      3 partitions changed hands: 3 from i1 to b.
+    replacement 3 superseded, cause static-member-away, triggered by i1, culprit i1
+    i1 went for a while, as it has a group.instance.id; a rebalance began after 45.0 s.
+      22:13:32.000 i1 (10.0.0.7) went for a while, as it has a group.instance.id; it may be away for 45 s at most.
+      3 partitions stood still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumed, all of them on the account of i1.
+    rebalance 4 stable, cause static-member-not-back, triggered by i1, culprit i1
+    i1 went for a while, under its group.instance.id, and was not back before its session ran out; epoch 4 was Stable after 0 ms.
+      22:14:17.000 i1 (10.0.0.7) went for a while, under its group.instance.id, and was not back before its session ran out; it went 45.0 s before; the session timeout of its group is 45 s.
+      22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
+      No partition is known to have stood still.
+      3 partitions changed hands: 3 from i1 to b.
+      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id or remove it.
+
+== a static member that comes back in time
+modern a instance=i1
+modern b
+live8 12s a b
+away a
+live8 3s b
+modern a instance=i1
+live8 6s a b
+tell all
+    rebalance 1 stable, cause group-started, triggered by i1, no culprit
+    i1 started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 i1 (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to i1.
+    rebalance 2 stable, cause member-joined, triggered by b, culprit i1
+    b joined; i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
+      22:13:20.000 b (10.0.0.8) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:30.000 i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
+      22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
+      22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of i1.
+      3 partitions changed hands: 3 from i1 to b.
+    replacement 3 replaced, cause static-member-away, triggered by i1, culprit i1
+    i1 went for a while, as it has a group.instance.id; after 3.0 s it was back, and no rebalance was needed.
+      22:13:32.000 i1 (10.0.0.7) went for a while, as it has a group.instance.id; it may be away for 45 s at most.
+      3 partitions stood still, the longest for 3.0 s: 9.0 partition-seconds in which nobody consumed, all of them on the account of i1.
+accounts
+    replacement 3 replaced: cause static-member-away, triggered by i1, culprit i1
+    stood 9000, the longest 3000, stopped 3, unowned 0
+    trigger static-member-away a
+    away a: 0 to 3000, at most 48000, nobody waits with orders-0, orders-1, orders-2
+    a stayed: 3 to 3, stood 9000, blamed 9000
+    b stayed: 3 to 3, stood 0, blamed 0
+
+== S78: topics that come to a regex
+modern a regex=orders.*
+live8 12s a
+topic orders9 2
+live8 20s a
+tell all
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 5.0 s.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the regex of a comes to other topics; "orders.*" matches 1 topic; it did not match orders before.
+      22:13:25.000 the group was Stable with 1 member, 5.0 s after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 stable, cause regex-resolved, triggered by a, no culprit
+    The regex of a comes to other topics; epoch 3 was Stable after 5.0 s.
+      22:13:37.000 the regex of a (10.0.0.7) comes to other topics; "orders.*" matches 2 topics; it did not match orders9 before.
+      22:13:42.000 the group was Stable with 1 member, 5.0 s after it began.
+      No partition is known to have stood still.
+      2 partitions were handed out: 2 to a.
+
+== a regex that matches nothing
+modern a regex=ordres.*
+live8 12s a
+tell all
+    resolution 1 resolved, cause regex-resolved, triggered by a, no culprit
+    The regex of a matches no topic.
+      22:13:20.000 the regex of a (10.0.0.7) matches no topic; it is "ordres.*".
+      > Compare the regex of a with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
+
+== S79: a chain that ends with a member that is silent
+setup partitions=orders:9
+clock
+modern a
+live8 10s a
+modern b
+live8 12s a b
+modern c
+hb b
+live8 6s a c
+hb c
+tell
+    rebalance 3 running, cause member-joined, triggered by c, culprit b
+    b was told at 22:13:42.000 to give up orders-8, and has not been heard of since; c waits for that; b is fenced in 39.0 s; c joined; the rebalance has been running for 6.0 s.
+      22:13:42.000 c (10.0.0.9) joined.
+      22:13:47.000 a came for its new target after 5.0 s, for which c waited.
+      22:13:48.000 a gave up orders-3 and orders-4 after 1.0 s, for which c waited.
+      b was told at 22:13:42.000 to give up orders-8, and has not been heard of since; c waits for that; b is fenced in 39.0 s.
+      The rebalance has been running for 6.0 s.
+      3 partitions stand still, the longest for 6.0 s: 8.0 partition-seconds in which nobody consumes, all of them on the account of b.
+      2 partitions changed hands: 2 from a to c.
+      > See whether b still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
+accounts
+    rebalance 3 running: cause member-joined, triggered by c, culprit b
+    stood 8000, the longest 6000, stopped 3, unowned 0
+    trigger member-joined c
+    not-heard a: 0 to 5000, at most 50000, c waits with orders-3, orders-4
+    told-to-revoke a: 5000 to 6000, at most 51000, c waits with orders-3, orders-4
+    told-to-revoke b: 0 to -1, at most 45000, c waits with orders-8
+    waits-for-release c: 0 to -1, at most 0, nobody waits with orders-8
+    a stayed: 5 to 0, stood 2000, blamed 0
+    b stayed: 4 to 0, stood 6000, blamed 8000
+    c new: 0 to 0, stood 0, blamed 0
+    advice
+
+== an old epoch
+modern a
+modern b
+live8 12s a b
+at-epoch a 1
+tell
+    refusal 3 refused, cause fenced-epoch, triggered by a, culprit a
+    a sent an epoch that is not its own, and was told to join again.
+      22:13:32.000 a (10.0.0.7) sent an epoch that is not its own, and was told to join again; it sent epoch 1, and is at 3.
+      > See whether two processes use the member id of a, or whether it was restored from an old copy or stood still for long: only its own last epoch counts. A good client gives up all it has now and joins again by itself.
+
+== members that leave
+modern a b c
+live8 20s a b c
+go c
+live8 12s a b
+tell
+    rebalance 3 stable, cause left-closed, triggered by c, culprit c
+    c was closed; epoch 5 was Stable after 5.0 s.
+      22:13:40.000 c (10.0.0.9) was closed.
+      22:13:45.000 the group was Stable with 2 members, 5.0 s after it began.
+      2 partitions stood still, the longest for 5.0 s: 10.0 partition-seconds in which nobody consumed, all of them on the account of c.
+      2 partitions changed hands: 1 from c to a, 1 from c to b.
+      > If c is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+go a b
+tell
+    rebalance 4 empty, cause left-closed, triggered by a and b, no culprit
+    a and b were closed; the group was empty after 0 ms.
+      22:13:52.000 a (10.0.0.7) was closed.
+      22:13:52.000 b (10.0.0.8) was closed.
+      22:13:52.000 nobody was left and the group was Empty.
+      6 partitions have no owner and stand still afterwards.
+      > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+
+== a topic that grows
+modern a b
+live8 12s a b
+topic orders 8
+live8 12s a b
+tell
+    rebalance 3 stable, cause topic-metadata-changed, no culprit
+    orders had 6 partitions and has 8 now; epoch 4 was Stable after 0 ms.
+      22:13:37.000 orders had 6 partitions and has 8 now; orders changed 5.0 s before.
+      22:13:37.000 the group was Stable with 2 members, 0 ms after it began.
+      No partition is known to have stood still.
+      2 partitions were handed out: 1 to a, 1 to b.
+
+== a broker that starts
+modern a b
+live8 12s a b
+restart
+live8 12s a b
+tell all
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 stable, cause member-joined, triggered by b, culprit a
+    b joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
+      22:13:20.000 b (10.0.0.8) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
+      22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
+      22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      3 partitions changed hands: 3 from a to b.
+    loaded 3 loaded, cause coordinator-loaded, no culprit
+    The broker took the group over and read it from its log.
+      22:13:32.000 the broker took the group over and read it from its log; it has 2 members and was at generation 3.
