@@ -88,7 +88,8 @@ def _in_the_way(group: GroupDescription, phase: str, policy: str | None, protoco
     if phase == "classic" and (attached := [one for one in group.members if one.user_data]):
         found.append(
             f"The assignor {group.protocol_name} adds data of its own to the assignment of {_named(attached)}, which "
-            "the broker would lose, so it refuses: first change partition.assignment.strategy to one of Kafka's."
+            "the broker would lose, so it refuses. librdkafka's sticky assignors do so, too: first restart the members "
+            "with the partition.assignment.strategy range or roundrobin."
         )
     if phase in ("classic", "mixed") and group.state != "Stable":
         found.append(f"The group is {group.state}: wait until it is Stable before you restart the next member.")

@@ -30,6 +30,9 @@ MOST_WAITED_FOR = 10
 """Members that a rebalance waited for, of whom no more are named."""
 ENDED = {"stable": "rebalance_completed", "empty": "rebalance_completed", "superseded": "rebalance_superseded"}
 
+FENCED = {"left": "left", "removed by LeaveGroup": "removed", "revocation timed out": "unrevoked"}
+"""How a member of a consumer group went, by the coordinator's reason; those that expired are told of otherwise."""
+
 Put = Callable[[bytes, bytes, int], None]
 """Takes key, value and timestamp (Unix ms) of a record."""
 
@@ -75,15 +78,20 @@ class GroupEvents(events.ByType):
         self._input: events.RequestReceived | None = None
         self.by_type = {
             events.BarrierClosed: self._barrier_closed,
+            events.ConsumerGroupLoaded: self._consumer_group_loaded,
+            events.ConsumerHeartbeatReceived: self._heartbeat_received,
+            events.GroupEpochBumped: self._epoch_bumped,
             events.GroupLoaded: self._loaded,
             events.JoinReceived: self._join_received,
             events.LeaveReceived: self._leave_received,
+            events.MemberFenced: self._member_fenced,
             events.MemberLeft: self._member_left,
             events.MemberRejected: self._member_rejected,
             events.MemberReplaced: self._member_replaced,
             events.OffsetsRemoved: self._offsets_removed,
             events.RebalanceStarted: self._rebalance_started,
             events.SessionExpired: self._session_expired,
+            events.StaticMemberAway: self._static_member_away,
         }
 
     # Requests
@@ -118,7 +126,35 @@ class GroupEvents(events.ByType):
         if event.group_id:
             self._input = event
 
+    def _heartbeat_received(self, event: events.ConsumerHeartbeatReceived) -> None:
+        """ConsumerGroupHeartbeat of somebody who joins, or leaves; others leave no record."""
+        if not event.group_id:
+            return
+        self._input = event
+        if event.generation == 0:
+            self._write(
+                "join_received",
+                event,
+                member=event.member_id or event.issued_member_id,
+                client=event.client_id,
+                host=event.client_host,
+                rebalance_timeout_ms=event.rebalance_timeout_ms,
+                protocol="consumer",
+                **_instance(event.group_instance_id),
+            )
+
     # Members go
+
+    def _member_fenced(self, event: events.MemberFenced) -> None:
+        if (how := FENCED.get(event.reason)) is not None:
+            self._gone("member_left", event, event.member_id, event.reason, how=how, protocol="consumer")
+
+    def _static_member_away(self, event: events.StaticMemberAway) -> None:
+        partitions = sum(len(one.partitions) for one in event.partitions)
+        instance = _instance(event.group_instance_id)
+        self._gone(
+            "static_member_away", event, event.member_id, "", partitions=partitions, protocol="consumer", **instance
+        )
 
     def _member_left(self, event: events.MemberLeft) -> None:
         if event.was_pending:
@@ -181,6 +217,24 @@ class GroupEvents(events.ByType):
             members=event.members,
         )
 
+    def _epoch_bumped(self, event: events.GroupEpochBumped) -> None:
+        """The epoch of a consumer group rose. Before there is a target that is part of what runs."""
+        if self._groups.awaits_target(event.group_id):
+            return
+        came = self._input
+        is_asked = came is not None and came.number == event.cause
+        self._write(
+            "rebalance_started",
+            event,
+            member=came.member_id if came is not None and is_asked else "",
+            client=came.client_id if came is not None and is_asked else "",
+            host=came.client_host if came is not None and is_asked else "",
+            reason=", ".join(event.reasons),
+            generation=event.epoch - 1,
+            members=event.members,
+            protocol="consumer",
+        )
+
     def on_episode(self, episode: Episode) -> None:
         """Take an episode that is over."""
         name = ENDED.get(episode.outcome, "") if episode.kind == "rebalance" else ""
@@ -194,6 +248,8 @@ class GroupEvents(events.ByType):
             row |= {"reason": "given up", "members": len(episode.members)}
         else:
             row |= self._ended(episode)
+        if episode.protocol:
+            row["protocol"] = episode.protocol
         self._add(name, episode.group_id, episode.started_ms + max(episode.duration_ms, 0), row)
 
     def _ended(self, episode: Episode) -> dict[str, Any]:
@@ -202,7 +258,8 @@ class GroupEvents(events.ByType):
             "",
         )
         wait = next((one for one in reversed(episode.waits) if one.barrier == "join"), None)
-        last = [] if wait is None else [episode.members[index].member_id for index in wait.last if index >= 0]
+        indexes = [one.member for one in episode.member_waits if one.blocked] if wait is None else wait.last
+        last = [episode.members[index].member_id for index in dict.fromkeys(indexes) if index >= 0]
         row: dict[str, Any] = {
             "reason": f"{episode.cause}: {plain(words)}" if words else episode.cause,
             "duration_ms": max(episode.duration_ms, 0),
@@ -227,6 +284,13 @@ class GroupEvents(events.ByType):
         if event.loaded:
             self._write(
                 "coordinator_moved", event, reason="loaded", generation=event.generation, members=len(event.loaded)
+            )
+
+    def _consumer_group_loaded(self, event: events.ConsumerGroupLoaded) -> None:
+        if event.members:
+            generation, members = event.generation, event.members
+            self._write(
+                "coordinator_moved", event, reason="loaded", generation=generation, members=members, protocol="consumer"
             )
 
     def _offsets_removed(self, event: events.OffsetsRemoved) -> None:

@@ -20,6 +20,9 @@ class MemberState(Struct):
         topics: what it subscribes to, None if its metadata cannot be read; assignment: topic → partitions.
         client_software: its library and version, as it said when it connected; empty if it did not, or if the broker
             has been started since.
+        epoch, state: of a member of a consumer group: the epoch at which it has arrived, -2 if it is static and away,
+            and ``STABLE``, ``UNREVOKED_PARTITIONS`` or ``UNRELEASED_PARTITIONS``; -1 and empty for a classic member.
+        pending: the partitions that it has to give up first; regex: that it subscribes with.
     """
 
     member_id: str
@@ -37,6 +40,10 @@ class MemberState(Struct):
     topics: list[str] | None
     assignment: dict[str, list[int]]
     client_software: str = ""
+    epoch: int = -1
+    state: str = ""
+    pending: dict[str, list[int]] = {}
+    regex: str = ""
 
 
 class OffsetState(Struct):
@@ -71,7 +78,9 @@ class GroupState(Struct):
 
     Attributes:
         barrier: ``initial delay``, ``join``, ``sync`` or empty; barrier_age_ms: for how long it has been open;
-            awaited: for whom it waits.
+            awaited: for whom it waits. A consumer group waits at ``target`` until all members have theirs.
+        generation: of a consumer group its epoch; assignment_epoch: that its target is of, -1 for the classic protocol.
+        protocol: ``classic`` or ``consumer``.
     """
 
     group_id: str
@@ -86,6 +95,8 @@ class GroupState(Struct):
     barrier: str
     barrier_age_ms: int
     awaited: list[str]
+    protocol: str = "classic"
+    assignment_epoch: int = -1
 
 
 class GroupBrief(Struct):
@@ -104,6 +115,7 @@ class GroupBrief(Struct):
     lag: int | None
     topics: list[str]
     state_since_ms: int | None = None
+    protocol: str = "classic"
 
 
 class PartitionState(Struct):

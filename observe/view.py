@@ -9,16 +9,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import Member
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, PREPARING_REBALANCE
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.net.listener import Listener
 from ottla.broker.runtime.topics import TopicManager
+from ottla.observe.consumer_group_view import RESTLESS, assignor_of, group_state, held
 from ottla.observe.record_times import RecordTimes
 from ottla.observe.snapshot import (
     ClusterState,
@@ -110,18 +113,31 @@ class View:
     # -- groups
 
     def group_ids(self) -> list[str]:
-        return [group_id for group_id, group in self._groups.items() if isinstance(group, ClassicGroup)]
+        return list(self._groups)
 
     def has_group(self, group_id: str) -> bool:
         """True if there is such a group."""
-        return self._group(group_id) is not None
+        return group_id in self._groups
 
     def brief(self, group_id: str) -> GroupBrief | None:
-        group = self._group(group_id)
+        group = self._groups.get(group_id)
         if group is None:
             return None
         lags = [self._lag(topic, index, one) for topic, index, one in group.offsets.items()]
         known = [lag for lag in lags if lag is not None]
+        if isinstance(group, ConsumerGroup):
+            return GroupBrief(
+                group_id=group_id,
+                state=group.state.group_state.value,
+                generation=group.generation,
+                members=group.member_count,
+                protocol_name=assignor_of(self._machine, group),
+                lag=sum(known) if known else None,
+                topics=sorted({*group.offsets.by_topic, *group.state.subscriptions.topics()}),
+                state_since_ms=group.state_since_ms,
+                protocol="consumer",
+            )
+        assert isinstance(group, ClassicGroup)
         return GroupBrief(
             group_id=group_id,
             state=group.state.value,
@@ -134,6 +150,9 @@ class View:
         )
 
     def group(self, group_id: str) -> GroupState | None:
+        if (modern := self._consumer_group(group_id)) is not None:
+            times = self._clock.monotonic_ms(), self._clock.wall_ms()
+            return group_state(self._machine, modern, self._software_of, *times)
         group = self._group(group_id)
         if group is None:
             return None
@@ -148,6 +167,9 @@ class View:
 
         It ends without the group if that has changed meanwhile.
         """
+        if self._consumer_group(group_id) is not None:
+            yield self.group(group_id)
+            return
         group = self._group(group_id)
         if group is None:
             return
@@ -171,8 +193,8 @@ class View:
 
     def member_count(self, group_id: str) -> int:
         """Number of members of a group; 0 if there is none."""
-        group = self._group(group_id)
-        return 0 if group is None else len(group.members)
+        group = self._groups.get(group_id)
+        return 0 if group is None else group.member_count
 
     def _state(self, group: ClassicGroup, members: list[MemberState]) -> GroupState:
         barrier, awaited = self._barrier(group)
@@ -194,6 +216,10 @@ class View:
 
     def waits_calmly(self, group_id: str, old_ms: int) -> bool:
         """True if a group waits at a barrier that is not that old yet, and with nobody whose connection is gone."""
+        if (modern := self._consumer_group(group_id)) is not None:
+            since_ms = modern.state_since_ms
+            is_restless = modern.state.group_state in RESTLESS
+            return is_restless and since_ms is not None and self._clock.wall_ms() - since_ms < old_ms
         group = self._group(group_id)
         if group is None or group.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
             return False
@@ -203,13 +229,13 @@ class View:
         )
 
     def offsets(self, group_id: str) -> list[OffsetState]:
-        group = self._group(group_id)
+        group = self._groups.get(group_id)
         if group is None:
             return []
         owners = {
             (topic, index): member_id
-            for member_id, decoded in self._decoded_of(group).items()
-            for topic, indexes in decoded.assigned.items()
+            for member_id, assigned in self._assignments(group)
+            for topic, indexes in assigned.items()
             for index in indexes
         }
         now_ms = self._clock.wall_ms()
@@ -220,7 +246,7 @@ class View:
 
     def progress(self, group_id: str) -> Iterator[OffsetProgress]:
         """The committed offsets of a group, as far as it costs next to nothing."""
-        group = self._group(group_id)
+        group = self._groups.get(group_id)
         if group is not None:
             for topic, index, committed in group.offsets.items():
                 partition = self._partition(topic, index, committed)
@@ -229,6 +255,8 @@ class View:
 
     def assignment(self, group_id: str, member_id: str) -> Mapping[str, list[int]]:
         """The assignment of a member; nothing if there is no such member."""
+        if (modern := self._consumer_group(group_id)) is not None:
+            return held(self._machine, modern, member_id)
         group = self._group(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None:
@@ -240,9 +268,10 @@ class View:
 
     def owners(self, group_id: str, wanted: Mapping[str, Collection[int]]) -> dict[tuple[str, int], str]:
         """The owner of each of these partitions, the first if there are several; those without are left out."""
-        group = self._group(group_id)
+        modern, group = self._consumer_group(group_id), self._group(group_id)
+        member_ids: Iterable[str] = () if group is None else group.members
         found: dict[tuple[str, int], str] = {}
-        for member_id in () if group is None else group.members:
+        for member_id in member_ids if modern is None else modern.state.members:
             assigned = self.assignment(group_id, member_id)
             for topic, partitions in wanted.items():
                 for partition in assigned.get(topic, ()):
@@ -259,6 +288,16 @@ class View:
     def _group(self, group_id: str) -> ClassicGroup | None:
         group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
+
+    def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _assignments(self, group: Group) -> Iterator[tuple[str, Mapping[str, list[int]]]]:
+        if isinstance(group, ConsumerGroup):
+            yield from ((member_id, held(self._machine, group, member_id)) for member_id in group.state.members)
+        elif isinstance(group, ClassicGroup):
+            yield from ((member_id, decoded.assigned) for member_id, decoded in self._decoded_of(group).items())
 
     def _barrier(self, group: ClassicGroup) -> tuple[str, list[str]]:
         if group.state is COMPLETING_REBALANCE:

@@ -23,4 +23,8 @@ def handle(
     request: ConsumerGroupHeartbeatRequest, ctx: RequestContext, services: Services
 ) -> ConsumerGroupHeartbeatResponse | None:
     answer = repeat(request, ctx, services)
-    return services.host.enter(services.groups.consumer_heartbeat, request, ctx) if answer is None else answer
+    if answer is None:
+        answer = services.host.enter(services.groups.consumer_heartbeat, request, ctx)
+        if not request.member_epoch:
+            services.members.beats(request, ctx)
+    return answer

@@ -16,9 +16,11 @@ from functools import partial
 from typing import TypeAlias
 
 from ottla.broker.context import RequestContext, Transport
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 
@@ -58,6 +60,12 @@ class MemberConnections:
         else:
             return
         self._bind((group_id, member_id), ctx)
+
+    def beats(self, request: ConsumerGroupHeartbeatRequest, ctx: RequestContext) -> None:
+        """Take note of the connection of a member of a consumer group that joins."""
+        group = self._coordinator.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and request.member_id in group.state.members:
+            self._bind((group.group_id, request.member_id), ctx)
 
     def leaving(self, request: LeaveGroupRequest, ctx: RequestContext) -> None:
         """Take note of the connection of members that leave, and not of somebody else who removes them."""
@@ -108,8 +116,10 @@ class MemberConnections:
 
     def _is_member(self, group_id: str, member_id: str) -> bool:
         """Whether there is such a member, or an id that was issued and not used yet."""
-        group = self._classic(group_id)
-        return group is not None and (member_id in group.members or member_id in group.pending_members)
+        group = self._coordinator.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return member_id in group.state.members
+        return isinstance(group, ClassicGroup) and (member_id in group.members or member_id in group.pending_members)
 
     def _newest_member_id(self, request: JoinGroupRequest) -> str:
         """The id of a member that has just joined without one and waits for its answer."""

@@ -18,7 +18,7 @@ from ottla.observe.http.problems import Problem
 from ottla.observe.snapshot import ClusterState, GroupBrief, GroupState, TopicState
 from ottla.observe.timeline.model import Timeline
 
-STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
+STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Empty", "Dead")
 MOST_GROUPS = 1_000
 MOST_TOPICS = 1_000
 MOST_EVENTS = 10_000

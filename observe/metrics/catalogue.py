@@ -26,8 +26,10 @@ SPECS = (
     ),
     Spec("ottla_groups", "Groups in each state.", ("state",)),
     Spec("ottla_group_state", "1 for the state that a group is in.", ("group", "state")),
-    Spec("ottla_group_generation", "The generation of a group.", GROUP),
+    Spec("ottla_group_generation", "The generation of a group; of a consumer group its epoch.", GROUP),
+    Spec("ottla_group_assignment_epoch", "The epoch that the target of a consumer group is of.", GROUP),
     Spec("ottla_group_members", "Members of a group.", GROUP),
+    Spec("ottla_group_member_states", "Members of a consumer group in each state.", ("group", "state")),
     Spec(
         "ottla_group_barrier_age_seconds",
         "For how long a group has waited for its members; only while it does.",
@@ -45,6 +47,17 @@ SPECS = (
     ),
     Spec("ottla_rebalances_total", "Rebalances that have ended, by what caused them.", ("cause",)),
     Spec("ottla_rebalance_duration_seconds", "From the trigger of a rebalance to its end.", is_histogram=True),
+    Spec(
+        "ottla_reconciliation_duration_seconds",
+        "From when the epoch of a consumer group rose until all members had their targets.",
+        is_histogram=True,
+    ),
+    Spec(
+        "ottla_revocation_duration_seconds",
+        "From when a member of a consumer group was told to give partitions up until it had, or was gone.",
+        is_histogram=True,
+    ),
+    Spec("ottla_regex_resolutions_total", "How often the regexes of a consumer group were held against the topics."),
     Spec("ottla_group_rebalances_total", "Rebalances of a group that have ended.", GROUP),
     Spec(
         "ottla_partition_unavailable_seconds_total",

@@ -7,9 +7,14 @@ from collections import Counter
 from ottla.broker.core import events
 from ottla.observe.metrics.histogram import Durations
 from ottla.observe.why.model import Episode
+from ottla.observe.why.waits import REVOKES
 
-CHANGES = ("joined", "left", "expired", "missed_join", "missed_sync", "replaced", "refused")
+CHANGES = ("joined", "left", "expired", "missed_join", "missed_sync", "missed_revocation", "replaced", "refused")
 """Fates of members: the values of the label ``change``."""
+
+
+FENCED = {"left": "left", "removed by LeaveGroup": "left", "revocation timed out": "missed_revocation"}
+"""What became of members of consumer groups, by the coordinator's reason; those that expired are told of otherwise."""
 
 
 class Counters(events.ByType):
@@ -20,6 +25,8 @@ class Counters(events.ByType):
 
     Attributes:
         rebalances: that have ended, by class of cause; durations: how long they took.
+        reconciliations: how long consumer groups took to come to their targets; revocations: how long their members
+            took to give partitions up; regexes: how often the regexes of a group were held against topics.
         commits: OffsetCommits that became durable; committed: the offsets in them.
         group_rebalances, group_stood_ms, group_committed: the same group by group, and partition-milliseconds in which
             nobody consumed.
@@ -30,6 +37,9 @@ class Counters(events.ByType):
         self.members: Counter[str] = Counter()
         self.rebalances: Counter[str] = Counter()
         self.durations = Durations()
+        self.reconciliations = Durations()
+        self.revocations = Durations()
+        self.regexes = 0
         self.stood_ms = 0
         self.commits = 0
         self.committed = 0
@@ -39,6 +49,9 @@ class Counters(events.ByType):
         self.by_type = {
             events.OffsetsCommitted: self._committed,
             events.MemberAdded: lambda event: self.members.update(joined=1),
+            events.MemberSubscribed: lambda event: self.members.update(joined=int(event.is_new)),
+            events.MemberFenced: self._fenced,
+            events.RegexesResolved: self._resolved,
             events.MemberLeft: lambda event: self.members.update(left=int(not event.was_pending)),
             events.SessionExpired: lambda event: self.members.update(expired=1),
             events.MemberReplaced: lambda event: self.members.update(replaced=1),
@@ -56,6 +69,11 @@ class Counters(events.ByType):
             self.rebalances[episode.cause] += 1
             self.durations.add(max(0, episode.duration_ms) * 1_000_000)
             self._count(self.group_rebalances, episode.group_id, 1)
+        if episode.protocol and episode.outcome == "stable":
+            self.reconciliations.add(max(0, episode.duration_ms) * 1_000_000)
+        for wait in episode.member_waits:
+            if wait.kind in REVOKES:
+                self.revocations.add((wait.until_ms - wait.since_ms) * 1_000_000)
 
     def of_group(self, table: dict[str, int], group_id: str) -> int | None:
         """A group's own count; None if it was not counted, as there were too many groups."""
@@ -71,6 +89,14 @@ class Counters(events.ByType):
         self.commits += 1
         self.committed += partitions
         self._count(self.group_committed, group_id, partitions)
+
+    def _fenced(self, event: events.MemberFenced) -> None:
+        change = FENCED.get(event.reason)
+        if change is not None:
+            self.members[change] += 1
+
+    def _resolved(self, event: events.RegexesResolved) -> None:
+        self.regexes += 1
 
     def _closed(self, event: events.BarrierClosed) -> None:
         if event.barrier in ("join", "sync"):

@@ -11,7 +11,10 @@ from ottla.observe.metrics.counters import CHANGES
 from ottla.observe.metrics.family import Families
 from ottla.observe.metrics.scene import GroupScene, Scene, Sources
 
-STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead")
+
+
+MEMBER_STATES = ("STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS")
 
 
 def native(scene: Scene, sources: Sources) -> Iterator[Metric]:
@@ -45,6 +48,9 @@ def _groups(families: Families, scene: Scene, sources: Sources) -> None:
     for cause, count in sorted(counters.rebalances.items()):
         families.add("ottla_rebalances_total", count, cause)
     families.add_durations("ottla_rebalance_duration_seconds", counters.durations)
+    families.add_durations("ottla_reconciliation_duration_seconds", counters.reconciliations)
+    families.add_durations("ottla_revocation_duration_seconds", counters.revocations)
+    families.add("ottla_regex_resolutions_total", counters.regexes)
     families.add("ottla_partition_unavailable_seconds_total", counters.stood_ms / 1000)
     for change in CHANGES:
         families.add("ottla_member_changes_total", counters.members[change], change)
@@ -66,6 +72,10 @@ def _group(families: Families, group: GroupScene) -> None:
     families.add("ottla_group_state", 1, group_id, state.state)
     families.add("ottla_group_generation", state.generation, group_id)
     families.add("ottla_group_members", len(state.members), group_id)
+    if state.protocol == "consumer":
+        families.add("ottla_group_assignment_epoch", state.assignment_epoch, group_id)
+        for name in MEMBER_STATES:
+            families.add("ottla_group_member_states", sum(one.state == name for one in state.members), group_id, name)
     if state.barrier:
         families.add("ottla_group_barrier_age_seconds", state.barrier_age_ms / 1000, group_id, state.barrier)
     beating = [member for member in state.members if not member.waits_for]

@@ -31,7 +31,11 @@ def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "old_barrier",
             "",
-            f"Group {group.group_id} has waited {seconds} s at the {group.barrier} barrier"
+            (
+                f"Group {group.group_id} has been on its way to its target for {seconds} s, and waits"
+                if group.protocol == "consumer"
+                else f"Group {group.group_id} has waited {seconds} s at the {group.barrier} barrier"
+            )
             + (f" for {awaited}" if awaited else ""),
             {"barrier": group.barrier, "awaited": ids, "age_ms": str(group.barrier_age_ms)},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ottla.broker.core.events import Event, JoinReceived, RebalanceStarted, RequestRefused
+from ottla.broker.core.events import Event, RequestReceived, RequestRefused
 from ottla.broker.settings import Settings
 from ottla.observe.sentinels.model import Finding, short
 from ottla.observe.why.model import Episode
@@ -15,6 +15,7 @@ REFUSALS = {
     "GROUP_MAX_SIZE_REACHED": "the group is full",
     "INCONSISTENT_GROUP_PROTOCOL": "it has no assignor that all others have, too",
     "INVALID_SESSION_TIMEOUT": "its session.timeout.ms is outside of what the broker allows",
+    "UNRELEASED_INSTANCE_ID": "another process uses its group.instance.id",
     "FENCED_INSTANCE_ID": "another process uses its group.instance.id",
 }
 """The errors that turn a member away for good, and what they say of it. Others are a client's daily life."""
@@ -46,13 +47,13 @@ class Repeats:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._groups: dict[str, dict[str, _Times]] = {}
-        self._last_join: JoinReceived | None = None
+        self._last_join: RequestReceived | None = None
 
-    def join_received(self, event: JoinReceived) -> None:
+    def join_received(self, event: RequestReceived) -> None:
         """Remember who asked, in case that it is refused."""
         self._last_join = event
 
-    def rebalanced(self, event: RebalanceStarted) -> None:
+    def rebalanced(self, event: Event) -> None:
         """A rebalance began."""
         self._again("rebalance_storm", event, self._settings.ottla_sentinel_storm_rebalances)
 

@@ -35,8 +35,8 @@ LARGE_MEMBERS = 1_000
 MOST_FAILED = 16
 """After a bug with so many groups no group is looked at any more: each costs a traceback in the log."""
 
-FENCED = frozenset(("ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID"))
-RESTLESS = frozenset(("PreparingRebalance", "CompletingRebalance"))
+FENCED = frozenset(("ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "STALE_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID"))
+RESTLESS = frozenset(("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"))
 
 
 class Sentinels(events.ByType):
@@ -72,9 +72,12 @@ class Sentinels(events.ByType):
         self.by_type = {
             events.StateChanged: self._state_changed,
             events.GroupLoaded: self._loaded,
+            events.ConsumerGroupLoaded: self._loaded,
             events.GroupRemoved: self._removed,
             events.JoinReceived: self._repeats.join_received,
+            events.ConsumerHeartbeatReceived: self._repeats.join_received,
             events.RebalanceStarted: self._repeats.rebalanced,
+            events.GroupEpochBumped: self._repeats.rebalanced,
             events.RequestRefused: self._refused,
             events.OffsetsCommitted: self._committed,
         }
@@ -189,7 +192,7 @@ class Sentinels(events.ByType):
             self._restless.pop(event.group_id, None)
             self._wanted[event.group_id] = None
 
-    def _loaded(self, event: events.GroupLoaded) -> None:
+    def _loaded(self, event: events.Event) -> None:
         self._wanted[event.group_id] = None
 
     def _removed(self, event: events.GroupRemoved) -> None:

@@ -59,6 +59,10 @@ def _edges(episodes: Sequence[Episode], state: GroupState | None, now_ms: int | 
     return earliest_ms - max(int((until_ms - earliest_ms) * LEAD), LEAST_LEAD_MS), until_ms
 
 
+_WAITING = {"waits-for-release": Kind.JOINED, "away": Kind.SILENT, "regex": Kind.JOINED}
+"""The state of a member of a consumer group while something is waited for; else others wait for it to do something."""
+
+
 class Builder:
     """Makes a timeline episode by episode, so that whoever has many need not have them all at once.
 
@@ -127,6 +131,8 @@ class Builder:
                 track.lane.lost.append(max(part.disconnected_ms - self.from_ms, 0))
             if episode.kind == "loaded":
                 track.change(start, Kind.OWNING, _share(episode, part.after))
+            elif episode.protocol:
+                self._reconciled(track, index, part, start, min(left.get(index, end), end), episode)
             elif episode.kind == "rebalance":
                 if part.fate in REMOVED:
                     barrier_end = {"dropped": join_end, "unsynced": start + synced if synced >= 0 else end}
@@ -177,6 +183,32 @@ class Builder:
         elif outcome != "running":
             track.change(end, Kind.OWNING, owns)
 
+    def _reconciled(self, track: Track, index: int, part: MemberPart, start: int, end: int, episode: Episode) -> None:
+        """A member of a consumer group: it owns its partitions all the while but for what others wait for it to do."""
+        if part.fate == "refused" or episode.kind == "refusal":
+            return
+        if track.is_gone and part.fate in ("new", "returned"):
+            track.tenant(start, part.member_id)
+        elif track.is_gone:
+            track.begin(part, part.before)
+        for wait in sorted((one for one in episode.member_waits if one.member == index), key=lambda one: one.since_ms):
+            kind = _WAITING.get(wait.kind, Kind.JOINING)
+            if kind is Kind.JOINING and not wait.blocked:
+                continue
+            until = end if wait.until_ms < 0 else min(start + wait.until_ms, end)
+            track.change(max(start + wait.since_ms, start), kind)
+            if wait.until_ms >= 0 and until < end:
+                track.change(until, Kind.OWNING, part.after if kind is Kind.JOINED else part.before)
+        if part.fate in REMOVED:
+            heard = part.heard_ms - self.from_ms
+            if part.fate == "expired" and part.heard_ms and not episode.member_waits and heard < end:
+                track.silent(max(heard, 0))
+            track.gone(end, part.fate)
+        elif episode.outcome == "stable" or episode.outcome == "replaced":
+            track.change(end, Kind.OWNING, part.after)
+        elif track.is_gone:
+            track.change(end, Kind.JOINED)
+
     def _removed(self, track: Track, part: MemberPart, start: int, at: int, join_end: int, owned: int) -> None:
         has_come = track.is_gone and bool(track.lane.changes) and part.came_ms >= 0
         if has_come:
@@ -217,6 +249,17 @@ class Builder:
                 pending=len(one.pending_ids),
             )
             for one in waits
+        ]
+        barriers += [
+            Barrier(
+                barrier=one.kind,
+                opened=max(start + one.since_ms, 0),
+                closed=start + one.until_ms if one.until_ms >= 0 else -1,
+                limit_ms=one.limit_ms - one.since_ms if one.limit_ms else 0,
+                last=lanes([one.member]),
+            )
+            for one in episode.member_waits
+            if one.blocked or one.member < 0
         ]
         for barrier in barriers:
             took = (barrier.closed if barrier.closed >= 0 else self.until) - barrier.opened

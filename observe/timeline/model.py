@@ -15,7 +15,8 @@ class Kind(IntEnum):
     """The state of a member from a moment on.
 
     The member for whom others wait is JOINING before a join barrier and SYNCING before a sync barrier; JOINED and
-    SYNCED are those that wait. SILENT is a member of which nothing was heard until it was removed, or until now.
+    SYNCED are those that wait. In a consumer group JOINING is a member for whom others wait, and JOINED one that waits.
+    SILENT is a member of which nothing was heard until it was removed, or until now.
     """
 
     GONE = 0
@@ -82,9 +83,10 @@ class Lane(Struct, omit_defaults=True):
 
 
 class Barrier(Struct, omit_defaults=True):
-    """A barrier; ``closed`` is -1 while it is open.
+    """A barrier; ``closed`` is -1 while it is open. Of a consumer group it is a member that others wait for.
 
     Attributes:
+        barrier: ``initial delay``, ``join``, ``sync``, or the kind of an `ottla.observe.why.model.MemberWait`.
         last: lanes that kept it open to its end; absent: lanes that never came; pending: ids that were never used.
     """
 

@@ -238,6 +238,13 @@ class History(Observer):
         account = self._account(group_id)
         return -1 if account is None else account.generation
 
+    def awaits_target(self, group_id: str) -> bool:
+        """True if a rebalance of a consumer group runs, and no target was computed for it so far."""
+        account = self._accounts.get(group_id)
+        if account is None or account.run is None or (reconciling := account.reconciling) is None:
+            return False
+        return account.run.episode.kind == "rebalance" and reconciling.epoch > reconciling.assignment_epoch
+
     def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
         """Client id and host of a member; empty for who is none."""
         account = self._accounts.get(group_id)

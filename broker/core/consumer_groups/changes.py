@@ -203,6 +203,7 @@ class Change:
             m.emit(event)
         before, after = self._before, group.state.group_state
         if after is not before:
+            group.state_since_ms = m.wall_ms
             m.emit(StateChanged(group_id=group.group_id, before=before, after=after, generation=group.generation))
         if records:
             write = StateWrite(group)

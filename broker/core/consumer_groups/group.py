@@ -50,6 +50,7 @@ class ConsumerGroup(Group):
         sessions: by member id; that of a member which is gone stays until its deadline.
         checked_version: the version of the topics that the metadata hash was last held against.
         resolving: the resolution of its regexes that is under way.
+        state_since_ms: since when it is in its state, as Unix time; None if that is not known.
     """
 
     kind: ClassVar[str] = "consumer"
@@ -60,6 +61,7 @@ class ConsumerGroup(Group):
     sessions: dict[str, Session] = field(default_factory=dict, init=False)
     checked_version: int = field(default=NEVER_CHECKED, init=False)
     resolving: object = field(default=None, init=False)
+    state_since_ms: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.durable = self.state
