@@ -133,7 +133,9 @@ class Change:
         self.removed: list[str] = []
         state = group.state
         waits = state.epoch > state.assignment_epoch  # of other groups it is not asked
-        self.is_homogeneous = waits and state.subscriptions.is_homogeneous(len(state.members), when_members_changed=True)
+        self.is_homogeneous = waits and state.subscriptions.is_homogeneous(
+            len(state.members), when_members_changed=True
+        )
         self._facts: list[Fact] = []
         self._before = group.state.group_state
 

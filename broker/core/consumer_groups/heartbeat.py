@@ -293,9 +293,7 @@ def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> Non
 # The step towards the target
 
 
-def _reconcile(
-    change: Change, said: Member, goal: Target, reported: Reported, *, subscription_changed: bool
-) -> Member:
+def _reconcile(change: Change, said: Member, goal: Target, reported: Reported, *, subscription_changed: bool) -> Member:
     state = change.state
     member = state.members[said.member_id]
     if not subscription_changed and member.state is STABLE and member.epoch == state.assignment_epoch:
