@@ -120,6 +120,9 @@ class Change:
         events: told at the end, before the records are handed over.
         removed: ids of members that are looked after no more from then on.
         checked_version: the version of the topics that the group goes by from then on.
+        newcomer: the member whose request this is, if the group did not have it before.
+        has_new_instance: nobody had its instance id before.
+        most_members: see `State`, before the request.
         is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
             that held it against its topics (R3.7).
     """
@@ -136,6 +139,9 @@ class Change:
         self.is_homogeneous = waits and state.subscriptions.is_homogeneous(
             len(state.members), when_members_changed=True
         )
+        self.newcomer: str | None = None
+        self.has_new_instance = False
+        self.most_members = state.most_members
         self._facts: list[Fact] = []
         self._before = group.state.group_state
 
@@ -143,6 +149,12 @@ class Change:
     def state(self) -> State:
         """The state of the group with all that was added."""
         return self.group.state
+
+    def asked_by(self, member_id: str, instance_id: str | None) -> None:
+        """Note, before anything is added, whose request it is."""
+        if member_id not in self.state.members:
+            self.newcomer = member_id
+        self.has_new_instance = instance_id is not None and instance_id not in self.state.static_members
 
     def add(self, fact: Fact) -> None:
         """Write a record."""

@@ -66,6 +66,7 @@ def heartbeat(
     _check_size(m, group, request)
     reported = _reported(request)
     with Change(m, group, announce) as change:
+        change.asked_by(request.member_id, request.instance_id)
         before = _find(change, request, reported)
         said = _say(change, before, request, ctx)
         regex_changed, is_resolved = _change_regex(change, before, said)
