@@ -299,7 +299,8 @@ def _reconcile(change: Change, said: Member, goal: Target, reported: Reported, *
     member = state.members[said.member_id]
     if not subscription_changed and member.state is STABLE and member.epoch == state.assignment_epoch:
         return member
-    subscribed = {topic.topic_id: None for topic in change.m.topics.existing(state.topics_of(member))}
+    names = list(state.topics_of(member))
+    subscribed = {topic.topic_id: None for topic in change.m.topics.existing(names)} if names else None
     try:
         step = reconcile(state, member, goal, reported, subscribed, subscription_changed=subscription_changed)
     except Unreconcilable:
