@@ -24,17 +24,15 @@ def update(change: Change, before: Member, after: Member) -> Target:
         before, after: the member of the request, before it and now.
 
     Returns:
-        The target of this member. Static members are looked up by their instance ids in a target that was there
-        before: who comes with a new one has nothing in there (R2.18).
+        The target of this member.
     """
     m, group, state = change.m, change.group, change.state
-    known = NOTHING if change.has_new_instance else state.targets.get(after.member_id, NOTHING)
     if state.epoch <= state.assignment_epoch:
-        return known
+        return last(change, after)
     until_ms = state.assignment_timestamp_ms + m.times_of(group.group_id).assignment_interval_ms
     if state.assignment_timestamp_ms and m.wall_ms < until_ms:
         change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
-        return known
+        return last(change, after)
     votes = votes_of(state)
     if after.server_assignor is not None:
         votes[after.server_assignor] -= 1
@@ -55,6 +53,13 @@ def update(change: Change, before: Member, after: Member) -> Target:
         )
     )
     return change.state.targets[after.member_id]
+
+
+def last(change: Change, member: Member) -> Target:
+    """The target of the member of a request in what was computed last. Static members are looked up by their instance
+    ids as they were before: who comes with a new one has nothing in there (R2.18).
+    """
+    return NOTHING if change.has_new_instance else change.state.targets.get(member.member_id, NOTHING)
 
 
 def votes_of(state: State) -> dict[str, int]:
