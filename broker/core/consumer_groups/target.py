@@ -12,7 +12,6 @@ from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assi
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
 from ottla.broker.core.consumer_groups.changes import Change, Refused
 from ottla.broker.core.consumer_groups.state import Member, State
-from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.events import MemberTarget, TargetComputed, TargetDelayed
 from ottla.broker.core.groups.machine import Machine
 from ottla.protocol.errors import ErrorCode
@@ -29,27 +28,25 @@ def update(change: Change, before: Member, after: Member, *, may_wait: bool = Fa
         may_wait: the request can wait for an assignment that takes long.
 
     Returns:
-        The target of this member. Who comes with an instance id that it did not have is looked up by it in a target
-        that was there before, and has nothing in there (R2.18).
+        The target of this member.
 
     Raises:
         NotYet: it has to.
     """
     m, group, state = change.m, change.group, change.state
-    known = state.targets.get(after.member_id, NOTHING) if after.instance_id == before.instance_id else NOTHING
     if state.epoch <= state.assignment_epoch:
-        return known
+        return last(change, after)
     until_ms = state.assignment_timestamp_ms + m.times_of(group.group_id).assignment_interval_ms
     if state.assignment_timestamp_ms and m.wall_ms < until_ms:
         change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
-        return known
+        return last(change, after)
     votes = votes_of(state)
     if after.server_assignor is not None:
         votes[after.server_assignor] -= 1
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    spec = spec_of(state, m.topics, change.is_homogeneous)
+    spec = _spec_of(change)
     assignment = _assign(m, group.group_id, name, spec, may_wait=may_wait)
     changed: list[MemberTarget] = []
     for member_id in state.members:
@@ -80,6 +77,13 @@ def _assign(m: Machine, group_id: str, assignor: str, spec: GroupSpec, *, may_wa
     return Assignment(finished(ASSIGNORS[assignor](spec)), {})
 
 
+def last(change: Change, member: Member) -> Target:
+    """The target of the member of a request in what was computed last. Static members are looked up by their instance
+    ids as they were before: who comes with a new one has nothing in there (R2.18).
+    """
+    return NOTHING if change.has_new_instance else change.state.targets.get(member.member_id, NOTHING)
+
+
 def votes_of(state: State) -> dict[str, int]:
     """How many members ask for each assignor."""
     votes: dict[str, int] = {}
@@ -89,8 +93,9 @@ def votes_of(state: State) -> dict[str, int]:
     return votes
 
 
-def spec_of(state: State, topics: Topics, is_homogeneous: bool) -> GroupSpec:
+def _spec_of(change: Change) -> GroupSpec:
     """A group as its assignor sees it."""
+    state, topics = change.state, change.m.topics
     topic_ids: dict[tuple[tuple[str, ...], str], Sequence[UUID]] = {}
     partition_counts: dict[UUID, int] = {}
     members = []
@@ -103,4 +108,4 @@ def spec_of(state: State, topics: Topics, is_homogeneous: bool) -> GroupSpec:
             ids = topic_ids[subscription] = [topic.topic_id for topic in existing]
         target = state.targets.get(member.member_id, NOTHING)
         members.append(MemberSpec(member.member_id, member.instance_id, ids, target))
-    return GroupSpec(members, partition_counts, is_homogeneous)
+    return GroupSpec(members, partition_counts, change.is_homogeneous, change.newcomer, change.most_members)
