@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def pause(ask: Ask, group: str) -> Answer:
     """Hold GROUP up, at a broker that has a workbench: a rebalance does not end, and no session does.
 
-    Heartbeats and commits go on. `ottla groups resume` lets it go on.
+    Heartbeats and commits go on; heartbeats of the protocol consumer wait. `ottla groups resume` lets it go on.
     """
     return _told(await ask("groups.pause", group=group), "is paused")
 

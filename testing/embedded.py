@@ -24,6 +24,10 @@ T = TypeVar("T")
 TEST_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.min.session.timeout.ms": "300",
     # A topic that Kafka does not have: tests that list topics expect their own.
     "ottla.group.events.enable": "false",
 }
@@ -34,9 +38,11 @@ class EmbeddedBroker:
     """A broker on an event loop of its own, in a daemon thread. Use with ``with`` or ``async with``.
 
     Args:
-        settings: Kafka's setting names and values; values may be numbers and booleans. Three defaults differ from
+        settings: Kafka's setting names and values; values may be numbers and booleans. Some defaults differ from
             a served broker: ``group.initial.rebalance.delay.ms=0``, ``group.min.session.timeout.ms=100`` and
-            ``ottla.group.events.enable=false``.
+            ``ottla.group.events.enable=false``; and of groups of the protocol ``consumer``
+            ``group.consumer.assignment.interval.ms=0``, ``group.consumer.heartbeat.interval.ms=200``,
+            ``group.consumer.min.heartbeat.interval.ms=100`` and ``group.consumer.min.session.timeout.ms=300``.
         topics: those to create: names, which get one partition each; or a dict of names and partition counts, or of
             names and settings, such as ``{"orders": {"partitions": 3, "cleanup.policy": "compact"}}``.
         data_dir: keep logs there; by default everything is in memory and gone with the broker.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.observe.view import View
     from ottla.observe.why.model import Episode
 
-STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
+STATES = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Empty", "Dead")
 LOOK_EVERY_S = 0.005
 MOST_NAMED = 10
 T = TypeVar("T")
@@ -40,19 +40,25 @@ class Group:
 
     @property
     def state(self) -> str:
-        """One of Kafka's states: Stable, Empty, PreparingRebalance, CompletingRebalance; Dead if there is no group."""
+        """One of Kafka's states: Stable, Empty, PreparingRebalance, CompletingRebalance; Dead if there is no group.
+
+        On their way, groups of the protocol ``consumer`` are Assigning or Reconciling.
+        """
         found = self._found()
         return "Dead" if found is None else found.state
 
     @property
     def generation(self) -> int:
-        """The generation; -1 if there is no group."""
+        """The generation, or the epoch of a group of the protocol ``consumer``; -1 if there is no group."""
         found = self._found()
         return -1 if found is None else found.generation
 
     @property
     def members(self) -> dict[str, MemberState]:
-        """The members by their ids: ``client_id``, ``group_instance_id``, ``is_leader``, ``assignment`` and more."""
+        """The members by their ids: ``client_id``, ``group_instance_id``, ``is_leader``, ``assignment`` and more.
+
+        In a group of the protocol ``consumer`` also ``epoch``, and ``pending``: what it has not given up.
+        """
         found = self._found()
         return {} if found is None else {member.member_id: member for member in found.members}
 
@@ -131,7 +137,9 @@ class Group:
     def pause(self) -> None:
         """Hold the group as it is until `resume`: joins and syncs wait, and no session ends.
 
-        Heartbeats, commits and reads go on. It is paused when this returns, whether there is a group yet or not.
+        Heartbeats, commits and reads go on. It is paused when this returns, whether there is a group yet or not. Of the
+        protocol ``consumer`` heartbeats wait as well, since they join and bring partitions, and with them what comes
+        behind them on their connections.
         """
         self._broker.run(lambda: self._broker.workbench.pause(self.group_id))
 
@@ -163,7 +171,8 @@ class Group:
         found = view.group(self.group_id)
         assigned = [] if found is None else [
             (topic, partition)
-            for member in found.members for topic, partitions in member.assignment.items() for partition in partitions
+            for member in found.members for has in (member.assignment, member.pending)
+            for topic, partitions in has.items() for partition in partitions
         ]  # fmt: skip
         left = [
             max(0, ends[1] - max(committed.get(place, 0), ends[0]))

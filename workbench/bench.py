@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.broker.settings import Settings
     from ottla.observe.http.api import Endpoint
 
-HELD_WHILE_PAUSED = ["JoinGroup", "SyncGroup"]
+HELD_WHILE_PAUSED = ["JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"]
 
 
 class Workbench(Observatory):
@@ -90,7 +90,8 @@ class Workbench(Observatory):
     def pause(self, group_id: str) -> None:
         """Hold what members of a group ask for to join it and to be given partitions, and let no session end.
 
-        Heartbeats, commits and everything else goes on. A group that is paused stays so.
+        Heartbeats, commits and everything else goes on; only those heartbeats wait by which members of the protocol
+        ``consumer`` join and get partitions. A group that is paused stays so.
         """
         if group_id not in self._paused:
             rule = Rule.of(HELD_WHILE_PAUSED, group=group_id, hold="request", name=f"pause of {group_id}")

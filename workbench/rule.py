@@ -25,7 +25,7 @@ Side: TypeAlias = Literal["request", "response"]
 ANY_API = "*"
 API_KEYS: dict[str, ApiKey] = {"".join(map(str.capitalize, key.name.split("_"))): key for key in HANDLERS}
 """The APIs that rules may name."""
-PHASES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
+PHASES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead")
 ACTIONS = ("error", "delay", "drop", "close", "hold", "corrupt", "throttle", "elsewhere", "restart")
 _NAMED = ("group", "member", "instance", "topic", "transactional_id")
 _OF_A_GROUP = ("phase", "leader", "generation")
