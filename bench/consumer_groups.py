@@ -54,9 +54,8 @@ from ottla.protocol.consumer_protocol import (
 from ottla.protocol.steps import finished
 
 SERVERS = ("ottla", "kafka", "kfake")
-MEMBERS_PER_GROUP = 20
-INTERVAL_SECONDS = 1.0
-"""Between heartbeats of members that have nothing to say, while a group comes to balance."""
+MEMBERS_PER_GROUP, JOINING_SECONDS = 20, 0.2
+"""How large the groups are whose heartbeats are measured, and how often these are sent until a group is balanced."""
 WAITER_SECONDS = 0.001
 COLUMNS = {
     "per second": ("per_second", 0),
@@ -93,7 +92,7 @@ def settled(server: Server, connections: int) -> Load:
         create(server, name, MEMBERS_PER_GROUP)
         size = min(MEMBERS_PER_GROUP, connections - first)
         members = [ConsumerMember(server, name, name) for _ in range(size)]
-        balance(members, MEMBERS_PER_GROUP, 0.2)
+        balance(members, MEMBERS_PER_GROUP, JOINING_SECONDS)
         everyone += members
     for member in everyone:
         member.close()
@@ -128,7 +127,7 @@ def to_balance(server: Server, kind: str, members: int, partitions: int) -> dict
     create(server, name, partitions)
     if kind == "consumer":
         modern = [ConsumerMember(server, name, name) for _ in range(members)]
-        return _costs(server, lambda: balance(modern, partitions, INTERVAL_SECONDS), modern)
+        return _costs(server, lambda: balance(modern, partitions), modern)
     subscription = encode_subscription(Subscription(topics=[name]))
     share = -(-partitions // members)
     assignment = encode_assignment(

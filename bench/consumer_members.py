@@ -21,6 +21,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 VERSION, CREATE_TOPICS_VERSION = 1, 5
 REBALANCE_TIMEOUT_MS = 300_000
 NOT_READY = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+STEP_SECONDS, RETRY_SECONDS = 0.01, 0.2
 BODY_AT = 5
 """In a response behind its length: correlation id, header tags."""
 ERROR_AT = 13
@@ -81,8 +82,10 @@ class ConsumerMember:
         self.due = None
         self._socket.sendall(framed(request, VERSION))
 
-    def receive(self, interval_s: float) -> None:
-        """Take what has come, and note when the next heartbeat is due: at once if there is something to say."""
+    def receive(self, interval_s: float | None) -> None:
+        """Take what has come, and note when the next heartbeat is due: at once if there is something to say, else after
+        the interval; None is the one that the server tells.
+        """
         self._held += (more := self._socket.recv(1 << 20))
         if not more:
             raise BenchError("the server closed the connection of a member")
@@ -93,7 +96,8 @@ class ConsumerMember:
             self._held[4 : 4 + size], BODY_AT
         )
         self._held = b""
-        self.due = time.monotonic() + interval_s
+        told_s = answer.heartbeat_interval_ms / 1000 or RETRY_SECONDS
+        self.due = time.monotonic() + (told_s if interval_s is None else interval_s)
         if answer.error_code in NOT_READY:
             return
         if answer.error_code:
@@ -110,7 +114,9 @@ class ConsumerMember:
         return self.due != 0.0 and self.due is not None and not self._has_news
 
 
-def balance(members: Sequence[ConsumerMember], partitions: int, interval_s: float, patience_s: float = 300.0) -> float:
+def balance(
+    members: Sequence[ConsumerMember], partitions: int, interval_s: float | None = None, patience_s: float = 300.0
+) -> float:
     """Have the members of one group join and heartbeat until all have the last epoch and each partition one owner.
 
     Returns how long it took, in seconds.
@@ -130,7 +136,7 @@ def balance(members: Sequence[ConsumerMember], partitions: int, interval_s: floa
             for member in members:
                 if member.due is not None and member.due <= now:
                     member.heartbeat()
-            for key, _ in selector.select(interval_s / 20):
+            for key, _ in selector.select(STEP_SECONDS):
                 key.data.receive(interval_s)
     return time.monotonic() - began
 
