@@ -29,6 +29,20 @@ STEPS = {
     "heartbeat.py": ("--rounds", "1", "--seconds", "0.5", "--warm-up", "1", "--connections", "50", "--window", "1"),
     "commits.py": ("--rounds", "1", "--seconds", "0.5", "--warm-up", "1", "--few"),
     "rebalances.py": ("--rounds", "1", "--rebalances", "1", "--warm-up", "1", "--members", "1000"),
+    "consumer_groups.py": (
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.5",
+        "--warm-up",
+        "1",
+        "--connections",
+        "50",
+        "--members",
+        "100",
+        "--partitions",
+        "1000",
+    ),
     "records.py": ("--rounds", "1", "--scale", "0.1", "--warm-up", "1"),
     "before.py": ("--pairs", "2", "--seconds", "0.3"),
     "startup.py": ("--runs", "1"),
@@ -120,6 +134,12 @@ def goals() -> Iterator[Goal]:
         yield Goal(load, "cpu_us", alone)
         yield Goal(load, "cpu_us", kafka_cpu, "kafka")
         yield Goal(load, "cpu_us", kfake_cpu, "kfake")
+    yield Goal("heartbeat of a consumer group, 50 connections", "cpu_us", 1.3, "ottla-classic")
+    yield Goal("1,000 members on 1,000 partitions, to balance", "cpu_s", 1, "ottla-classic")
+    yield Goal("1,000 members on 10,000 partitions, to balance", "max_ms", 20)
+    for assignor in ("uniform", "range"):
+        for what in ("from nothing", "one more member"):
+            yield Goal(f"assignor {assignor}, 10,000 partitions to 1,000 members, {what}", "seconds", 0.5)
     yield Goal("heartbeat", "grown", 0.02)
     for beside in ("DescribeGroups of 10,000 groups", "a rebalance of 10,000 members"):
         yield Goal(f"heartbeats beside {beside}", "p99_ms", 20)
@@ -162,7 +182,9 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
         click.echo(f"\n=== {script}", err=True)
         if subprocess.run(command).returncode:
             failed.append(script)
-    figures = Figures.saved("heartbeats", "commits", "rebalances", "records", "before", "size", "startup")
+    figures = Figures.saved(
+        "heartbeats", "commits", "rebalances", "consumer_groups", "records", "before", "size", "startup"
+    )
     bare_us = figures.median(BARE_LOAD, "bare", "cpu_us")
     pace = None if bare_us is None else bare_us / BARE_US
     head = ("load", "what", "goal", "measured", "Ottla / the other", "at the goals' pace", "verdict")

@@ -52,7 +52,8 @@ def _bytes(data: bytes) -> bytes:
 class Member:
     """One connection that takes one member through JoinGroup v5 and SyncGroup v3."""
 
-    def __init__(self, server: Server, group_id: str) -> None:
+    def __init__(self, server: Server, group_id: str, subscription: bytes = b"") -> None:
+        self._subscription = subscription
         self._address = server.host, server.port
         self._correlation_id = 0
         self.group_id = group_id
@@ -100,7 +101,7 @@ class Member:
         """Ask to be in the group's next generation."""
         body = _string(self.group_id) + struct.pack(">ii", SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)
         body += _string(self.member_id) + _string(None) + _string("consumer")
-        self.send(JOIN_GROUP, 5, body + struct.pack(">i", 1) + _string("range") + _bytes(b""))
+        self.send(JOIN_GROUP, 5, body + struct.pack(">i", 1) + _string("range") + _bytes(self._subscription))
 
     def receive_join(self) -> int:
         """Take the answer to a JoinGroup; returns its error code."""
@@ -125,6 +126,10 @@ class Member:
         """Take the answer to a SyncGroup."""
         if error := struct.unpack_from(">h", self.receive(), 4)[0]:
             raise BenchError(f"SyncGroup of {self.group_id} answered error {error}")
+
+    def send_heartbeat(self) -> None:
+        """Say that it is there."""
+        self.send(HEARTBEAT, 0, _string(self.group_id) + struct.pack(">i", self.generation) + _string(self.member_id))
 
     def fileno(self) -> int:
         """Of its connection, so that it can be waited for."""

@@ -44,6 +44,9 @@ JVM = [
 SETTINGS = {key: value for key, value in ONE_NODE.items() if not key.startswith("num.")} | {
     "num.partitions": 4,
     "group.initial.rebalance.delay.ms": 1000,
+    # Members of the consumer protocol do not expire either while another server has its turn.
+    "group.consumer.max.session.timeout.ms": 1_800_000,
+    "group.consumer.session.timeout.ms": 1_800_000,
 }
 READY_SECONDS = 120.0
 STEP_SECONDS = 0.005

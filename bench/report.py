@@ -21,10 +21,13 @@ CALLED = {
     "bare": "bare uvloop",
     "ottla": "Ottla",
     "ottla-os": "Ottla, durability=os",
+    "ottla-classic": "Ottla, classic group",
     "before": "Ottla before",
     "kafka": "Apache Kafka",
     "kafka-flush": "Kafka, flush.messages=1",
+    "kafka-classic": "Kafka, classic group",
     "kfake": "kfake",
+    "kfake-classic": "kfake, classic group",
     "mock": "librdkafka's mock",
 }
 

@@ -41,6 +41,8 @@ JUST_IN_TIME = frozenset({"kafka", "kafka-flush"})
 OTTLA_OPTIONS = (
     # Long enough for all members of a group to meet in its first generation; and for as many connections as are asked.
     *("--set", "group.initial.rebalance.delay.ms=1000", "--set", "max.connections=15000"),
+    # Members of the consumer protocol do not expire while another server has its turn.
+    *("--set", "group.consumer.max.session.timeout.ms=1800000", "--set", "group.consumer.session.timeout.ms=1800000"),
 )
 FLUSHED = "log.flush.interval.messages=1"
 """Of Apache Kafka: sync every batch, as Ottla does."""
@@ -197,7 +199,8 @@ def running(name: str, core: int | None, options: Sequence[str] = (), path: Path
 def _environment(path: Path | None) -> dict[str, str]:
     """With bytecode, and with names that the kernel knows for the threads of Python."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | {"PYTHONPATH": os.pathsep.join(map(str, filter(None, (path, HERE / "named_threads"))))}
+    where = filter(None, (path, HERE / "named_threads", kept.get("PYTHONPATH")))
+    return kept | {"PYTHONPATH": os.pathsep.join(map(str, where))}
 
 
 def measure(

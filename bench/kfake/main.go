@@ -16,6 +16,7 @@ func main() {
 		kfake.AllowAutoTopicCreation(),
 		kfake.DefaultNumPartitions(4),
 		kfake.GroupMaxSessionTimeout(30*time.Minute),
+		kfake.BrokerConfigs(map[string]string{"group.consumer.session.timeout.ms": "1800000"}),
 	)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
+    ConsumerGroupType,
     ElectionType,
     KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
+    libversion,
 )
 
 from tests.interop.python.groups import join, produce, values
-from tests.interop.python.harness import Stage, named
+from tests.interop.python.harness import Skipped, Stage, named
 from tests.interop.python.records import rows
+from tests.support.cast import Cast, places
 from tests.support.clients import confluent
 from tests.support.waiting import wait_for
 
 PATIENCE_S = 30
+PARTITIONS = 6
+SINCE = 0x020C0000
+"""The librdkafka in which the consumer protocol is no preview any more."""
 
 
 def admin_cluster(stage: Stage) -> None:
@@ -98,4 +106,88 @@ def a_partition_is_paused_and_resumed(stage: Stage) -> None:
     assert [(message.partition(), message.offset()) for message in messages] == [(0, 0), (0, 1)]
 
 
-SCENARIOS = named(admin_cluster, admin_group_offsets, partition_eof, a_partition_is_paused_and_resumed)
+def _modern(stage: Stage, cast: Cast, **fields: Any) -> Any:
+    """A member of the consumer protocol (KIP-848); the broker decides about its session."""
+    if libversion()[1] < SINCE:
+        raise Skipped("its consumer protocol is a preview, which came before Kafka's own was finished")
+    return cast.join("confluent", options=confluent.CONSUMER_PROTOCOL, **fields)
+
+
+def consumer_protocol_join_crash_and_leave(stage: Stage) -> None:
+    stage.kit.create(stage.topic, PARTITIONS)
+    everything = places(stage.topic, PARTITIONS)
+    cast = stage.cast()
+    first = _modern(stage, cast)
+    cast.wait_shared([first], everything)
+    doomed, leaver = _modern(stage, cast, process=True), _modern(stage, cast)
+    cast.wait_shared([first, doomed, leaver], everything)
+    produce(stage, values("three"))
+    cast.wait_seen_once(values("three"))
+    admin = confluent.admin(stage.kit.bootstrap)  # its futures end with it
+    assert confluent.result(admin.describe_consumer_groups([stage.group])).type == ConsumerGroupType.CONSUMER
+    doomed.kill()
+    cast.wait_shared([first, leaver], everything)
+    leaver.stop()
+    cast.wait_shared([first], everything)
+    produce(stage, values("one"))
+    cast.wait_seen(values("one"))
+
+
+def consumer_protocol_static_member(stage: Stage) -> None:
+    """It goes away for a while, and comes back to what it had; nobody else can be it meanwhile."""
+    stage.kit.create(stage.topic, PARTITIONS)
+    everything = places(stage.topic, PARTITIONS)
+    cast = stage.cast()
+    other, static = _modern(stage, cast), _modern(stage, cast, instance_id="one")
+    cast.wait_shared([other, static], everything)
+    twin = _modern(stage, cast, instance_id="one")
+    wait_for(lambda: twin.troubles, "the twin to be refused", show=cast.describe)
+    assert "instance ID is still used" in twin.troubles[0], twin.troubles
+    had, before = static.owned, len(other.changes)
+    static.stop()
+    again = _modern(stage, cast, instance_id="one")
+    cast.wait_shared([other, again], everything)
+    assert (again.owned, len(other.changes)) == (had, before), cast.describe()
+
+
+def consumer_protocol_transaction_offsets(stage: Stage) -> None:
+    """Offsets go along with the epoch of the member that has read the records."""
+    stage.kit.create(stage.topic)
+    stage.kit.produce(stage.topic, rows(5), partition=0)
+    if libversion()[1] < SINCE:
+        raise Skipped("its consumer protocol is a preview, which came before Kafka's own was finished")
+    options = confluent.CONSUMER_PROTOCOL | {"auto.offset.reset": "earliest"}
+    consumer = confluent.consumer(stage.kit.bootstrap, stage.group, **options)
+    stage.closing.callback(consumer.close)
+    consumer.subscribe([stage.topic])
+    messages = consumer.consume(5, PATIENCE_S)
+    assert [message.error() for message in messages] == [None] * 5
+    producer = confluent.producer(stage.kit.bootstrap, f"{stage.topic}-id")
+    place = TopicPartition(stage.topic, 0, 5)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), PATIENCE_S)
+    producer.commit_transaction(PATIENCE_S)
+    wait_for(lambda: stage.kit.group_offsets(stage.group).get((stage.topic, 0)) == 5, "the offset to be there")
+    stale = consumer.consumer_group_metadata()
+    consumer.unsubscribe()
+    heir = _modern(stage, stage.cast())
+    wait_for(lambda: heir.owned, "the heir to have the partition")
+    producer.begin_transaction()
+    try:
+        producer.send_offsets_to_transaction([place], stale, PATIENCE_S)
+    except KafkaException as error:
+        assert error.args[0].txn_requires_abort(), error
+    else:
+        raise AssertionError("who has left the group has committed in it")
+    producer.abort_transaction(PATIENCE_S)
+
+
+SCENARIOS = named(
+    admin_cluster,
+    admin_group_offsets,
+    partition_eof,
+    a_partition_is_paused_and_resumed,
+    consumer_protocol_join_crash_and_leave,
+    consumer_protocol_static_member,
+    consumer_protocol_transaction_offsets,
+)

@@ -41,7 +41,8 @@ SETTINGS: dict[str, object] = {
 _LINE = re.compile(r"^\[.*?\] (?P<level>WARN|ERROR) (?P<logger>[\w.$]+) - (?P<message>.*)$")
 _SHAPES = [
     # Behind the error comes the broker's own text of it.
-    (r"(ConsumerGroupHeartbeatRequest failed due to [^:]+): .*", r"\1"),
+    (r"(ConsumerGroupHeartbeatRequest failed (?:due to|because of) [^:]+): .*", r"\1"),
+    (r"OffsetAndMetadata\{.*?\}", "OffsetAndMetadata"),
     (r"Generation\{.*?\}", "Generation{…}"),
     (r"\b(?:clientId|groupId|transactionalId|groupInstanceId)=[^,\]\s]+", lambda found: found[0].split("=")[0] + "=…"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),

@@ -29,6 +29,13 @@ def test_the_words_of_the_broker_make_no_difference() -> None:
     assert shape(f"{refused}: the words") != shape(refused.replace("unreleased", "fenced") + ": the words")
 
 
+def test_what_is_committed_makes_no_difference() -> None:
+    place = "churn-eager-{}=OffsetAndMetadata{{offset={}, leaderEpoch={}, metadata=''}}"
+    failed = "[Consumer clientId=a] Auto-commit of offsets {{{}}} failed"
+    both = f"{place.format(0, 7, 0)}, {place.format(1, 12, 'null')}"
+    assert shape(failed.format(place.format(3, 1, 0))) == shape(failed.format(both))
+
+
 def test_how_many_are_listed_makes_no_difference() -> None:
     lost = "Lost partitions [{}]"
     one, three = "churn-eager-0", "churn-eager-0, churn-eager-1, churn-static-3"

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from tests.interop.programs import scenarios
 from tests.interop.python_envs import environment, python_version
 from tests.interop.results import KEPT
-from tests.interop.suite import Place, Result, Run, Suite
+from tests.interop.suite import QUICK_CONSUMER_GROUPS, Place, Result, Run, Suite
 
 ROOT = KEPT.parents[1]
 
@@ -54,7 +54,7 @@ def client_suite(
         language="Python",
         prepare=prepare,
         versions=_versions(title, wanted),
-        settings={"group.min.session.timeout.ms": 500},
+        settings={"group.min.session.timeout.ms": 500, **QUICK_CONSUMER_GROUPS},
         run=run,
     )
 

@@ -38,6 +38,7 @@ public final class Churn {
     private final Env env;
     private final Random random;
     private final Map<String, Actor> actors = new HashMap<>();
+    private final List<Actor> everyone = new ArrayList<>();
     private final List<Process> victims = new ArrayList<>();
     private int partitions = 4;
     private int made;
@@ -68,10 +69,10 @@ public final class Churn {
             steps++;
             Actor.nap(pause);
         }
-        for (Actor actor : actors.values()) {
+        for (Actor actor : everyone) {
             actor.stop(false);
         }
-        for (Actor actor : actors.values()) {
+        for (Actor actor : everyone) {
             actor.join();
         }
         victims.forEach(Process::destroyForcibly);
@@ -114,6 +115,7 @@ public final class Churn {
     private void start(String name, Actor actor) {
         made++;
         actors.put(name, actor.start());
+        everyone.add(actor);
     }
 
     /** Ends one that lives, in one of these ways, or starts it. */
@@ -146,7 +148,10 @@ public final class Churn {
         start(name, new Readers.GroupMember(env, ledger, name, "group-" + kind, topic, config, pick));
     }
 
-    /** Static members; one in three starts beside the one that has its instance id and fences it, some with a twin. */
+    /**
+     * Static members; one in three starts beside the one that has its instance id, some with a twin. In a classic group
+     * it fences that one, in one of the consumer protocol it is refused.
+     */
     private void fixed(int pick) throws InterruptedException {
         String instance = "fixed-" + pick % 4;
         boolean fences = pick / 4 % 3 == 0;
@@ -155,7 +160,8 @@ public final class Churn {
         }
         Map<String, Object> config = Map.of("group.instance.id", instance, "session.timeout.ms", 6000,
                 "heartbeat.interval.ms", 500, "client.id", instance);
-        start(instance, new Readers.GroupMember(env, ledger, instance, "group-static", "churn-static", config, pick));
+        String name = env.modern() && lives(instance) ? instance + "-refused" : instance;
+        start(name, new Readers.GroupMember(env, ledger, instance, "group-static", "churn-static", config, pick));
         if (fences && pick / 12 % 2 == 0) {
             String twin = instance + "-twin";
             start(twin, new Readers.GroupMember(env, ledger, twin, "group-static", "churn-static", config, pick));

@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
@@ -14,25 +15,32 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** A member of a consumer group, told what to do by lines on standard input: BOOTSTRAP GROUP TOPIC NAME ASSIGNOR SESSION. */
+/**
+ * A member of a consumer group, told what to do by lines on standard input: BOOTSTRAP GROUP TOPIC NAME PROTOCOL ASSIGNOR
+ * SESSION. Of the consumer protocol (KIP-848) only the broker decides about the last two.
+ */
 public final class Member implements ConsumerRebalanceListener, Runnable {
     private static final Map<String, String> ASSIGNORS = Map.of(
+            "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
             "range", "org.apache.kafka.clients.consumer.RangeAssignor",
             "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor");
     private final KafkaConsumer<String, String> consumer;
     private volatile boolean stop;
 
     private Member(String[] told) {
-        consumer = new KafkaConsumer<>(Map.of(
+        Map<String, Object> config = new HashMap<>(Map.of(
                 "bootstrap.servers", told[0],
                 "group.id", told[1],
                 "client.id", told[3],
-                "group.protocol", "classic",
-                "partition.assignment.strategy", ASSIGNORS.get(told[4]),
-                "session.timeout.ms", Integer.valueOf(told[5]),
-                "heartbeat.interval.ms", 200,
+                "group.protocol", told[4],
                 "auto.offset.reset", "earliest",
-                "auto.commit.interval.ms", 100), new StringDeserializer(), new StringDeserializer());
+                "auto.commit.interval.ms", 100));
+        if (told[4].equals("classic")) {
+            config.put("partition.assignment.strategy", ASSIGNORS.get(told[5]));
+            config.put("session.timeout.ms", Integer.valueOf(told[6]));
+            config.put("heartbeat.interval.ms", 200);
+        }
+        consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
         consumer.subscribe(List.of(told[2]), this);
     }
 
@@ -79,7 +87,7 @@ public final class Member implements ConsumerRebalanceListener, Runnable {
     }
 
     public static void main(String[] arguments) throws Exception {
-        String[] told = Arrays.copyOf(arguments, 6);
+        String[] told = Arrays.copyOf(arguments, 7);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         Member member = null;
         Thread thread = null;
