@@ -61,6 +61,7 @@ def subscribed(group: ConsumerGroup, member: Member, *, is_new: bool) -> MemberS
         regex=member.regex,
         server_assignor=member.server_assignor,
         is_new=is_new,
+        is_classic=member.classic is not None,
     )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 from collections import deque
-from functools import partial
+from functools import cache, partial
 
 from ottla.broker.core.consumer_groups import notes
 from ottla.broker.core.consumer_groups.assigning import Assigning, Assignment, NotYet, assign
 from ottla.broker.core.consumer_groups.changes import Refused
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.heartbeat import heartbeat
+from ottla.broker.core.consumer_groups.progress import new_member_id
 from ottla.broker.core.consumer_groups.state import IS_AWAY, LEAVES
 from ottla.broker.core.effects import Asker, Work
 from ottla.broker.core.groups.config import GroupConfig
@@ -119,8 +119,8 @@ def _serve(
 ) -> ConsumerGroupHeartbeatResponse | None:
     issued = ""
     if not request.member_id and not request.member_epoch and ctx.api_version < CHOOSES_ITS_ID:
-        issued = _new_member_id(m)
-    announce = partial(_announce, m, request, ctx, issued)
+        issued = new_member_id(m)
+    announce = cache(partial(_announce, m, request, ctx, issued))
     try:
         check(request, ctx.api_version, m.config)
         if shard.refusal:
@@ -150,12 +150,6 @@ def _wait(m: Machine, shard: GroupShard, request: ConsumerGroupHeartbeatRequest,
 def _announce(m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, issued: str) -> None:
     m.begin(m.now_ms)
     notes.heartbeat_received(m, request, ctx, issued)
-
-
-def _new_member_id(m: Machine) -> str:
-    """22 characters that nobody has, in the form in which Kafka makes them."""
-    number = int(m.new_id().replace("-", ""), 16).to_bytes(16, "big")
-    return base64.urlsafe_b64encode(number).decode().rstrip("=")
 
 
 def check(request: ConsumerGroupHeartbeatRequest, api_version: int, config: GroupConfig) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.regexes import ResolvedRegex
 from ottla.broker.core.consumer_groups.subscriptions import Subscriptions
+from ottla.broker.core.groups.classic.member import Protocols, protocol_names, protocols_bytes
 from ottla.broker.core.groups.group import MEMBER_BYTES, text_bytes
 from ottla.protocol.groups import utf16_order
 
@@ -81,7 +82,12 @@ class ClassicProtocols(Struct, frozen=True, gc=False):
     """What a member of the classic protocol has said in its JoinGroup: its protocols in order of preference."""
 
     session_timeout_ms: int
-    protocols: tuple[tuple[str, bytes], ...]
+    protocols: Protocols
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its protocols, each once, in order of preference."""
+        return protocol_names(self.protocols)
 
 
 class Member(Struct, frozen=True):
@@ -117,11 +123,11 @@ class Member(Struct, frozen=True):
     def held_bytes(self) -> int:
         """The bytes of memory that it takes, roughly."""
         texts = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host, self.regex)
-        protocols = () if self.classic is None else self.classic.protocols
+        protocols = 0 if self.classic is None else protocols_bytes(self.classic.protocols)
         return (
             MEMBER_BYTES
             + sum(map(text_bytes, (*texts, self.server_assignor, *self.names)))
-            + sum(128 + text_bytes(name) + len(metadata) for name, metadata in protocols)
+            + protocols
             + PARTITION_BYTES * sum(len(partitions) for partitions in (*self.assigned.values(), *self.pending.values()))
         )
 
@@ -139,6 +145,8 @@ class State:
         targets: by member id, maybe of members of which the record is still to come.
         owner_epochs: topic id → partition → epoch of the member that has it, or has not given it up yet.
         resolved: the topics of each regex that was resolved.
+        classic_members: how many members are of the classic protocol.
+        classic_protocols: how many of these support each protocol, by its name.
         has_old_metadata: the log has a record of topics as Kafka 4.0 wrote them (key 4).
         held_bytes: what the members and their partitions take in memory, roughly.
     """
@@ -147,6 +155,8 @@ class State:
         "_at_epoch",
         "assignment_epoch",
         "assignment_timestamp_ms",
+        "classic_members",
+        "classic_protocols",
         "epoch",
         "exists",
         "has_old_metadata",
@@ -176,6 +186,8 @@ class State:
         self.owner_epochs: dict[UUID, dict[int, int]] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
         self.subscriptions = Subscriptions()
+        self.classic_members = 0
+        self.classic_protocols: dict[str, int] = {}
         self.has_old_metadata = False
         self.held_bytes = 0
         self._at_epoch: dict[int, int] = {}
@@ -195,6 +207,8 @@ class State:
         other.owner_epochs = {topic_id: epochs.copy() for topic_id, epochs in self.owner_epochs.items()}
         other.resolved = self.resolved.copy()
         other.subscriptions = self.subscriptions.copy()
+        other.classic_members = self.classic_members
+        other.classic_protocols = self.classic_protocols.copy()
         other.has_old_metadata = self.has_old_metadata
         other.held_bytes = self.held_bytes
         other._at_epoch = self._at_epoch.copy()
@@ -242,6 +256,10 @@ class State:
         self.held_bytes += member.held_bytes
         if member.state is STABLE:
             self._at_epoch[member.epoch] = self._at_epoch.get(member.epoch, 0) + 1
+        if member.classic is not None:
+            self.classic_members += 1
+            for name in member.classic.names:
+                self.classic_protocols[name] = self.classic_protocols.get(name, 0) + 1
 
     def remove(self, member: Member) -> None:
         """Forget a member, whose partitions were given up before."""
@@ -257,3 +275,9 @@ class State:
             self._at_epoch[member.epoch] -= 1
             if not self._at_epoch[member.epoch]:
                 del self._at_epoch[member.epoch]
+        if member.classic is not None:
+            self.classic_members -= 1
+            for name in member.classic.names:
+                self.classic_protocols[name] -= 1
+                if not self.classic_protocols[name]:
+                    del self.classic_protocols[name]
