@@ -42,7 +42,9 @@ def update(change: Change, before: Member, after: Member) -> Target:
     targets = finished(ASSIGNORS[name](_spec_of(change)))
     changed: list[str] = []
     for member_id in state.members:
-        old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
+        new = targets.get(member_id, NOTHING)
+        # That of a predecessor, which a newcomer may have by now, is written once more (R4.5).
+        old = None if member_id == change.newcomer else state.targets.get(member_id)
         if old is None or not same_partitions(old, new):
             change.add(MemberTarget(member_id, new))
             changed.append(member_id)
