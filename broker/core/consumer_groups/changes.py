@@ -58,6 +58,11 @@ class Change:
         told_to_rejoin: ids of members whose parked requests were answered already.
         checked_version: the version of the topics that the group goes by from then on.
         starts_resolution: the regexes of the group are to be resolved.
+        newcomer: the member whose request this is, if the group did not have it before.
+        has_new_instance: nobody had its instance id before.
+        most_members: see `State`, before the request.
+        is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
+            that held it against its topics (R3.7).
     """
 
     def __init__(
@@ -78,6 +83,14 @@ class Change:
         self.events: list[Event] = []
         self.removed: list[str] = []
         self.starts_resolution = False
+        state = group.state
+        waits = state.epoch > state.assignment_epoch  # of other groups it is not asked
+        self.is_homogeneous = waits and state.subscriptions.is_homogeneous(
+            len(state.members), when_members_changed=True
+        )
+        self.newcomer: str | None = None
+        self.has_new_instance = False
+        self.most_members = state.most_members
         self._facts: list[Fact] = []
         self._records: list[CoordinatorRecord | None] = []
         self._before = group.state.group_state
@@ -86,6 +99,12 @@ class Change:
     def state(self) -> State:
         """The state of the group with all that was added."""
         return self.group.state
+
+    def asked_by(self, member_id: str, instance_id: str | None) -> None:
+        """Note, before anything is added, whose request it is."""
+        if member_id not in self.state.members:
+            self.newcomer = member_id
+        self.has_new_instance = instance_id is not None and instance_id not in self.state.static_members
 
     def announce_now(self) -> None:
         """Tell of the entry ahead of what is told before the end."""

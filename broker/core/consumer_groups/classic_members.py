@@ -97,6 +97,7 @@ def _join(
     began = None
     with Change(m, group) as change:
         instance_id = request.group_instance_id
+        change.asked_by(member_id, instance_id)
         owner = None if instance_id is None else known_instance(change, instance_id)
         becomes_classic = owner is not None and owner.classic is None and downgrade.applies(change, [owner], joining=1)
         before = _find(change, request, member_id, owner)
@@ -108,12 +109,12 @@ def _join(
         has_changed = names_changed or regex_changed
         reported = by_id(m.topics, subscription.owned_partitions)
         if not becomes_classic:
-            target.update(change, before, said)
-            after = step(change, said, reported, subscription_changed=has_changed)
+            goal = target.update(change, before, said)
+            after = step(change, said, goal, reported, subscription_changed=has_changed)
         elif change.state.epoch > change.state.assignment_epoch:
             after, began = said, Began.DOWNGRADED_LATE
         else:
-            after = step(change, said, reported, subscription_changed=has_changed)
+            after = step(change, said, target.last(change, said), reported, subscription_changed=has_changed)
         if becomes_classic:
             downgrade.convert(change, [], after)
     if change.successor is not None:

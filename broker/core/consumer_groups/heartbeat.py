@@ -75,14 +75,15 @@ def heartbeat(
     with Change(m, group, announce, replaced) as change:
         if replaced is not None:
             upgrade.convert(change, replaced)
+        change.asked_by(request.member_id, request.instance_id)
         check_size(m, group, request.member_id, request.instance_id)
         before = _find(change, request, reported)
         said = _say(change, before, request, ctx)
         regex_changed, is_resolved = change_regex(change, before, said)
         names_changed = said.names != before.names
         refresh(change, names_changed=names_changed, regex_changed=is_resolved)
-        target.update(change, before, said, may_wait=replaced is None)
-        after = step(change, said, reported, subscription_changed=names_changed or regex_changed)
+        goal = target.update(change, before, said, may_wait=replaced is None)
+        after = step(change, said, goal, reported, subscription_changed=names_changed or regex_changed)
     if replaced is not None:
         upgrade.look_after(m, group)
     _look_after(m, group, said, after)

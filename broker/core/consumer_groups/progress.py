@@ -7,6 +7,7 @@ import base64
 from msgspec.structs import replace
 
 from ottla.broker.core.consumer_groups import notes, resolution
+from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.changes import Change, Refused
 from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberSaid, MemberTarget, OldMetadata
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
@@ -129,6 +130,7 @@ def refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> None
         reasons.append("regex changed")
     if not reasons and group.checked_version == topics.version:
         return
+    change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     metadata_hash = topics.hash_of(state.subscriptions.topics())
     if metadata_hash != state.metadata_hash:
         reasons.append("topics changed")
@@ -142,15 +144,16 @@ def refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> None
 # The step towards the target
 
 
-def step(change: Change, said: Member, reported: Reported, *, subscription_changed: bool) -> Member:
+def step(change: Change, said: Member, goal: Target, reported: Reported, *, subscription_changed: bool) -> Member:
     """Take a member a step towards its target, and return it as it is then (section 5)."""
     state = change.state
     member = state.members[said.member_id]
     if not subscription_changed and member.state is STABLE and member.epoch == state.assignment_epoch:
         return member
-    subscribed = {topic.topic_id: None for topic in change.m.topics.existing(state.topics_of(member))}
+    names = list(state.topics_of(member))
+    subscribed = {topic.topic_id: None for topic in change.m.topics.existing(names)} if names else None
     try:
-        next_step = reconcile(state, member, reported, subscribed, subscription_changed=subscription_changed)
+        next_step = reconcile(state, member, goal, reported, subscribed, subscription_changed=subscription_changed)
     except Unreconcilable:
         text = f"The state of member {member.member_id} is not known: it has to give up its partitions and join again"
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, text) from None

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.state import (
     NOBODY,
     STABLE,
@@ -37,16 +38,18 @@ class Step(NamedTuple):
 def reconcile(
     state: State,
     member: Member,
+    target: Target,
     reported: Reported,
-    subscribed: Container[UUID],
+    subscribed: Container[UUID] | None,
     *,
     subscription_changed: bool,
 ) -> Step:
     """Take a member one step further.
 
     Args:
+        target: of the member.
         reported: as of this request.
-        subscribed: the topics that the member subscribes to and that exist.
+        subscribed: the topics that the member subscribes to and that exist; None if it names none at all.
         subscription_changed: by this request.
 
     Raises:
@@ -55,20 +58,21 @@ def reconcile(
     if member.state is MemberState.UNKNOWN:
         if reported is None or reported:
             raise Unreconcilable(member.member_id)
-        return _next(state, member, reported, subscribed, state.assignment_epoch)
+        return _next(state, member, target, reported, subscribed or (), state.assignment_epoch)
     waits_for_itself = member.state is UNREVOKED and _has_any(member.pending, reported)
     if not waits_for_itself and not (member.state is STABLE and member.epoch == state.assignment_epoch):
-        return _next(state, member, reported, subscribed, member.epoch)
+        return _next(state, member, target, reported, subscribed or (), member.epoch)
     return Step(_without_others(member, reported, subscribed) if subscription_changed else member, {})
 
 
-def _next(state: State, member: Member, reported: Reported, subscribed: Container[UUID], epoch: int) -> Step:
+def _next(
+    state: State, member: Member, target: Target, reported: Reported, subscribed: Container[UUID], epoch: int
+) -> Step:
     """Compare what the member has with its target.
 
     Args:
         epoch: of the member, as long as it has to give something up.
     """
-    target = state.targets.get(member.member_id, {})
     keep: dict[UUID, dict[int, int]] = {}
     revoke: dict[UUID, dict[int, int]] = {}
     for topic_id, partitions in member.assigned.items():
@@ -107,16 +111,20 @@ def _next(state: State, member: Member, reported: Reported, subscribed: Containe
     )
 
 
-def _without_others(member: Member, reported: Reported, subscribed: Container[UUID]) -> Member:
-    """Take topics away that the member does not subscribe to any more, ahead of its next target."""
-    keep = {topic_id: partitions for topic_id, partitions in member.assigned.items() if topic_id in subscribed}
-    if len(keep) == len(member.assigned):
+def _without_others(member: Member, reported: Reported, subscribed: Container[UUID] | None) -> Member:
+    """Take topics away that the member does not subscribe to any more, ahead of its next target.
+
+    Kafka does not look whether there are any where the member names no topic and has nothing to give up.
+    """
+    wanted = subscribed or ()
+    keep = {topic_id: partitions for topic_id, partitions in member.assigned.items() if topic_id in wanted}
+    if len(keep) == len(member.assigned) and (subscribed is not None or member.pending):
         return member
     pending = {topic_id: dict(partitions) for topic_id, partitions in member.pending.items()}
     for topic_id, partitions in member.assigned.items():
         if topic_id not in keep:
             pending.setdefault(topic_id, {}).update(partitions)
-    if _has_any(pending, reported):
+    if pending and _has_any(pending, reported):
         return replace(member, previous_epoch=member.epoch, state=UNREVOKED, assigned=keep, pending=pending)
     return replace(member, previous_epoch=member.epoch, assigned=keep)
 

@@ -85,7 +85,7 @@ def finish(m: Machine, resolving: Resolving, found: Mapping[str, tuple[str, ...]
     with Change(m, group) as change:
         for regex, names in topics.items():
             before = state.resolved.get(regex)
-            if before is None or before.topics != names:
+            if names != (before.topics if before is not None else ()):  # one that matches nothing changes nothing
                 changed.append(regex)
             change.add(RegexResolved(regex, ResolvedRegex(names, resolving.version, resolving.timestamp_ms)))
         change.events.append(RegexesResolved(group_id=group.group_id, regexes=list(topics), changed=changed))

@@ -149,6 +149,7 @@ class State:
         classic_protocols: how many of these support each protocol, by its name.
         has_old_metadata: the log has a record of topics as Kafka 4.0 wrote them (key 4).
         held_bytes: what the members and their partitions take in memory, roughly.
+        most_members: how many there have been at once since the group was made or loaded.
     """
 
     __slots__ = (
@@ -163,6 +164,7 @@ class State:
         "held_bytes",
         "members",
         "metadata_hash",
+        "most_members",
         "owner_epochs",
         "resolved",
         "static_members",
@@ -190,6 +192,7 @@ class State:
         self.classic_protocols: dict[str, int] = {}
         self.has_old_metadata = False
         self.held_bytes = 0
+        self.most_members = 0
         self._at_epoch: dict[int, int] = {}
         """Member epoch → how many members are STABLE there."""
 
@@ -211,6 +214,7 @@ class State:
         other.classic_protocols = self.classic_protocols.copy()
         other.has_old_metadata = self.has_old_metadata
         other.held_bytes = self.held_bytes
+        other.most_members = self.most_members
         other._at_epoch = self._at_epoch.copy()
         return other
 
@@ -253,6 +257,8 @@ class State:
                 self.subscriptions.remove(before.names, before.regex)
                 self.subscriptions.add(member.names, member.regex)
         self.members[member.member_id] = member
+        self.subscriptions.by_regex_before = None
+        self.most_members = max(self.most_members, len(self.members))
         self.held_bytes += member.held_bytes
         if member.state is STABLE:
             self._at_epoch[member.epoch] = self._at_epoch.get(member.epoch, 0) + 1

@@ -12,7 +12,6 @@ from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSp
 from ottla.broker.core.consumer_groups.changes import Change, Refused
 from ottla.broker.core.consumer_groups.facts import MemberTarget, TargetEpoch
 from ottla.broker.core.consumer_groups.state import Member, State
-from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.events import TargetComputed, TargetDelayed
 from ottla.broker.core.groups.machine import Machine
 from ottla.protocol.errors import ErrorCode
@@ -21,34 +20,39 @@ from ottla.protocol.steps import finished
 NOTHING: Target = {}
 
 
-def update(change: Change, before: Member, after: Member, *, may_wait: bool = False) -> None:
+def update(change: Change, before: Member, after: Member, *, may_wait: bool = False) -> Target:
     """Compute the target anew if the group's epoch has gone past it, unless the last one is too fresh (R2.22).
 
     Args:
         before, after: the member of the request, before it and now.
         may_wait: the request can wait for an assignment that takes long.
 
+    Returns:
+        The target of this member.
+
     Raises:
         NotYet: it has to.
     """
     m, group, state = change.m, change.group, change.state
     if state.epoch <= state.assignment_epoch:
-        return
+        return last(change, after)
     until_ms = state.assignment_timestamp_ms + m.times_of(group.group_id).assignment_interval_ms
     if state.assignment_timestamp_ms and m.wall_ms < until_ms:
         change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
-        return
+        return last(change, after)
     votes = votes_of(state)
     if after.server_assignor is not None:
         votes[after.server_assignor] -= 1
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    assignment = _assign(m, group.group_id, name, spec_of(state, m.topics), may_wait=may_wait)
-    changed = []
+    assignment = _assign(m, group.group_id, name, _spec_of(change), may_wait=may_wait)
+    changed: list[str] = []
     for member_id in state.members:
-        old, new = state.targets.get(member_id), assignment.targets.get(member_id, NOTHING)
+        new = assignment.targets.get(member_id, NOTHING)
         made = assignment.records.get(member_id)
+        # That of a predecessor, which a newcomer may have by now, is written once more (R4.5).
+        old = None if member_id == change.newcomer else state.targets.get(member_id)
         if made is not None or old is None or not same_partitions(old, new):
             change.add(MemberTarget(member_id, new), made)
             changed.append(member_id)
@@ -58,6 +62,14 @@ def update(change: Change, before: Member, after: Member, *, may_wait: bool = Fa
             group_id=group.group_id, epoch=state.epoch, assignor=name, members=len(state.members), changed=changed
         )
     )
+    return change.state.targets[after.member_id]
+
+
+def last(change: Change, member: Member) -> Target:
+    """The target of the member of a request in what was computed last. Static members are looked up by their instance
+    ids as they were before: who comes with a new one has nothing in there (R2.18).
+    """
+    return NOTHING if change.has_new_instance else change.state.targets.get(member.member_id, NOTHING)
 
 
 def _assign(m: Machine, group_id: str, assignor: str, spec: GroupSpec, *, may_wait: bool) -> Assignment:
@@ -82,8 +94,9 @@ def votes_of(state: State) -> dict[str, int]:
     return votes
 
 
-def spec_of(state: State, topics: Topics) -> GroupSpec:
+def _spec_of(change: Change) -> GroupSpec:
     """A group as its assignor sees it."""
+    state, topics = change.state, change.m.topics
     topic_ids: dict[tuple[tuple[str, ...], str], Sequence[UUID]] = {}
     partition_counts: dict[UUID, int] = {}
     members = []
@@ -96,4 +109,4 @@ def spec_of(state: State, topics: Topics) -> GroupSpec:
             ids = topic_ids[subscription] = [topic.topic_id for topic in existing]
         target = state.targets.get(member.member_id, NOTHING)
         members.append(MemberSpec(member.member_id, member.instance_id, ids, target))
-    return GroupSpec(members, partition_counts, state.subscriptions.is_homogeneous(len(members)))
+    return GroupSpec(members, partition_counts, change.is_homogeneous, change.newcomer, change.most_members)

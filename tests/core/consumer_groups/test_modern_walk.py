@@ -32,7 +32,7 @@ def test_the_walk_gets_around() -> None:
     """What it is meant to see happens in it."""
     kinds: dict[str, int] = {}
     short = 0
-    for seed in range(8):
+    for seed in range(10):
         walk = Walk(seed)
         for _ in range(STEPS):
             walk.step()

@@ -78,3 +78,14 @@ def test_a_copy_is_of_its_own() -> None:
     other.add(["t"], "t.*")
     other.add_resolved(["t1"])
     assert counts == counted((["t"], "t.*"), resolved={"t.*": ["t1"]})
+
+
+def test_topics_of_a_regex_that_went_with_its_last_member_count_until_a_member_changes() -> None:
+    counts = counted((["t"], ""), ([], "t|u"))
+    counts.add_resolved(["t", "u"])
+    counts.remove([], "t|u")
+    counts.remove_resolved(["t", "u"])
+    assert counts.is_homogeneous(1)
+    assert not counts.is_homogeneous(1, when_members_changed=True)
+    counts.add(["t"], "")
+    assert counts.is_homogeneous(2, when_members_changed=True)
