@@ -24,6 +24,7 @@ from ottla.cli.common import (
 )
 from ottla.cli.completion import complete_groups
 from ottla.cli.escapes import compile_format
+from ottla.cli.group_words import TYPES
 from ottla.cli.log_rows import bytes_json
 from ottla.cli.output import Refused, count_of, json_text, note, on_terminal
 from ottla.cli.resets import Target, To, offsets_of, parse_start
@@ -48,6 +49,7 @@ class Wish:
 
     topics: dict[str, list[int] | None]
     group: str | None
+    group_protocol: str
     start: Target | None
     max_messages: int | None
     timeout_s: float | None
@@ -64,6 +66,13 @@ class Wish:
     metavar="GROUP",
     shell_complete=complete_groups,
     help="Read as a member of this group, from its committed offsets.",
+)
+@click.option(
+    "--group-protocol",
+    type=click.Choice(TYPES, case_sensitive=False),
+    default="classic",
+    show_default=True,
+    help="With consumer the broker divides the partitions (KIP-848).",
 )
 @click.option(
     "--from-beginning",
@@ -94,6 +103,7 @@ def command(
     topics: list[str],
     partitions: str | None,
     group: str | None,
+    group_protocol: str,
     from_beginning: bool,
     offset: str | None,
     output_format: str,
@@ -118,7 +128,10 @@ def command(
             raise click.UsageError("--partition needs exactly one topic; or write TOPIC:PARTITIONS for each.")
         (topic,) = wanted
         wanted[topic] = topic_partitions(f"{topic}:{partitions}")[1]
-    wish = Wish(topics=wanted, group=group, start=_start(group, wanted, from_beginning, offset), **until)
+    if group is None and group_protocol != "classic":
+        raise click.UsageError("--group-protocol is how a group works: name it with --group.")
+    start = _start(group, wanted, from_beginning, offset)
+    wish = Wish(topics=wanted, group=group, group_protocol=group_protocol, start=start, **until)
     try:
         printed, reason = run(_consume(bootstrap, wish, _renderer(output_format)), bootstrap)
     except BrokenPipeError:
@@ -183,6 +196,7 @@ async def _consume(bootstrap: str, wish: Wish, render: Callable[[ConsumerRecord[
     consumer = Consumer(
         bootstrap_servers=bootstrap,
         group_id=wish.group,
+        group_protocol=wish.group_protocol,
         client_id=f"ottla-consume-{os.getpid()}",
         allow_auto_create_topics=False,  # a typing error must not become a topic
         auto_offset_reset="earliest" if wish.start is not None and wish.group is not None else "latest",

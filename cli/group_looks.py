@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.cli.common import reason
+from ottla.cli.group_words import behind
 from ottla.cli.output import count_of
 
 if TYPE_CHECKING:
@@ -15,13 +16,17 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """A group at a moment. ``lag`` is None where it was not asked for, or where nobody can tell."""
+    """A group at a moment. ``lag`` is None where it was not asked for, or where nobody can tell.
+
+    ``behind`` names the members that keep a group of the protocol ``consumer`` from being at rest.
+    """
 
     state: str
     members: int
     assignor: str
     lag: int | None
     description: GroupDescription
+    behind: str = ""
 
     @property
     def exists(self) -> bool:
@@ -29,12 +34,14 @@ class Look(NamedTuple):
         return self.state != "Dead"
 
     def words(self, *, lag: bool) -> str:
-        """``Stable, 3 members, lag 0``."""
+        """``Stable, 3 members, lag 0``; of a group of the protocol ``consumer`` also who is behind."""
         if not self.exists:
             return "no such group"
         words = [self.state, count_of(self.members, "member")]
         if lag:
             words.append("lag unknown" if self.lag is None else f"lag {self.lag:,}")
+        if self.behind:
+            words.append(self.behind)
         return ", ".join(words)
 
 
@@ -93,7 +100,7 @@ async def look_at(admin: Admin, group_ids: Collection[str], *, lag_of: Collectio
     found = {}
     for group_id, group in (await admin.describe_groups(group_ids)).items():
         lag = await total_lag(admin, group) if group_id in lag_of and group.state != "Dead" else None
-        found[group_id] = Look(group.state, len(group.members), group.protocol_name or "", lag, group)
+        found[group_id] = Look(group.state, len(group.members), group.protocol_name or "", lag, group, behind(group))
     return found
 
 

@@ -10,7 +10,7 @@ import click
 
 from ottla.cli.common import bootstrap_option, duration_option, format_option, run
 from ottla.cli.group_looks import Look, Turn, look_at, turns
-from ottla.cli.group_words import GROUPS, host, partitions_in_words
+from ottla.cli.group_words import GROUPS, host, partitions_in_words, still_to_do
 from ottla.cli.output import Cell, count_of, note, on_terminal, print_json, say, state, styled, table, when
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Watched:
             if before is None or before.state != look.state:
                 self.since[group_id] = now
             self.looks[group_id] = look
-            if before is None or before[:4] != look[:4]:
+            if before is None or (before[:4], before.behind) != (look[:4], look.behind):
                 yield Change(group_id, look)
 
 
@@ -186,8 +186,12 @@ def _members(look: Look) -> RenderableType:
     members = look.description.members
     if not members:
         return styled((count_of(0, "member"), "dim"))
+    modern = look.description.group_type == "consumer"
     rows: list[tuple[Cell, ...]] = [
-        (one.client_id, host(one.client_host), partitions_in_words(one.assignment) or None)
+        (
+            *(one.client_id, host(one.client_host), partitions_in_words(one.assignment) or None),
+            *((one.member_epoch, still_to_do(look.description, one) or None) if modern else ()),
+        )
         for one in sorted(members, key=lambda one: (one.client_id, one.member_id))
     ]
-    return table(("client", "host", "partitions"), rows)
+    return table(("client", "host", "partitions", *(("epoch", "behind") if modern else ())), rows)

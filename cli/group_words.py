@@ -15,10 +15,14 @@ from ottla.cli.completion import complete_groups
 from ottla.cli.output import Refused, Row, note
 
 if TYPE_CHECKING:
-    from ottla.clients import Admin, GroupDescription
+    from ottla.clients import Admin, GroupDescription, MemberDescription, TopicPartition
     from ottla.observe.recording import Recording
 
-STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Empty", "Dead")
+STATES = ("Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Empty", "Dead")
+"""The states of groups; the two before the last two are those of the protocol ``consumer``."""
+TYPES = ("classic", "consumer")
+AWAY = -2
+"""The member epoch of a static member that is away."""
 
 
 def _before_now(context: click.Context, parameter: click.Parameter, seconds: float | None) -> int | None:
@@ -100,6 +104,35 @@ def has_members(group: GroupDescription, what: str) -> Refused:
     return Refused(
         f"Group {group.group_id!r} cannot be {what} while it has members ({group.state}: {who}{more}).",
         f"Stop them, wait until `ottla groups describe {group.group_id} --state` says Empty, and try again.",
+    )
+
+
+def still_to_do(group: GroupDescription, member: MemberDescription) -> str:
+    """Why a member of a group of the protocol ``consumer`` is behind: ``gives up orders 1; waits for refunds 0 of b``.
+
+    Empty if it is not behind.
+    """
+    owners = {tp: one.client_id for one in group.members for tp in one.assignment}
+    words = ["away"] if member.member_epoch == AWAY else []
+    if member.gives_up:
+        words.append(f"has not given up {partitions_in_words(member.gives_up)}")
+    by_owner: dict[str, list[TopicPartition]] = {}
+    for tp in member.waits_for:
+        by_owner.setdefault(owners.get(tp, ""), []).append(tp)
+    for owner, places in sorted(by_owner.items()):
+        words.append(f"waits for {partitions_in_words(places)}" + (f" of {owner}" if owner else ""))
+    epoch, wanted = member.member_epoch, group.assignment_epoch
+    if not words and epoch is not None and wanted is not None and epoch < wanted:
+        words.append(f"has not heard of epoch {wanted}")
+    return "; ".join(words)
+
+
+def behind(group: GroupDescription) -> str:
+    """The members of a group of the protocol ``consumer`` that are behind, and why: ``a has not given up orders 1``."""
+    return ", ".join(
+        f"{member.client_id} {words if words != 'away' else 'is away'}"
+        for member in group.members
+        if (words := still_to_do(group, member))
     )
 
 

@@ -1,4 +1,4 @@
-"""`ottla groups`: list, describe, delete, and the offsets of groups."""
+"""`ottla groups`: list, describe and delete groups; its other commands are added from their modules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import click
 
 from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, names, with_admin, word
 from ottla.cli.group_hold import evict, pause, resume
+from ottla.cli.group_migrate import migrate
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
-from ottla.cli.group_words import GROUPS, STATES, assignment_in_words, has_members, host, no_group
+from ottla.cli.group_words import GROUPS, STATES, TYPES, assignment_in_words, has_members, host, no_group, still_to_do
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import count_of, note, print_each, print_fields, say, state
 from ottla.observe.printable import printable
@@ -32,14 +33,15 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES, case_sensitive=False), help="Only these.")
+@click.option("--type", "types", multiple=True, type=click.Choice(TYPES, case_sensitive=False), help="Only these.")
 @formatted
 @asks_broker
-async def list_(admin: Admin, states: tuple[str, ...]) -> Answer:
-    """Show all groups."""
-    listed = await admin.list_groups(states=states)
+async def list_(admin: Admin, states: tuple[str, ...], types: tuple[str, ...]) -> Answer:
+    """Show all groups. The type is the protocol that their members speak: classic, or consumer (KIP-848)."""
+    listed = await admin.list_groups(states=states, types=types)
     described = await admin.describe_groups([one.group_id for one in listed])
     groups = [_brief(described[one.group_id]) for one in listed]
-    return Answer(groups, partial(_print_list, groups, states))
+    return Answer(groups, partial(_print_list, groups, [*states, *(f"of the type {one}" for one in types)]))
 
 
 @command.command(short_help="Show state, members, assignment and lag.")
@@ -51,7 +53,10 @@ async def list_(admin: Admin, states: tuple[str, ...]) -> Answer:
 @formatted
 @bootstrap_option
 def describe(groups: list[str], all_groups: bool, bootstrap: str, **only: Any) -> Answer:
-    """Show GROUPs: state, members with their partitions, and how far each partition is behind."""
+    """Show GROUPs: state, members with their partitions, and how far each partition is behind.
+
+    Of a group of the type consumer also the epochs, and which member has not given up, or still waits for, what.
+    """
     if all_groups and groups:
         raise click.UsageError("--all-groups and names say two things: choose one.")
     if not all_groups:
@@ -96,14 +101,17 @@ def _brief(group: GroupDescription) -> dict[str, Any]:
     return {
         "group": group.group_id,
         "state": group.state,
+        "type": group.group_type or None,
         "protocol_type": group.protocol_type,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
         "assignor": group.protocol_name,
         "coordinator": {
             "node_id": group.coordinator.node_id,
             "host": group.coordinator.host,
             "port": group.coordinator.port,
         },
-        "members": [_member(one) for one in group.members],
+        "members": [_member(group, one) for one in group.members],
     }
 
 
@@ -112,7 +120,8 @@ def _is_foreign(protocol_type: str) -> bool:
     return protocol_type not in ("", "consumer")
 
 
-def _member(member: MemberDescription) -> dict[str, Any]:
+def _member(group: GroupDescription, member: MemberDescription) -> dict[str, Any]:
+    target = member.target_assignment
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -120,6 +129,11 @@ def _member(member: MemberDescription) -> dict[str, Any]:
         "client_host": host(member.client_host),
         "topics": sorted(member.topics),
         "assignment": [tp._asdict() for tp in sorted(member.assignment)],
+        "protocol": member.protocol,
+        "member_epoch": member.member_epoch,
+        "subscribed_regex": member.subscribed_regex or None,
+        "target_assignment": None if target is None else [tp._asdict() for tp in sorted(target)],
+        "behind": still_to_do(group, member) or None,
     }
 
 
@@ -149,23 +163,28 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
     return {"lag": None if None in lags else sum(lags), "offsets": rows}
 
 
-def _print_list(groups: list[dict[str, Any]], states: tuple[str, ...]) -> None:
+def _print_list(groups: list[dict[str, Any]], only: list[str]) -> None:
     if not groups:
-        note("There are no groups." if not states else f"No group is {' or '.join(states)}.")
+        note("There are no groups." if not only else f"No group is {' or '.join(only)}.")
         return
-    # The type is worth a column where there are others than consumers, such as Kafka Connect's workers.
-    typed = any(_is_foreign(group["protocol_type"]) for group in groups)
+    # The type is worth a column where there are others than classic consumers, such as Kafka Connect's workers.
+    typed = any(_is_foreign(group["protocol_type"]) or group["type"] == "consumer" for group in groups)
     print_fields(
         ("group", "state", *(("type",) if typed else ()), "members", "assignor"),
         groups,
         "group",
         lambda group: state(group["state"]),
-        *((lambda group: group["protocol_type"] or None,) if typed else ()),
+        *((_type,) if typed else ()),
         lambda group: len(group["members"]),
         lambda group: group["assignor"] or None,
     )
     for name in [group["group"] for group in groups if not group["group"].isprintable()][:1]:
         note(f"{printable(name)} is shown with escapes. To name it in bash or zsh, write {word(name)}")
+
+
+def _type(group: dict[str, Any]) -> str | None:
+    found: str | None = group["protocol_type"] if _is_foreign(group["protocol_type"]) else group["type"]
+    return found
 
 
 def _print_group(group: dict[str, Any], only_state: bool, only_members: bool, only_offsets: bool) -> None:
@@ -184,8 +203,12 @@ def _print_head(group: dict[str, Any]) -> None:
     words = [group["state"], count_of(len(group["members"]), "member")]
     if _is_foreign(group["protocol_type"]):
         words.append(f"type {group['protocol_type']}")
+    if group["type"] == "consumer":
+        words.append("type consumer")
     if group["assignor"]:
         words.append(f"assignor {group['assignor']}")
+    if group["group_epoch"] is not None:
+        words += [f"group epoch {group['group_epoch']}", f"assignment epoch {group['assignment_epoch']}"]
     words.append(f"coordinator {at['node_id']} ({at['host']}:{at['port']})")
     if group["offsets"]:
         unknown = sum(row["lag"] is None for row in group["offsets"])
@@ -199,11 +222,16 @@ def _print_members(group: dict[str, Any]) -> None:
         say("No members.")
         return
     static = any(member["group_instance_id"] for member in group["members"])
+    modern = group["type"] == "consumer"
+    mixed = modern and any(member["protocol"] == "classic" for member in group["members"])
+    more = (*(("protocol",) if mixed else ()), *(("epoch", "behind") if modern else ()))
     print_fields(
-        ("client", "host", "partitions", *(("instance",) if static else ()), "member id"),
+        ("client", "host", "partitions", *more, *(("instance",) if static else ()), "member id"),
         sorted(group["members"], key=lambda member: (member["client_id"], member["member_id"])),
         *("client_id", "client_host"),
         lambda member: assignment_in_words(member["assignment"]),
+        *(("protocol",) if mixed else ()),
+        *(("member_epoch", "behind") if modern else ()),
         *(("group_instance_id",) if static else ()),
         "member_id",
     )
@@ -222,6 +250,7 @@ def _print_offsets(group: dict[str, Any]) -> None:
 
 command.add_command(delete_offsets)
 command.add_command(evict)
+command.add_command(migrate)
 command.add_command(pause)
 command.add_command(reset_offsets)
 command.add_command(resume)

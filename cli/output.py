@@ -54,6 +54,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"[+-]?\d[\d,]*(\.\d+)?( (s|ms|%))?", re.ASCII)
 _STATES = {
     "Stable": "green",
+    "Assigning": "yellow",
+    "Reconciling": "yellow",
     "PreparingRebalance": "yellow",
     "CompletingRebalance": "yellow",
     "Empty": "dim",

@@ -15,7 +15,6 @@ from ottla.clients.admin_structs import (
     CreatedTopic,
     GroupDescription,
     GroupListing,
-    MemberDescription,
     NewTopic,
     ProducerDescription,
     TransactionDescription,
@@ -24,17 +23,18 @@ from ottla.clients.admin_structs import (
 from ottla.clients.client import GROUP, TRANSACTION
 from ottla.clients.commits import offset_fetch_request, read_offsets
 from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, check, error_of
+from ottla.clients.group_descriptions import classic_group, consumer_group
 from ottla.clients.life import Life
 from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
 from ottla.clients.options import AdminOptions
 from ottla.clients.partitions import by_topic, committable, label, numbers_by_topic
 from ottla.clients.structs import EARLIEST, LATEST, BrokerInfo, OffsetAndMetadata, OffsetAndTimestamp, TopicInfo
-from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
-from ottla.protocol.errors import ErrorCode, MalformedFrame
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import ConfigValue, QuotaEntityPart, TopicWithIndexes
 from ottla.protocol.messages import (
     alter_client_quotas,
     alter_configs,
+    consumer_group_describe,
     create_partitions,
     create_topics,
     delete_groups,
@@ -348,9 +348,29 @@ class Admin(Life[AdminOptions]):
         async def ask(coordinator: BrokerInfo, groups: list[str]) -> Outcomes[str, GroupDescription]:
             request = describe_groups.DescribeGroupsRequest(groups=groups)
             answer = await self._calls.send(coordinator.node_id, request, describe_groups.DescribeGroupsResponse)
-            return {group.group_id: _group(group, coordinator) for group in answer.groups}
+            found = {group.group_id: classic_group(group, coordinator) for group in answer.groups}
+            # Kafka knows a group of the consumer protocol by the other call only.
+            others = [key for key, one in found.items() if isinstance(one, GroupDescription) and one.state == "Dead"]
+            return {**found, **await self._describe_consumer_groups(coordinator, others)}
 
         return await self._calls.at_coordinators(given.several("group_ids", group_ids, str), GROUP, ask)
+
+    async def _describe_consumer_groups(
+        self, coordinator: BrokerInfo, groups: list[str]
+    ) -> Outcomes[str, GroupDescription]:
+        if not groups:
+            return {}
+        request = consumer_group_describe.ConsumerGroupDescribeRequest(
+            group_ids=groups, include_authorized_operations=False
+        )
+        try:
+            answer = await self._calls.send(
+                coordinator.node_id, request, consumer_group_describe.ConsumerGroupDescribeResponse
+            )
+        except UnsupportedByBroker:
+            return {}  # it has none
+        found = {group.group_id: consumer_group(group, coordinator) for group in answer.groups}
+        return {group_id: group for group_id, group in found.items() if group is not None}
 
     async def delete_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups with their offsets.
@@ -818,39 +838,6 @@ def _offset_outcomes(
                 found = KafkaError(words, found.code)
             outcomes[TopicPartition(topic.name, one.partition_index)] = found
     return outcomes
-
-
-def _group(group: describe_groups.DescribedGroup, coordinator: BrokerInfo) -> GroupDescription | KafkaError:
-    if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:  # version 6 says so what earlier ones called Dead
-        return GroupDescription(group.group_id, "Dead", "", "", [], coordinator)
-    if group.error_code:
-        return error_of(group.error_code, f"describe group {group.group_id!r}", group.error_message)
-    is_consumer = group.protocol_type == PROTOCOL_TYPE
-    return GroupDescription(
-        group.group_id,
-        group.group_state,
-        group.protocol_type,
-        group.protocol_data,
-        [_member(member, is_consumer) for member in group.members],
-        coordinator,
-    )
-
-
-def _member(member: describe_groups.DescribedGroupMember, is_consumer: bool) -> MemberDescription:
-    topics: list[str] = []
-    assignment: list[TopicPartition] = []
-    if is_consumer:
-        try:
-            if member.member_metadata:
-                topics = decode_subscription(member.member_metadata).topics
-            if member.member_assignment:
-                held = decode_assignment(member.member_assignment).assigned_partitions
-                assignment = [TopicPartition(one.topic, p) for one in held for p in one.partitions]
-        except MalformedFrame:
-            pass  # a member may write what it likes; the rest of the description stands
-    return MemberDescription(
-        member.member_id, member.group_instance_id, member.client_id, member.client_host, topics, assignment
-    )
 
 
 def _given_settings(

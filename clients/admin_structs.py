@@ -110,7 +110,12 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group. Topics and assignment are empty unless it is a consumer's group."""
+    """A member of a group. Topics and assignment are empty unless it is a consumer's group.
+
+    In a group of the ``consumer`` protocol a member has a ``member_epoch``, -2 while it is away, and a
+    ``target_assignment``: what it shall own. ``assignment`` is then what it owns or has not given up yet. A member may
+    be of the protocol ``classic`` there. ``user_data`` is what a classic group's assignor added to the assignment.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -118,11 +123,30 @@ class MemberDescription:
     client_host: str
     topics: list[str]
     assignment: list[TopicPartition]
+    protocol: str = "classic"
+    member_epoch: int | None = None
+    target_assignment: list[TopicPartition] | None = None
+    subscribed_regex: str = ""
+    user_data: bytes = b""
+
+    @property
+    def gives_up(self) -> list[TopicPartition]:
+        """The partitions that it shall not own any more, and has not given up."""
+        return [] if self.target_assignment is None else sorted({*self.assignment} - {*self.target_assignment})
+
+    @property
+    def waits_for(self) -> list[TopicPartition]:
+        """The partitions that it shall own, and has not yet."""
+        return [] if self.target_assignment is None else sorted({*self.target_assignment} - {*self.assignment})
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group in detail."""
+    """A group in detail.
+
+    ``group_type`` is the protocol, ``classic`` or ``consumer``, and empty if there is no such group. The epochs are
+    those of a group of the ``consumer`` protocol: it is not at rest while the assignment's or a member's is behind.
+    """
 
     group_id: str
     state: str
@@ -130,6 +154,9 @@ class GroupDescription:
     protocol_name: str
     members: list[MemberDescription]
     coordinator: BrokerInfo
+    group_type: str = ""
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

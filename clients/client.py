@@ -7,6 +7,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from ottla.clients.backoff import Backoff, Tries
 from ottla.clients.cluster import ClusterMetadata
@@ -325,6 +326,19 @@ class Client(Generic[O_co]):
             self.cluster.update(answer, topics)
             return answer
         raise KafkaConnectionError("no broker answers: " + "; ".join(dict.fromkeys(failures)))
+
+    async def ask_for_ids(self, topic_ids: Iterable[UUID]) -> None:
+        """Ask for metadata of the topics with these ids that are not known, and store them.
+
+        Raises:
+            KafkaConnectionError, KafkaTimeout: no broker answers.
+        """
+        known = {topic.topic_id for topic in self.cluster.topics.values()}
+        wanted = [MetadataRequestTopic(topic_id=one, name=None) for one in topic_ids if one not in known]
+        if wanted:
+            request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+            # Since version 12 a broker answers by id (KIP-516).
+            self.cluster.update(await self.send(self.some_nodes()[0], request, MetadataResponse, low=12), ())
 
     async def _ask_metadata(self, node_id: int, topics: Iterable[str] | None) -> MetadataResponse:
         connection = await self.connection(node_id)

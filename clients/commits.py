@@ -19,7 +19,7 @@ from ottla.clients.errors import (
     error_of,
 )
 from ottla.clients.group_effects import Sent
-from ottla.clients.group_member import GroupMember
+from ottla.clients.membership import Membership
 from ottla.clients.options import ClientOptions
 from ottla.clients.partitions import Offsets, committable, label, labels, numbers_by_topic
 from ottla.clients.structs import OffsetAndMetadata
@@ -41,6 +41,9 @@ from ottla.protocol.records import TopicPartition
 _COORDINATOR_GONE = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 _MEMBERSHIP_OVER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
+_OTHER_EPOCH = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+"""The answers to a member of a group of the ``consumer`` protocol that has another epoch by now, and asks again."""
+
 
 @dataclass(eq=False)
 class GroupOffsets:
@@ -54,7 +57,7 @@ class GroupOffsets:
     """
 
     _client: Client[ClientOptions]
-    _member: GroupMember
+    _member: Membership
     _coordinator: Callable[[float], Awaitable[int]]
     _settled: Callable[[float], Awaitable[None]]
     _settle: Callable[[], None]
@@ -90,6 +93,8 @@ class GroupOffsets:
             failure = await self._try_commit(node_id, sent, offsets, tries)
             if failure is None:
                 return
+            # At the next epoch the coordinator takes offsets of partitions that have gone to others as well.
+            crossed = crossed or failure.code is ErrorCode.STALE_MEMBER_EPOCH
             if not await tries.again():
                 raise KafkaTimeout(f"not committed within {timeout_ms:.0f} ms: {failure}")
 
@@ -136,7 +141,7 @@ class GroupOffsets:
                     raise RebalanceInProgress("not committed: a rebalance began; poll, then commit what is still owned")
                 if code in _MEMBERSHIP_OVER:
                     self._membership_over(partition.error_code, sent)
-                if not code.retriable:
+                if not (code.retriable or code is ErrorCode.STALE_MEMBER_EPOCH):
                     raise error
                 failure = error
         return failure
@@ -172,13 +177,13 @@ class GroupOffsets:
         tries = self._client.tries(timeout_ms)
         while wanted:
             node_id = await self._coordinator(tries.deadline_ms)
-            request = offset_fetch_request(self._member.options.group, wanted)
+            request = offset_fetch_request(self._member.options.group, wanted, self._member.reader)
             left = tries.request_timeout_ms(self._client.options.request_timeout_ms)
             try:
                 answer = await self._client.send(node_id, request, OffsetFetchResponse, role=GROUP, timeout_ms=left)
                 return read_offsets(answer, wanted)
             except KafkaError as error:
-                if not error.retriable:
+                if not (error.retriable or error.code in _OTHER_EPOCH):
                     raise
                 failure = error
             if failure.code in _COORDINATOR_GONE or failure.code is ErrorCode.NETWORK_EXCEPTION:
@@ -188,20 +193,26 @@ class GroupOffsets:
         return {}
 
 
-def offset_fetch_request(group_id: str, partitions: Iterable[TopicPartition] | None) -> OffsetFetchRequest:
+def offset_fetch_request(
+    group_id: str, partitions: Iterable[TopicPartition] | None, member: Sent | None = None
+) -> OffsetFetchRequest:
     """Ask for a group's committed offsets, filled for the single form (to version 7) and the batch form.
 
     Args:
         partitions: None for all.
+        member: the member of a group of the ``consumer`` protocol that asks; the coordinator checks its epoch.
     """
     wanted = numbers_by_topic(partitions or ())
     topics = None
     if partitions is not None:
         topics = [OffsetFetchRequestTopic(name=topic, partition_indexes=numbers) for topic, numbers in wanted.items()]
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+    if member is not None:
+        group.member_id, group.member_epoch = member.member_id, member.generation_id
     return OffsetFetchRequest(
         group_id=group_id,
         topics=topics,
-        groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
+        groups=[group],
         require_stable=True,
     )
 

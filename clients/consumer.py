@@ -159,7 +159,9 @@ class Consumer(Life[ConsumerOptions]):
 
         Args:
             topics: a list of names. A single text is refused, as it would be taken for its letters.
-            pattern: a regular expression, matched from the first letter of a name on.
+            pattern: a regular expression, matched from the first letter of a name on. With
+                ``group_protocol="consumer"`` the broker matches it: then it is one of RE2, and must match the whole
+                name, so write ``orders-.*`` for what begins with ``orders-``.
             listener: an object whose methods are called when partitions come and go.
 
         Raises:
@@ -172,7 +174,9 @@ class Consumer(Life[ConsumerOptions]):
             raise OptionError("group_id=None: topics need a group_id; without one, assign() chooses the partitions")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise OptionError(f"listener={listener!r}: allowed is a ConsumerRebalanceListener")
-        if pattern is not None:
+        if pattern is not None and self._options.by_broker:
+            self._subscription.subscribe_regex(pattern)
+        elif pattern is not None:
             self._subscription.subscribe_pattern(pattern)
         else:
             self._subscription.subscribe(names)
@@ -216,7 +220,7 @@ class Consumer(Life[ConsumerOptions]):
         self._apply_subscription()
 
     def subscription(self) -> frozenset[str]:
-        """The topics subscribed to, by name or as the pattern matches."""
+        """The topics subscribed to, by name or as the pattern matches. Where the broker matches it, those assigned."""
         return self._subscription.topics
 
     def assignment(self) -> set[TopicPartition]:
@@ -235,12 +239,12 @@ class Consumer(Life[ConsumerOptions]):
 
     @property
     def member_id(self) -> str:
-        """The member id that the coordinator gave; empty outside a group."""
+        """The member id; empty outside a group. The protocol ``consumer`` keeps it as long as the consumer lives."""
         return "" if self._group is None else self._group.member.member_id
 
     @property
     def generation_id(self) -> int:
-        """The group's generation as this consumer knows it; -1 outside one."""
+        """The group's generation as this consumer knows it, or its member epoch (``consumer``); -1 outside a group."""
         return -1 if self._group is None else self._group.member.generation_id
 
     def group_metadata(self) -> ConsumerGroupMetadata:

@@ -1,13 +1,15 @@
-"""The asyncio shell of a `GroupMember`: performs its effects, keeps its one timer, runs the user's listener."""
+"""The asyncio shell of a membership: performs its effects, keeps its one timer, runs the user's listener."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable
 
 from ottla.clients.assignors import Assignor
 from ottla.clients.client import GROUP, Client
 from ottla.clients.commits import GroupOffsets
+from ottla.clients.consumer_member import ConsumerMember
 from ottla.clients.errors import KafkaError, KafkaTimeout
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import (
@@ -17,12 +19,14 @@ from ottla.clients.group_effects import (
     Fail,
     FindCoordinator,
     Lead,
+    LookUp,
     MemberState,
     Prepare,
     Send,
 )
 from ottla.clients.group_member import GroupMember
 from ottla.clients.logs import log
+from ottla.clients.membership import Membership
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.rebalance import Handover
 from ottla.clients.subscription import SubscriptionState
@@ -40,7 +44,7 @@ class Coordinator:
 
     Args:
         client: that of a consumer that has a group_id.
-        assignors: in order of preference.
+        assignors: in order of preference, for the classic protocol.
         gate: tells whether the user is working on records.
         on_change: called when the assignment, or an error to raise, changed.
     """
@@ -57,7 +61,12 @@ class Coordinator:
         self._subscription = subscription
         self._options = client.options
         self._on_change = on_change
-        self.member = GroupMember(client.options, assignors)
+        self.member: Membership = (
+            # 22 letters, as Kafka's clients make their member ids (KIP-1082)
+            ConsumerMember(client.options, secrets.token_urlsafe(16))
+            if client.options.by_broker
+            else GroupMember(client.options, assignors)
+        )
         self.offsets = GroupOffsets(client, self.member, self.wait_coordinator, self.wait_change, self.settle)
         self.handover = Handover(client, subscription, self.member, self.offsets, gate, on_change)
         self._timer: asyncio.TimerHandle | None = None
@@ -86,7 +95,7 @@ class Coordinator:
             return
         self._match_topics()
         self._watch_topics()
-        self.member.subscribe(self._subscription.topics, self._client.now_ms())
+        self._subscribe()
         self.settle()
 
     def unsubscribe(self) -> asyncio.Task[None]:
@@ -229,7 +238,11 @@ class Coordinator:
             case Prepare():
                 self._step = spawn(self._prepare(), "prepare a rebalance")
             case Lead():
-                spawn(self._lead(effect), "divide the partitions")
+                assert isinstance(self.member, GroupMember)
+                spawn(self._lead(self.member, effect), "divide the partitions")
+            case LookUp():
+                assert isinstance(self.member, ConsumerMember)
+                spawn(self._look_up(self.member, effect), "look up topics")
             case Complete():
                 self._step = spawn(self._complete(effect), "complete a rebalance")
             case Fail(error=error):
@@ -266,7 +279,9 @@ class Coordinator:
         if effect.fresh:
             self._client.drop(node_id, GROUP)
         answer = api_of(type(effect.request)).response
-        return await self._client.send(node_id, effect.request, answer, role=GROUP, timeout_ms=effect.timeout_ms)
+        return await self._client.send(
+            node_id, effect.request, answer, role=GROUP, timeout_ms=effect.timeout_ms, low=effect.low
+        )
 
     async def _prepare(self) -> None:
         try:
@@ -288,7 +303,7 @@ class Coordinator:
         self.settle()
         self._on_change()
 
-    async def _lead(self, effect: Lead) -> None:
+    async def _lead(self, member: GroupMember, effect: Lead) -> None:
         cluster = self._client.cluster
         self._client.topics.update(effect.topics)
         try:
@@ -296,13 +311,21 @@ class Coordinator:
                 await self._client.refresh()
             counts = {topic: cluster.partition_count(topic) for topic in effect.topics}
             known = {topic: count for topic, count in counts.items() if count is not None}
-            assignments = self.member.assignors[effect.protocol_name].assign(known, effect.members)
+            assignments = member.assignors[effect.protocol_name].assign(known, effect.members)
         except Exception as error:
             log.exception("%s: cannot divide the partitions", self._client.client_id)
             failure = error if isinstance(error, KafkaError) else KafkaError(f"the assignor failed: {error!r}")
-            self.member.lead_failed(failure, self._client.now_ms())
+            member.lead_failed(failure, self._client.now_ms())
         else:
-            self.member.led(assignments, counts, self._client.now_ms())
+            member.led(assignments, counts, self._client.now_ms())
+        self.settle()
+
+    async def _look_up(self, member: ConsumerMember, effect: LookUp) -> None:
+        try:
+            await self._client.ask_for_ids(effect.topic_ids)
+        except KafkaError as error:
+            log.info("%s: topics of the assignment are not known yet: %s", self._client.client_id, error)
+        member.looked_up(self._client.cluster, self._client.now_ms())
         self.settle()
 
     # topics
@@ -324,13 +347,15 @@ class Coordinator:
     def _metadata_changed(self) -> None:
         if self._leaving is not None or not self._subscription.auto_assigned:
             return
-        now = self._client.now_ms()
         self._match_topics()
         self._watch_topics()
-        self.member.subscribe(self._subscription.topics, now)
-        counts = {topic: self._client.cluster.partition_count(topic) for topic in self.member.watched_topics}
-        self.member.partition_counts_changed(counts, now)
+        self._subscribe()
+        self.member.metadata_changed(self._client.cluster, self._client.now_ms())
         self.settle()
+
+    def _subscribe(self) -> None:
+        regex = self._subscription.regex
+        self.member.subscribe(self._subscription.topics if regex is None else (), self._client.now_ms(), regex)
 
     # commits
 

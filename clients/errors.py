@@ -169,6 +169,7 @@ class OptionError(ValueError):
 _ADVICE: dict[ErrorCode, str] = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading; try again",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator yet; try again",
+    ErrorCode.FENCED_MEMBER_EPOCH: "the group went on without this member; give up its partitions and join again",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "ask for access to the group",
     ErrorCode.GROUP_ID_NOT_FOUND: "no such group; `list_groups()` shows those that exist",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group is full (group.max.size); stop another member first",
@@ -179,6 +180,7 @@ _ADVICE: dict[ErrorCode, str] = {
     ),
     ErrorCode.INVALID_GROUP_ID: "group_id must not be empty",
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "write the pattern in the syntax of RE2; it must match the whole name",
     ErrorCode.INVALID_SESSION_TIMEOUT: (
         "session_timeout_ms must lie between the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
     ),
@@ -198,6 +200,10 @@ _ADVICE: dict[ErrorCode, str] = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists; use it, or delete it first",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "ask for access to the topic",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`list_topics()` shows those that exist",
+    ErrorCode.UNRELEASED_INSTANCE_ID: (
+        "another running member has this group_instance_id; stop it, or give every consumer an id of its own"
+    ),
+    ErrorCode.UNSUPPORTED_ASSIGNOR: "the broker has no such assignor (group.consumer.assignors)",
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "choose another compression_type",
 }
 

@@ -1,9 +1,10 @@
-"""The states of a `GroupMember`, and what it asks its shell to do."""
+"""The states of a membership, and what it asks its shell to do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from uuid import UUID
 
 from ottla.clients.assignors import MemberSubscription
 from ottla.clients.errors import KafkaError
@@ -20,8 +21,12 @@ class MemberState(Enum):
     """JoinGroup was sent, its answer awaited."""
     COMPLETING_REBALANCE = "COMPLETING_REBALANCE"
     """In a generation, its assignment awaited."""
+    JOINING = "JOINING"
+    """The first heartbeat of the ``consumer`` protocol was sent, its answer awaited."""
+    RECONCILING = "RECONCILING"
+    """In a group of the ``consumer`` protocol, while partitions are given up or taken over."""
     STABLE = "STABLE"
-    """In a generation, with an assignment."""
+    """In the group, with an assignment."""
 
 
 class Step(Enum):
@@ -62,12 +67,14 @@ class Send:
     """Send a request to the coordinator, then call ``answered`` or ``not_answered``.
 
     ``fresh``: on a new connection, as the broker may hold back the answer to what was sent on the old one.
+    ``low``: the lowest version of the API that says what is meant.
     """
 
     request: Message
     sent: Sent
     timeout_ms: float
     fresh: bool = False
+    low: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,13 @@ class Lead:
     protocol_name: str
     members: dict[str, MemberSubscription]
     topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """The assignment names topics by ids that are not known: find their names, then call ``looked_up``."""
+
+    topic_ids: tuple[UUID, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +114,4 @@ class Fail:
     error: KafkaError
 
 
-Effect = FindCoordinator | CoordinatorLost | Send | Prepare | Lead | Complete | Fail
+Effect = FindCoordinator | CoordinatorLost | Send | Prepare | Lead | LookUp | Complete | Fail

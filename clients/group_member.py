@@ -1,4 +1,4 @@
-"""A consumer's membership in its group, sans-I/O: answers and time in, effects out.
+"""A membership by the classic protocol (JoinGroup, SyncGroup, Heartbeat).
 
 ```
             subscribe                    JoinGroup answered            SyncGroup answered
@@ -21,8 +21,7 @@ the current one, and a heartbeat's or commit's error only if generation and memb
 what the member held is *lost*: somebody else may have it, so it is not committed and goes through
 ``on_partitions_lost``.
 
-*The poll interval.* A member whose user has not come back in ``max_poll_interval_ms`` leaves, so that others get its
-partitions, and joins again when the user does. Static members do not leave; their session ends instead (KIP-345).
+*Static members* do not leave when the user stays away; their session ends instead (KIP-345).
 """
 
 from __future__ import annotations
@@ -32,21 +31,15 @@ from typing import Any
 
 from ottla.clients.assignors import Assignor, RebalanceProtocol
 from ottla.clients.backoff import Backoff
+from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.errors import (
     COORDINATOR_MOVED,
-    CommitFailed,
-    FencedInstance,
     KafkaError,
-    RebalanceInProgress,
     error_code,
     error_of,
 )
 from ottla.clients.group_effects import (
     Complete,
-    CoordinatorLost,
-    Effect,
-    Fail,
-    FindCoordinator,
     Lead,
     MemberState,
     Prepare,
@@ -62,7 +55,8 @@ from ottla.clients.group_messages import (
     read_members,
     sync_request,
 )
-from ottla.clients.group_timing import Liveness, Lookup, PollWatch
+from ottla.clients.group_timing import Liveness
+from ottla.clients.membership import Membership
 from ottla.clients.options import ConsumerOptions
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -78,67 +72,32 @@ NOT_SEEN = -1
 """A partition count that is to be taken from the next metadata."""
 
 
-class GroupMember:
-    """One consumer's membership. After every call the owner performs `take_effects` and arms `next_deadline_ms`.
+class GroupMember(Membership):
+    """One consumer's membership.
 
     Args:
         options: the group, and the times that the member keeps.
         assignors: those that this member can use, in order of preference.
         backoff: the waits before retries; by default those of the options.
-
-    Attributes:
-        state: Kafka's member state.
-        owned: the partitions held; the shell keeps it up to date.
     """
 
     def __init__(self, options: ConsumerOptions, assignors: Iterable[Assignor], backoff: Backoff | None = None) -> None:
-        self.options = options
+        super().__init__(options, backoff)
         self.assignors = {assignor.name: assignor for assignor in assignors}
         common = frozenset.intersection(*(frozenset(assignor.protocols) for assignor in self.assignors.values()))
         self.rebalance_protocol = max(common, default=RebalanceProtocol.EAGER)
-        self.state = MemberState.UNJOINED
         self.step = Step.IDLE
-        self.generation_id = -1
-        self.member_id = ""
         self.protocol_name: str | None = None
         self.is_leader = False
-        self.owned: list[TopicPartition] = []
-        self.topics: frozenset[str] | None = None
         self.rejoin_needed = False
-        self.fenced: FencedInstance | None = None
-        self.closed = False
-        self._backoff = backoff or options.retry_backoff()
-        self._lookup = Lookup(self._backoff.another())
         self._liveness = Liveness(options)
-        self._poll = PollWatch(options.max_poll_interval_ms)
-        self._effects: list[Effect] = []
         self._reason = ""
         self._attempt = 0
         self._prepared = False
-        self._suspended = False
         self._retry_at_ms = 0.0
         self._assigned_from: dict[str, int | None] = {}
 
     # what the shell asks
-
-    def take_effects(self) -> list[Effect]:
-        """The effects to perform, each once."""
-        effects, self._effects = self._effects, []
-        return effects
-
-    @property
-    def has_effects(self) -> bool:
-        return bool(self._effects)
-
-    @property
-    def coordinator(self) -> int | None:
-        """The coordinator's broker, while it is known."""
-        return self._lookup.node_id
-
-    @property
-    def lost(self) -> bool:
-        """The member is in no generation: what it still holds may be somebody else's."""
-        return self.generation_id < 0
 
     @property
     def watched_topics(self) -> set[str]:
@@ -150,32 +109,7 @@ class GroupMember:
         """Between JoinGroup and the assignment: the generation cannot be told, so nothing can be committed."""
         return self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
 
-    def identity(self) -> Sent:
-        """The identity to commit offsets with now.
-
-        Raises:
-            RebalanceInProgress: a rebalance is under way.
-            CommitFailed: the member is in no generation.
-        """
-        if self.closed:
-            raise CommitFailed("not committed: this consumer has left the group")
-        if self.topics is None:
-            return Sent(0, -1, "")  # partitions assigned by hand: the group has no members
-        if self.fenced:
-            raise self.fenced
-        if self.in_rebalance:
-            raise RebalanceInProgress(
-                "not committed: a rebalance is in progress; poll, then commit what is still owned"
-            )
-        if self.lost:
-            raise CommitFailed(
-                "not committed: this consumer is not in the group; it left or was removed, perhaps since calls were "
-                "more than max_poll_interval_ms apart or no heartbeat came through; poll to join again"
-            )
-        return self._member()
-
     def next_deadline_ms(self) -> float | None:
-        """When `advance` must be called at the latest, unless something else happens first."""
         if self.closed:
             return None
         times: list[float | None] = []
@@ -201,8 +135,7 @@ class GroupMember:
 
     # what the user does
 
-    def subscribe(self, topics: Iterable[str], now_ms: float) -> None:
-        """Be a member with these topics, or change them."""
+    def subscribe(self, topics: Iterable[str], now_ms: float, regex: str | None = None) -> None:
         topics = frozenset(topics)
         if topics != self.topics:
             first = self.topics is None
@@ -212,32 +145,13 @@ class GroupMember:
             self.request_rejoin("the consumer subscribes" if first else "the subscription changed", now_ms)
 
     def unsubscribe(self, now_ms: float) -> None:
-        """Leave the group."""
         self._leave("the consumer unsubscribed")
         self.topics = None
         self.rejoin_needed = False
         self._proceed(now_ms)
 
-    def close(self, reason: str) -> None:
-        """Leave the group for good; a static member just goes away, and may come back within its session (KIP-345)."""
-        self._leave(reason)
-        self.topics = None
-        self.closed = True
-
-    def entered_poll(self, now_ms: float) -> None:
-        """The user is in a call."""
-        if self._poll.enter():
-            self._proceed(now_ms)
-
-    def left_poll(self, now_ms: float) -> None:
-        """The user's call ended."""
-        self._poll.leave(now_ms)
-
-    def resume(self, now_ms: float) -> None:
-        """The error of a `Fail` was raised and the user came back: try again."""
-        if self._suspended:
-            self._suspended = False
-            self._proceed(now_ms)
+    def metadata_changed(self, cluster: ClusterMetadata, now_ms: float) -> None:
+        self.partition_counts_changed({topic: cluster.partition_count(topic) for topic in self.watched_topics}, now_ms)
 
     def partition_counts_changed(self, counts: Mapping[str, int | None], now_ms: float) -> None:
         """Metadata came: the leader has the partitions divided again if their numbers changed."""
@@ -251,12 +165,9 @@ class GroupMember:
     # time
 
     def advance(self, now_ms: float) -> None:
-        """Do everything that is due. Calling too early or too often does no harm."""
         if self.closed:
             return
-        away = self._poll.deadline_ms() if self.state is not MemberState.UNJOINED else None
-        if away is not None and now_ms >= away:
-            self._poll.expired = True
+        if self._user_stays_away(now_ms):
             self._leave("consumer poll timeout has expired.")
             self.rejoin_needed = True
             self._reason = "the consumer is polled again"
@@ -269,11 +180,7 @@ class GroupMember:
                 self._send_heartbeat()
         self._proceed(now_ms)
 
-    # the coordinator
-
-    @property
-    def _wants_coordinator(self) -> bool:
-        return self.coordinator is None and (self._lookup.wanted or self.topics is not None)
+    # into a generation
 
     @property
     def _may_rejoin(self) -> bool:
@@ -285,44 +192,15 @@ class GroupMember:
         )
 
     def request_rejoin(self, reason: str, now_ms: float) -> None:
-        """Join again as soon as the step under way is done. The first reason since the last join is told (KIP-800)."""
         if not self.rejoin_needed:
             self.rejoin_needed = True
             self._reason = reason
         self._proceed(now_ms)
 
-    def want_coordinator(self, now_ms: float) -> None:
-        """Look the coordinator up even without a subscription, for commits."""
-        self._lookup.wanted = True
-        self._proceed(now_ms)
-
-    def coordinator_found(self, node_id: int, now_ms: float) -> None:
-        self._lookup.found(node_id)
-        self._proceed(now_ms)
-
-    def coordinator_not_found(self, error: KafkaError, now_ms: float) -> None:
-        self._lookup.failed(now_ms)
-        if not error.retriable:
-            self._fail(error, now_ms)
-
-    def coordinator_lost(self, node_id: int, reason: str, now_ms: float) -> None:
-        """A broker is not, or not reachably, the coordinator any more."""
-        if self.coordinator == node_id:
-            self._lookup.node_id = None
-            self._effects.append(CoordinatorLost(node_id, reason))
-            self._proceed(now_ms)
-
-    def _lose_coordinator(self, reason: str, now_ms: float) -> None:
-        if self.coordinator is not None:
-            self.coordinator_lost(self.coordinator, reason, now_ms)
-
     def _proceed(self, now_ms: float) -> None:
-        """Take the next step of the way into a generation, if nothing is awaited."""
         if self.closed:
             return
-        if self._wants_coordinator and not self._lookup.running and now_ms >= self._lookup.not_before_ms:
-            self._lookup.running = True
-            self._effects.append(FindCoordinator())
+        self._look_for_coordinator(now_ms)
         if self.coordinator is None or not self._may_rejoin or now_ms < self._retry_at_ms:
             return
         if self._prepared:
@@ -331,10 +209,7 @@ class GroupMember:
             self.step = Step.PREPARING
             self._effects.append(Prepare())
 
-    # into a generation
-
     def prepared(self, now_ms: float) -> None:
-        """`Prepare` is done; ``owned`` is what is left."""
         self.step = Step.IDLE
         self._prepared = True
         self._proceed(now_ms)
@@ -349,9 +224,6 @@ class GroupMember:
             self.options, self._member(), self.assignors.values(), self.topics, self.owned, self._reason
         )
         self._send(request)
-
-    def _member(self, attempt: int = 0) -> Sent:
-        return Sent(attempt, self.generation_id, self.member_id)
 
     def _send(self, request: Message) -> None:
         # The broker holds the answer back until the other members have joined, or the leader has synced.
@@ -431,11 +303,16 @@ class GroupMember:
         self._effects.append(Complete(partitions, self.generation_id, self.protocol_name or ""))
         return None
 
+    def take(self, effect: Complete) -> list[TopicPartition] | None:
+        if self.generation_id != effect.generation_id:
+            return None  # it was lost while the listener ran; the next preparation tells it so
+        self.assignors[effect.protocol_name].on_assignment(effect.partitions, effect.generation_id)
+        return effect.partitions
+
     def completed(self, revoked: bool, now_ms: float) -> None:
-        """`Complete` is done; ``revoked``: something had to be given up, which others can get only if we join again."""
         self.step = Step.IDLE
         self._prepared = False
-        if revoked:
+        if revoked:  # others can get it only if we join again
             self.request_rejoin("need to revoke partitions and re-join", now_ms)
         self._proceed(now_ms)
 
@@ -475,19 +352,14 @@ class GroupMember:
         self._attempt += 1
 
     def _fail(self, error: KafkaError, now_ms: float) -> None:
-        """Stop until the user has been told an error."""
         self._reset(forget_member=False)
-        if isinstance(error, FencedInstance):
-            self.fenced = error
-        self._suspended = True
         self.rejoin_needed = True
         self._retry_at_ms = now_ms + self._backoff.next_ms()
-        self._effects.append(Fail(error))
+        self._suspend(error)
 
     # answers
 
     def answered(self, sent: Sent, answer: Any, now_ms: float) -> None:
-        """The answer to a `Send`."""
         if isinstance(answer, HeartbeatResponse):
             self._heartbeat_answered(sent, answer, now_ms)
         elif sent.attempt != self._attempt or self.closed:
@@ -498,7 +370,6 @@ class GroupMember:
             self._synced(answer, now_ms)
 
     def not_answered(self, sent: Sent, error: KafkaError, now_ms: float) -> None:
-        """No answer came to a `Send`: the connection broke, or time is over."""
         if sent is self._liveness.open:
             self._liveness.failed(now_ms)
         elif sent.attempt != self._attempt or self.step not in (Step.JOINING, Step.SYNCING):
@@ -532,7 +403,6 @@ class GroupMember:
             self.membership_refused(answer.error_code, sent, "heartbeat", now_ms)
 
     def membership_refused(self, value: int, sent: Sent, what: str, now_ms: float) -> None:
-        """A heartbeat or commit was told that the membership is over. Ignored if it was sent in another generation."""
         if (sent.generation_id, sent.member_id) != (self.generation_id, self.member_id) or self.topics is None:
             return
         code = error_code(value)

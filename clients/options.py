@@ -236,19 +236,25 @@ class ConsumerOptions(ClientOptions):
 
     group_id: the consumer group. Topics need one; with None, ``assign`` chooses the partitions.
     group_instance_id: a name that outlives restarts; it makes the consumer a static member (KIP-345).
+    group_protocol: ``classic``, or ``consumer``: the broker divides the partitions (KIP-848), and members give up and
+        take partitions one by one. Needs Ottla, or Apache Kafka 4.0 or later.
+    group_remote_assignor: the broker's assignor that this member prefers, for the protocol ``consumer``. With None the
+        broker chooses.
     client_rack: the rack in which the consumer runs; sent with its subscription and its fetches.
     auto_offset_reset: where to begin if the group has committed no offset, or one that the log does not have any more.
         With none the consumer raises NoOffsetForPartition or OffsetOutOfRange.
     enable_auto_commit: commit the records that you are done with: now and then, before a rebalance and at the end. You
         are done with records when you ask for the next ones.
     auto_commit_interval_ms: the time between two such commits.
-    session_timeout_ms: the coordinator removes this member if it hears nothing of it for so long.
+    session_timeout_ms: the coordinator removes this member if it hears nothing of it for so long. For the protocol
+        ``classic``; with ``consumer`` the broker decides.
     heartbeat_interval_ms: the time between two heartbeats. It must be less than session_timeout_ms; a third is advised.
+        For the protocol ``classic``; with ``consumer`` the broker decides.
     max_poll_interval_ms: the longest time between two calls for records; after it the consumer leaves the group.
     rebalance_timeout_ms: the time for which a rebalance waits for this member. None means max_poll_interval_ms.
     max_poll_records: the most records that one ``getmany`` or ``poll`` returns.
     default_api_timeout_ms: the longest time for ``commit``, ``position`` and the like, retries included.
-    partition_assignment_strategy: one assignor or several, in order of preference.
+    partition_assignment_strategy: one assignor or several, in order of preference, for the protocol ``classic``.
     fetch_min_bytes: the broker waits until it has so many bytes for a fetch, but at most fetch_max_wait_ms.
     fetch_max_wait_ms: the longest that it waits.
     fetch_max_bytes: the most bytes that a fetch brings; one whole batch comes in any case.
@@ -267,6 +273,8 @@ class ConsumerOptions(ClientOptions):
 
     group_id: str | None = opt(None, or_none(TEXT))
     group_instance_id: str | None = opt(None, or_none(TEXT))
+    group_protocol: str = opt("classic", one_of("classic", "consumer"))
+    group_remote_assignor: str | None = opt(None, one_of("uniform", "range", None))
     client_rack: str | None = opt(None, or_none(ANY_TEXT))
     auto_offset_reset: str = opt("latest", one_of("earliest", "latest", "none"))
     enable_auto_commit: bool = opt(True, FLAG)
@@ -298,8 +306,28 @@ class ConsumerOptions(ClientOptions):
                 "heartbeat_interval_ms",
                 f"less than session_timeout_ms={self.session_timeout_ms}; a third of that is advised",
             )
+        if self.by_broker:
+            self._check_by_broker()
+        elif self.group_remote_assignor is not None:
+            self.refuse("group_remote_assignor", "None, as group_protocol is 'classic'")
         if self.group_instance_id is not None and self.group_id is None:
             self.refuse("group_instance_id", "None, as there is no group_id")
+
+    def _check_by_broker(self) -> None:
+        """Refuse what the protocol ``consumer`` has no use for, as Java's consumer does."""
+        instead = {
+            "session_timeout_ms": "the group's setting consumer.session.timeout.ms decides",
+            "heartbeat_interval_ms": "the group's setting consumer.heartbeat.interval.ms decides",
+            "partition_assignment_strategy": "see group_remote_assignor",
+        }
+        for one in fields(self):
+            if one.name in instead and getattr(self, one.name) != one.default:
+                self.refuse(one.name, f"the default, as group_protocol is 'consumer': {instead[one.name]}")
+
+    @property
+    def by_broker(self) -> bool:
+        """The broker divides the partitions: the protocol is ``consumer``."""
+        return self.group_protocol == "consumer"
 
     @property
     def group(self) -> str:

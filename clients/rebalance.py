@@ -13,9 +13,9 @@ from ottla.clients.commits import GroupOffsets
 from ottla.clients.errors import CommitFailed, KafkaError
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import Complete
-from ottla.clients.group_member import GroupMember
 from ottla.clients.listener import ConsumerRebalanceListener
 from ottla.clients.logs import log
+from ottla.clients.membership import Membership
 from ottla.clients.options import ConsumerOptions
 from ottla.clients.structs import OffsetAndMetadata
 from ottla.clients.subscription import SubscriptionState
@@ -34,7 +34,7 @@ class Handover:
 
     _client: Client[ConsumerOptions]
     _subscription: SubscriptionState
-    _member: GroupMember
+    _member: Membership
     _offsets: GroupOffsets
     _gate: UserGate
     _on_change: Callable[[], None]
@@ -81,11 +81,11 @@ class Handover:
             if not member.lost:
                 await self._commit_before_rebalance()
             await self._give_up(taken_away)
-        if member.generation_id != effect.generation_id:
-            # The generation was lost while the listener ran; the next preparation tells it so.
-            member.owned = subscription.assigned()
+        member.owned = subscription.assigned()
+        taken = member.take(effect)
+        if taken is None:
             return bool(taken_away)
-        member.assignors[effect.protocol_name].on_assignment(given, effect.generation_id)
+        given = list(dict.fromkeys(taken))
         subscription.set_assignment(given, settling=True)
         member.owned = subscription.assigned()
         if self.listener is not None:

@@ -107,6 +107,8 @@ class SubscriptionState:
         self.mode = Mode.NONE
         self.topics: frozenset[str] = frozenset()
         self.pattern: re.Pattern[str] | None = None
+        self.regex: str | None = None
+        """What the broker matches (``group_protocol="consumer"``); the topics are then those of the assignment."""
         self.released: dict[TopicPartition, PartitionState] = {}
         """The partitions given up of which the listener is being told: it may still commit them."""
         self._states: dict[TopicPartition, PartitionState] = {}
@@ -115,7 +117,7 @@ class SubscriptionState:
     def subscribe(self, topics: Iterable[str]) -> None:
         """Subscribe to topics by name, in place of what was subscribed to before."""
         self._set_mode(Mode.TOPICS)
-        self.pattern = None
+        self.pattern = self.regex = None
         self.topics = frozenset(topics)
 
     def subscribe_pattern(self, pattern: str | re.Pattern[str]) -> None:
@@ -132,6 +134,22 @@ class SubscriptionState:
         self.pattern = compiled
         self.topics = frozenset()
 
+    def subscribe_regex(self, pattern: str | re.Pattern[str]) -> None:
+        """Subscribe to all topics whose names the broker matches, in the syntax of RE2.
+
+        Raises:
+            OptionError: it is no text, or has flags, which do not go over the wire.
+        """
+        regex = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        if not isinstance(regex, str) or not regex.strip():
+            raise OptionError(f"pattern={pattern!r}: allowed is a regular expression that is not empty, as a text")
+        if isinstance(pattern, re.Pattern) and pattern.flags & ~re.UNICODE:
+            raise OptionError(f"pattern={pattern!r}: the broker matches it; write flags into the text, such as (?i)")
+        self._set_mode(Mode.PATTERN)
+        self.pattern = None
+        self.regex = regex
+        self.topics = frozenset(tp.topic for tp in self._states)
+
     def match(self, names: Iterable[str]) -> frozenset[str]:
         """The topics among these that the pattern matches."""
         return frozenset(name for name in names if self.pattern is not None and self.pattern.match(name))
@@ -145,7 +163,7 @@ class SubscriptionState:
         """Read nothing."""
         self.mode = Mode.NONE
         self.topics = frozenset()
-        self.pattern = None
+        self.pattern = self.regex = None
         self._states.clear()
 
     def release(self) -> list[TopicPartition]:
@@ -175,6 +193,8 @@ class SubscriptionState:
             settling: new ones are not read until `settle`.
         """
         self._states = {tp: self._states.get(tp) or PartitionState(tp, settling=settling) for tp in partitions}
+        if self.regex is not None:
+            self.topics = frozenset(tp.topic for tp in self._states)
 
     def settle(self) -> None:
         """The listener knows of everything that is assigned."""

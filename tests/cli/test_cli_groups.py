@@ -47,7 +47,7 @@ def test_a_group_of_another_type(ottla: Any, broker: Broker, join: Join) -> None
     _join_as_worker(broker.port)
     assert ottla.rows("groups", "list") == [
         ["GROUP", "STATE", "TYPE", "MEMBERS", "ASSIGNOR"],
-        ["billing", "Stable", "consumer", "1", "range"],
+        ["billing", "Stable", "classic", "1", "range"],
         ["workers", "Stable", "connect", "1", "sessioned"],
     ]
     text = ottla.run("groups", "describe", "workers").stdout

@@ -13,6 +13,7 @@ from ottla.clients import Admin
 from tests.clients import (
     test_live_admin,
     test_live_consumer,
+    test_live_consumer_protocol,
     test_live_faults,
     test_live_group,
     test_live_producer,
@@ -23,8 +24,14 @@ from tests.differential.real_kafka import RealKafka, skip_without_kafka
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-MODULES: tuple[ModuleType, ...] = (test_live_admin, test_live_consumer, test_live_group, test_live_producer)
-SETTINGS = {
+MODULES: tuple[ModuleType, ...] = (
+    test_live_admin,
+    test_live_consumer,
+    test_live_consumer_protocol,
+    test_live_group,
+    test_live_producer,
+)
+SETTINGS = test_live_consumer_protocol.SETTINGS | {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 100,
     "offsets.topic.num.partitions": 5,

@@ -15,7 +15,6 @@ ONE_SUBJECT = {
     "broker/settings.py": 700,
     "clients/admin.py": 960,
     "clients/consumer.py": 620,
-    "clients/group_member.py": 560,
     "protocol/fused.py": 600,
 }
 """Files that would have to be cut through the middle of their one subject, and how long they may get."""

@@ -1,0 +1,208 @@
+"""`ottla groups` with groups of the protocol ``consumer``, and `ottla groups migrate`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from ottla.cli.group_migrate import standing
+from ottla.cli.group_words import behind, still_to_do
+from ottla.clients import Consumer, GroupDescription, MemberDescription, TopicPartition
+from ottla.clients.structs import BrokerInfo
+from ottla.protocol.apis import ApiKey
+from ottla.testing import Broker
+from tests.support.client import Client
+from tests.support.requests import consumer_heartbeat_fields
+from tests.support.waiting import wait_for
+
+AT = BrokerInfo(1, "127.0.0.1", 9092)
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+@pytest.fixture
+def broker(ottla_broker_factory: Callable[..., Broker]) -> Broker:
+    return ottla_broker_factory(topics={"orders": 3}, settings={"group.consumer.assignment.interval.ms": 0})
+
+
+@pytest.fixture
+def modern(broker: Broker) -> Iterator[Callable[[str, str], None]]:
+    """Let a member of the protocol ``consumer`` join, and read."""
+    with ExitStack() as running:
+        yield lambda group, client_id: running.enter_context(reading(broker, group, client_id))
+
+
+@contextmanager
+def reading(broker: Broker, group: str, client_id: str) -> Iterator[None]:
+    stop = threading.Event()
+    assigned = threading.Event()
+
+    async def read() -> None:
+        options = {"bootstrap_servers": broker.bootstrap_servers, "group_id": group, "client_id": client_id}
+        async with Consumer("orders", group_protocol="consumer", **options) as consumer:
+            while not stop.is_set():
+                if consumer.assignment():
+                    assigned.set()
+                await consumer.getmany(timeout_ms=20)
+
+    thread = threading.Thread(target=asyncio.run, args=(read(),))
+    thread.start()
+    try:
+        wait_for(assigned.is_set, f"{client_id} to get partitions")
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_list_and_describe(ottla: Any, modern: Any, join: Any) -> None:
+    modern("billing", "one")
+    join("old", "two")
+    assert ottla.rows("groups", "list") == [
+        ["GROUP", "STATE", "TYPE", "MEMBERS", "ASSIGNOR"],
+        ["billing", "Stable", "consumer", "1", "uniform"],
+        ["old", "Stable", "classic", "1", "range"],
+    ]
+    assert [row["group"] for row in ottla.json("groups", "list", "--type", "consumer")] == ["billing"]
+    assert ottla.json("groups", "list", "--type", "classic", "--state", "empty") == []
+    text = ottla.run("groups", "describe", "billing").stdout
+    assert text.startswith(
+        "Group billing: Stable, 1 member, type consumer, assignor uniform, group epoch 2, assignment epoch 2, coord"
+    )
+    assert "one     127.0.0.1  orders 0-2      2" in text
+    (found,) = ottla.json("groups", "describe", "billing")
+    (member,) = found["members"]
+    assert (found["type"], found["group_epoch"], found["assignment_epoch"]) == ("consumer", 2, 2)
+    assert (member["protocol"], member["member_epoch"], member["behind"]) == ("consumer", 2, None)
+    assert member["target_assignment"] == member["assignment"]
+
+
+def test_who_is_behind_and_why(ottla: Any, broker: Broker) -> None:
+    """A member that does not give up what it shall is named, wherever the group is looked at."""
+    client = Client(broker.port)
+    first = client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_heartbeat_fields("g", "a", names=["orders"]))
+    assert first.error_code == 0
+    client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_heartbeat_fields("g", "b", names=["orders"]))
+    client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_heartbeat_fields("g", "a", first.member_epoch))
+    (found,) = ottla.json("groups", "describe", "g")
+    words = {one["member_id"]: one["behind"] for one in found["members"]}
+    assert found["state"] == "Reconciling"
+    assert "has not given up orders" in words["a"]
+    assert "waits for orders" in words["b"]
+    in_vain = ottla.run("groups", "wait", "g", "--timeout", "0ms", expect=1).stderr
+    assert "Reconciling, 2 members, " in in_vain and "has not given up orders" in in_vain
+    assert "has not given up orders" in ottla.run("groups", "describe", "g").stdout
+    client.close()
+
+
+def test_verbs_on_such_a_group(ottla: Any, broker: Broker) -> None:
+    ottla.send("orders", b"1\n2\n3\n", "-p", "0")
+    read = ottla.read("orders", "-G", "g", "--group-protocol", "consumer", "--from-beginning", "-c", "3")
+    assert read.count(b"\n") == 3
+    ottla.run("groups", "wait", "g", "--state", "Empty", "--lag", "0")
+    (found,) = ottla.json("groups", "describe", "g")
+    assert found["type"] == "consumer"
+    ottla.run("groups", "reset-offsets", "g", "-t", "orders:0", "--to-earliest", "--execute")
+    ottla.run("groups", "delete", "g")
+    assert ottla.json("groups", "list") == []
+
+
+def test_a_member_can_be_evicted(ottla: Any, broker: Broker) -> None:
+    client = Client(broker.port)
+    client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_heartbeat_fields("g", "a", names=["orders"]))
+    ottla.run("groups", "evict", "g", "a")
+    assert ottla.json("groups", "describe", "g")[0]["members"] == []
+    client.close()
+
+
+def test_a_protocol_needs_a_group(ottla: Any) -> None:
+    refused = ottla.run("consume", "orders", "--group-protocol", "consumer", expect=2)
+    assert "name it with --group" in refused.stderr
+
+
+# -- migrations
+
+
+def member(client_id: str, protocol: str, *, user_data: bytes = b"", **more: Any) -> MemberDescription:
+    return MemberDescription(
+        f"{client_id}-id", None, client_id, "/10.0.0.1", ["t"], [], protocol, user_data=user_data, **more
+    )
+
+
+def group(*members: MemberDescription, kind: str = "consumer", state: str = "Stable", **more: Any) -> GroupDescription:
+    return GroupDescription("g", state, more.pop("protocol_type", "consumer"), "range", [*members], AT, kind, **more)
+
+
+OLD, NEW = member("old", "classic"), member("new", "consumer")
+
+
+@pytest.mark.parametrize(
+    ("described", "policy", "phase", "in_the_way", "following"),
+    [
+        (group(kind="classic"), "bidirectional", "empty", "", "becomes what its first member speaks"),
+        (group(OLD, kind="classic"), "bidirectional", "classic", "", "Restart old on 10.0.0.1 with group.protocol=c"),
+        (group(OLD, kind="classic"), "Upgrade", "classic", "", "the first turns the group"),
+        (group(OLD, kind="classic"), "downgrade", "classic", "policy is downgrade: it refuses", "Restart old"),
+        (group(OLD, kind="classic"), None, "classic", "The broker has no group.consumer.migration.policy", "Restart"),
+        (group(OLD, NEW), "bidirectional", "mixed", "", "Restart old on 10.0.0.1 with group.protocol=consumer"),
+        (group(OLD, NEW), "upgrade", "mixed", "", "It stays a consumer group even then"),
+        (group(OLD), "bidirectional", "mixed", "", "it turns when one of them leaves"),
+        (group(NEW), "bidirectional", "consumer", "", "Back: restart new on 10.0.0.1 with group.protocol=classic"),
+        (group(NEW), "disabled", "consumer", "", "so classic members are refused"),
+        (group(OLD, kind="classic", protocol_type="connect"), "upgrade", "foreign", "of the type connect", ""),
+        (group(OLD, NEW, state="Reconciling"), "upgrade", "mixed", "wait until it is Stable", "Restart old"),
+        (
+            group(member("own", "classic", user_data=b"x"), kind="classic"),
+            "upgrade",
+            "classic",
+            "adds data of its own to the assignment of own on 10.0.0.1",
+            "Restart own",
+        ),
+    ],
+)
+def test_where_a_migration_stands(
+    described: GroupDescription, policy: str | None, phase: str, in_the_way: str, following: str
+) -> None:
+    found = standing(described, policy, "classic,consumer")
+    assert found.phase == phase
+    assert in_the_way in " ".join(found.in_the_way) and bool(in_the_way) == bool(found.in_the_way)
+    assert following in " ".join(found.next)
+    assert (found.classic_members, found.consumer_members) == (
+        sum(one.protocol == "classic" for one in described.members),
+        sum(one.protocol == "consumer" for one in described.members),
+    )
+
+
+def test_a_broker_that_does_not_speak_the_protocol() -> None:
+    assert "add it to group.coordinator.rebalance.protocols" in standing(group(), "upgrade", "classic").in_the_way[0]
+
+
+def test_migrate_asks_the_broker(ottla: Any, modern: Any) -> None:
+    modern("billing", "one")
+    found = ottla.json("groups", "migrate", "billing")
+    assert (found["phase"], found["classic_members"], found["consumer_members"]) == ("consumer", 0, 1)
+    text = ottla.run("groups", "migrate", "billing").stdout
+    assert text.startswith("Group billing: consumer, Stable, 1 consumer member, policy ")
+    assert "Next: Done: all members speak the protocol consumer." in text
+    assert "There is no group 'nope'." in ottla.run("groups", "migrate", "nope", expect=1).stderr
+
+
+def test_what_a_member_has_still_to_do() -> None:
+    keeps = MemberDescription("a", None, "a", "/h", ["t"], [T0, T1], "consumer", 3, [T0])
+    waits = MemberDescription("b", None, "b", "/h", ["t"], [], "consumer", 4, [T1, T2])
+    away = MemberDescription("c", "i", "c", "/h", ["t"], [], "consumer", -2, [])
+    late = MemberDescription("d", None, "d", "/h", ["t"], [], "consumer", 3, [])
+    all_of_them = group(keeps, waits, away, late, group_epoch=4, assignment_epoch=4)
+    assert [still_to_do(all_of_them, one) for one in all_of_them.members] == [
+        "has not given up t 1",
+        "waits for t 2; waits for t 1 of a",
+        "away",
+        "has not heard of epoch 4",
+    ]
+    assert behind(all_of_them) == (
+        "a has not given up t 1, b waits for t 2; waits for t 1 of a, c is away, d has not heard of epoch 4"
+    )
