@@ -50,6 +50,7 @@ class Feed:
 FEEDS = (
     Feed("offset_commits", "commits", OFFSETS_TOPIC, "log_ts"),
     Feed("group_generations", "groups", OFFSETS_TOPIC, "log_ts"),
+    Feed("consumer_group_changes", "consumer_groups", OFFSETS_TOPIC, "log_ts"),
     Feed("group_events", "events", GROUP_EVENTS_TOPIC, "ts"),
     Feed("log_end_samples", "ends", "", "sample_ts"),
     Feed("quarantine", "quarantine", OFFSETS_TOPIC, "log_ts"),

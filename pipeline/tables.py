@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION = 2
+VERSION = 3
 """Version of the schemas here; it is noted in the lake, and a lake of a later one is refused."""
 
 
@@ -170,6 +170,33 @@ GROUP_GENERATIONS = _table(
     Column("member_count", "INT"),
     Column("members", MEMBERS, "details only where protocol_type is consumer"),
 )
+_PARTITIONS = "ARRAY<STRUCT<topic_id STRING, partition INT>>"
+CONSUMER_GROUP_CHANGES = _table(
+    "silver.consumer_group_changes",
+    "Every record of a group of the consumer protocol (KIP-848). What a record does not say is NULL.",
+    "log_partition log_offset",
+    *_LOG,
+    _GROUP,
+    Column("record", "STRING", "group_epoch, member, target_epoch, target, assignment, regex or old_topics"),
+    Column("is_tombstone", "BOOLEAN", "what it is of is gone"),
+    Column("member_id", "STRING", "of member, target and assignment"),
+    Column("epoch", "INT", "of the group, of its target, or of the member"),
+    Column("previous_epoch", "INT", "of the member"),
+    Column("state", "STRING", "of an assignment: STABLE, UNREVOKED_PARTITIONS or UNRELEASED_PARTITIONS"),
+    Column("partitions", _PARTITIONS, "that the member has, or of a target, that it shall have"),
+    Column("to_revoke", _PARTITIONS, "that the member has to give up first"),
+    Column("metadata_hash", "BIGINT", "of the group's topics; 0 if there are none"),
+    Column("computed_at", "TIMESTAMP", "of a target or regex: when"),
+    Column("topics", "ARRAY<STRING>", "that the member names, or that the regex matches"),
+    Column("regex", "STRING"),
+    Column("assignor", "STRING", "that the member asks for"),
+    Column("group_instance_id", "STRING", "of a static member"),
+    Column("rack_id", "STRING"),
+    *_CLIENT,
+    Column("rebalance_timeout_ms", "INT"),
+    Column("session_timeout_ms", "INT", "of a member of the classic protocol"),
+    Column("is_classic", "BOOLEAN", "the member uses the classic protocol"),
+)
 LOG_END_SAMPLES = _table(
     "silver.log_end_samples",
     "Where logs began and ended, every ten seconds.",
@@ -294,6 +321,28 @@ _table(
         "rebalance came before a commit, or an hour passed",
     ),
     Column("generations_missing", "INT", "more than 0: compacted away, or never written"),
+)
+_table(
+    "gold.consumer_rebalances",
+    "Rebalances of groups of the consumer protocol, and their upgrades and downgrades.",
+    "group_id log_offset",
+    _GROUP,
+    Column("log_offset", "BIGINT", "of the record that began it, in its partition of __consumer_offsets"),
+    Column("kind", "STRING", "rebalance, or upgrade or downgrade: of the group to and from this protocol"),
+    Column("started_at", "TIMESTAMP", "when the epoch of the group rose"),
+    Column("ended_at", "TIMESTAMP", "when the last member had all of its target; NULL while one has not"),
+    Column("outcome", "STRING", "stable, empty, superseded (another one began before) or running"),
+    Column("duration_ms", "BIGINT", "NULL while it is running, and where it was superseded"),
+    Column("epoch_before", "INT", "of the group"),
+    Column("epoch", "INT", "of the group, and of its target"),
+    Column("bumps", "INT", "how often the epoch rose before there was a target"),
+    Column("cause", "STRING", "as far as records show: member-joined, member-left, subscription-changed, …"),
+    Column("trigger_member", "STRING", "who came, went or changed"),
+    Column("members", "INT", "in the end"),
+    Column("moved_members", "INT", "whose target changed"),
+    Column("slowest_member", "STRING", "who was the last to have its target"),
+    Column("revocation_ms", "BIGINT", "the longest time that a member took to give partitions up"),
+    Column("revoked_by", "STRING", "that member"),
 )
 REBALANCE_RUNS = _table(
     "gold.rebalance_runs",

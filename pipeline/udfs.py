@@ -36,7 +36,7 @@ from ottla.pipeline import tables
 from ottla.pipeline.codec import commits, events, groups
 from ottla.pipeline.codec.arrays import chunk_of
 from ottla.pipeline.codec.chunk import Chunk
-from ottla.pipeline.codec.quarantine import is_group, is_offset, reason, reason_of_event
+from ottla.pipeline.codec.quarantine import is_consumer_group, is_group, is_offset, reason, reason_of_event
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -103,6 +103,14 @@ def _udf(function: Callable[..., pa.Array], fields: tuple[tables.Column, ...]) -
     return arrow_udf(function, kind)
 
 
+def _reason(chunk: Chunk, row: int) -> str | None:
+    """Why a record can be read by neither function; None if it can by one."""
+    if (error := reason(chunk, row)) is not None:
+        return error
+    key_type = int.from_bytes((chunk.key(row) or b"")[:2], "big")
+    return f"key type {key_type}, of a consumer group" if is_consumer_group(chunk)[row] else None
+
+
 def _commits(keys: pa.Array, values: pa.Array) -> pa.Array:
     chunk = chunk_of(keys, values)
     mine = np.flatnonzero(is_offset(chunk))
@@ -135,7 +143,7 @@ def _aligned(
     parts: Sequence[pa.Array],
     fields: tuple[tables.Column, ...],
     otherwise: str,
-    why: Callable[[Chunk, int], str | None] = reason,
+    why: Callable[[Chunk, int], str | None] = _reason,
 ) -> pa.Array:
     """A struct for each record: those of ``rows`` have the parts, the others an error: ``why``, or ``otherwise``."""
     count = len(chunk)

@@ -7,9 +7,9 @@ from functools import cache
 import pyarrow as pa
 
 from ottla.pipeline import tables
-from ottla.pipeline.codec import commits, events, groups, plain, quarantine
+from ottla.pipeline.codec import commits, consumer_groups, events, groups, plain, quarantine
 from ottla.pipeline.codec.chunk import Chunk
-from ottla.pipeline.codec.quarantine import is_group, is_offset
+from ottla.pipeline.codec.quarantine import is_consumer_group, is_group, is_offset
 
 RAW = tables.Table(
     "",
@@ -33,6 +33,7 @@ _TABLES = {
     "raw": RAW,
     "commits": tables.OFFSET_COMMITS,
     "groups": tables.GROUP_GENERATIONS,
+    "consumer_groups": tables.CONSUMER_GROUP_CHANGES,
     "events": tables.GROUP_EVENTS,
     "quarantine": tables.QUARANTINE,
     "log": tables.OFFSETS_LOG,
@@ -69,9 +70,9 @@ def schema(kind: str, *, headers: bool = False) -> pa.Schema:
 def decode(kind: str, chunk: Chunk, *, headers: bool = False) -> pa.RecordBatch:
     """The rows of one kind that the records of a chunk give, in their order.
 
-    ``commits`` and ``groups`` take what is theirs and can be read; ``quarantine`` is all that they do not take, and
-    what is damaged. Of ``__ottla_group_events`` (by the topic of the chunk) it is what ``events`` does not take.
-    ``raw`` and ``log`` take everything.
+    ``commits``, ``groups`` and ``consumer_groups`` take what is theirs and can be read; ``quarantine`` is all that they
+    do not take, and what is damaged. Of ``__ottla_group_events`` (by the topic of the chunk) it is what ``events`` does
+    not take. ``raw`` and ``log`` take everything.
 
     Args:
         chunk: see `walk`.
@@ -90,6 +91,8 @@ def decode(kind: str, chunk: Chunk, *, headers: bool = False) -> pa.RecordBatch:
             return commits.rows(chunk.only(is_offset(chunk)))
         case "groups":
             return groups.rows(chunk.only(is_group(chunk)))
+        case "consumer_groups":
+            return consumer_groups.rows(chunk.only(is_consumer_group(chunk)))
         case "events":
             return events.rows(chunk)
     return quarantine.rows(chunk)

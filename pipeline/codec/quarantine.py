@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.pipeline import tables
-from ottla.pipeline.codec import columns, commits, events, groups
+from ottla.pipeline.codec import columns, commits, consumer_groups, events, groups
 from ottla.pipeline.codec.chunk import Chunk, Longs, Mask
 from ottla.pipeline.codec.numbers import integers
 from ottla.pipeline.codec.scalar import Unreadable, key_of, whole_value
@@ -17,6 +17,7 @@ from ottla.protocol.offsets_topic import GroupKey, GroupValue, OffsetValue
 
 _OFFSET_TYPES = (0, 1)
 _GROUP_TYPE = 2
+_CONSUMER_GROUP_TYPES = (*range(3, 9), 16)
 
 
 def _types(chunk: Chunk) -> Longs:
@@ -35,6 +36,11 @@ def is_group(chunk: Chunk) -> Mask:
     """Tell which records are of classic groups, by their keys."""
     mask: Mask = _types(chunk) == _GROUP_TYPE
     return mask
+
+
+def is_consumer_group(chunk: Chunk) -> Mask:
+    """Tell which records are of groups of the ``consumer`` protocol, by their keys."""
+    return np.isin(_types(chunk), _CONSUMER_GROUP_TYPES)
 
 
 def rows(chunk: Chunk) -> pa.RecordBatch:
@@ -66,12 +72,17 @@ def _left_over(chunk: Chunk) -> Mask:
     left[offsets[commits.read(chunk.take(offsets)).rows]] = False
     generations = np.flatnonzero(is_group(chunk))
     left[generations[groups.read(chunk.take(generations))[0]]] = False
+    changes = np.flatnonzero(is_consumer_group(chunk))
+    left[changes[consumer_groups.read(chunk.take(changes))[0]]] = False
     return left
 
 
 def reason(chunk: Chunk, row: int) -> str | None:
     """Why a record of ``__consumer_offsets`` cannot be read; None if it can."""
     try:
+        if is_consumer_group(chunk.take(np.array([row])))[0]:
+            consumer_groups.change(chunk.key(row), chunk.value(row))
+            return None
         key, value = key_of(chunk.key(row)), chunk.value(row)
         if value is not None:
             whole_value(GroupValue if isinstance(key, GroupKey) else OffsetValue, value)

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from ottla.protocol.consumer_group_records import (
+    ConsumerGroupKey,
+    decode_consumer_group_key,
+    encode_consumer_group_key,
+)
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.offsets_topic import (
     GroupKey,
@@ -19,10 +24,6 @@ from ottla.protocol.offsets_topic import (
     record_type,
 )
 from ottla.protocol.schema import Message
-
-NEWEST_TYPE = 2
-"""The last record type of classic groups; later ones are of the groups of KIP-848 and what came after it."""
-_LAST_OF_KIP_848 = 8
 
 Key = OffsetKey | GroupKey
 _M = TypeVar("_M", bound=Message)
@@ -46,8 +47,7 @@ def key_of(key: bytes | None) -> Key:
     except MalformedFrame as error:
         raise Unreadable(f"key: {error}") from None
     if decoded is None:
-        what = "the groups of KIP-848" if NEWEST_TYPE < kind <= _LAST_OF_KIP_848 else "nothing that is known here"
-        raise Unreadable(f"key type {kind}, of {what}")
+        raise Unreadable(f"key type {kind}, of nothing that is known here")
     if isinstance(decoded, GroupKey):
         again = group_key(decoded.group_id)
     else:
@@ -57,8 +57,27 @@ def key_of(key: bytes | None) -> Key:
     return decoded
 
 
+def consumer_key_of(key: bytes | None) -> ConsumerGroupKey:
+    """Read a key of a group of the ``consumer`` protocol to its end.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    if key is None:
+        raise Unreadable("no key")
+    try:
+        decoded = decode_consumer_group_key(key)
+    except MalformedFrame as error:
+        raise Unreadable(f"key: {error}") from None
+    if decoded is None:
+        raise Unreadable(f"key type {record_type(key)}, of nothing that is known here")
+    if (behind := len(key) - len(encode_consumer_group_key(decoded))) > 0:
+        raise Unreadable(f"{behind} bytes behind the key")
+    return decoded
+
+
 def whole_value(message_class: type[_M], value: bytes) -> _M:
-    """Read a committed offset, or a generation of a group, to its end.
+    """Read a value, of whatever record, to its end.
 
     Raises:
         Unreadable: it is none.

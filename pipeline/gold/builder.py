@@ -37,9 +37,8 @@ KINDS = (
 LOOK_BACK = timedelta(days=8)
 """So much before the first date is read of commits, samples and events: one day more than a commit is carried forward,
 which is Kafka's ``offsets.retention.minutes``."""
-REACH = dict.fromkeys(("rebalance_runs", "rebalance_storms", "slo_breaches", "findings"), timedelta(days=7)) | {
-    "rebalances": timedelta(days=1)
-}
+_RUNS = ("consumer_rebalances", "rebalance_runs", "rebalance_storms", "slo_breaches", "findings")
+REACH = dict.fromkeys(_RUNS, timedelta(days=7)) | {"rebalances": timedelta(days=1)}
 """A run, a breach or a finding that began so long before the first date is still brought up to date; so are rebalances,
 after which the first commit may come on the day after."""
 
@@ -52,8 +51,9 @@ _SMALL = {
 _RULES = ("storms", "stopped", "stalled", "slow", "rewound", "unread", "static", "events")
 _WHOLE = ("partition_owners", "member_sessions", "flapping_clients", "partition_status", "lag_forecast")
 """Tables that are replaced as a whole: sessions last long, the others tell how it is now."""
-_UNBOUNDED = ("group_generations",)
-"""Silver tables of which everything is read: a generation is compared with the one before it, however old that is."""
+_UNBOUNDED = ("group_generations", "consumer_group_changes")
+"""Silver tables of which everything is read: a generation is compared with the one before it, however old that is, and
+a consumer group is what all of its records say."""
 _EPOCH = date(1970, 1, 1)
 _OBJECTIVES = (
     "SELECT inline(transform(from_json(:rows, 'ARRAY<ARRAY<STRING>>'), one -> named_struct("

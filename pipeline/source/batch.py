@@ -24,8 +24,8 @@ from ottla.protocol.records import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_BY_GROUP = ("commits", "groups", "events")
-_BY_LOG_PARTITION = ("commits", "groups", "quarantine", "log")
+_BY_GROUP = ("commits", "groups", "consumer_groups", "events")
+_BY_LOG_PARTITION = ("commits", "groups", "consumer_groups", "quarantine", "log")
 _SAMPLES_AT_ONCE = 1 << 16
 
 

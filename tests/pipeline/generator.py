@@ -207,6 +207,7 @@ class World:
         import pyarrow as pa
 
         kinds = {"commits": "offset_commits", "groups": "group_generations", "quarantine": "quarantine"}
+        kinds["consumer_groups"] = "consumer_group_changes"
         found: dict[str, list[pa.RecordBatch]] = {name: [] for name in (*kinds.values(), "group_events")}
         for topic, partition, log in self.logs():
             chunk = walk(log, topic=topic, partition=partition)

@@ -82,7 +82,7 @@ def heartbeat(
         regex_changed, is_resolved = change_regex(change, before, said)
         names_changed = said.names != before.names
         refresh(change, names_changed=names_changed, regex_changed=is_resolved)
-        goal = target.update(change, before, said, may_wait=True)
+        goal = target.update(change, before, said, may_wait=replaced is None)
         after = step(change, said, goal, reported, subscription_changed=names_changed or regex_changed)
     if replaced is not None:
         upgrade.look_after(m, group)

@@ -46,12 +46,13 @@ def update(change: Change, before: Member, after: Member, *, may_wait: bool = Fa
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    spec = _spec_of(change)
-    assignment = _assign(m, group.group_id, name, spec, may_wait=may_wait)
+    assignment = _assign(m, group.group_id, name, _spec_of(change), may_wait=may_wait)
     changed: list[MemberTarget] = []
     for member_id in state.members:
-        old, new = state.targets.get(member_id), assignment.targets.get(member_id, NOTHING)
+        new = assignment.targets.get(member_id, NOTHING)
         made = assignment.records.get(member_id)
+        # That of a predecessor, which a newcomer may have by now, is written once more (R4.5).
+        old = None if member_id == change.newcomer else state.targets.get(member_id)
         if made is not None or old is None or not same_partitions(old, new):
             change.add(facts.MemberTarget(member_id, new), made)
             changed.append(MemberTarget(member_id, m.topics.told(new)))

@@ -388,9 +388,8 @@ class GroupCoordinator(Machine):
             self._session_due(key, now_ms, wall_ms)
         elif key.timer is Timer.REGEX and self.works_apart:
             self.now_ms, self.wall_ms = now_ms, wall_ms
-            group = self.groups[str(key.subject)]
-            assert isinstance(group, ConsumerGroup)
-            resolution.begin(self, group)
+            if isinstance(group := self.groups[str(key.subject)], ConsumerGroup):
+                resolution.begin(self, group)
         else:
             super().due(key, now_ms, wall_ms)
 

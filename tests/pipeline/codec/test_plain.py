@@ -70,7 +70,13 @@ def test_log() -> None:
 
 
 def test_every_kind_has_its_schema() -> None:
-    of = {"commits": "offset_commits", "groups": "group_generations", "events": "group_events", "log": "offsets_log"}
+    of = {
+        "commits": "offset_commits",
+        "groups": "group_generations",
+        "consumer_groups": "consumer_group_changes",
+        "events": "group_events",
+        "log": "offsets_log",
+    }
     for kind in KINDS:
         for log in (b"", build_batch(SOME)):
             assert decode(kind, walk(log)).schema.equals(schema(kind), check_metadata=True)
@@ -81,7 +87,9 @@ def test_every_kind_has_its_schema() -> None:
 
 
 def test_a_kind_that_there_is_not() -> None:
-    with pytest.raises(UnknownKind, match="'commit'; there are raw, commits, groups, events, quarantine, log"):
+    with pytest.raises(
+        UnknownKind, match="'commit'; there are raw, commits, groups, consumer_groups, events, quarantine, log"
+    ):
         decode("commit", walk(b""))
     with pytest.raises(UnknownKind):
         schema("commit")

@@ -29,7 +29,7 @@ SOME = [
     replace(commit("g2"), value=None),
     record(generation(members=[member()])),
     record(None),
-    Record(key=b"\0\3\0\1g", value=b"\0\0"),
+    Record(key=b"\0\3\0\1g", value=bytes.fromhex("00000000000200")),
     Record(key=None, value=b"\0\0"),
     Record(key=commit().key, value=b""),
     commit("g3", version=4),

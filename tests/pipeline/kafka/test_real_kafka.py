@@ -119,13 +119,13 @@ def test_generations_have_no_gap_and_count_once(spark: SparkSession, run: Run) -
     assert kept == [("classic", n) for n in range(1, 5 + 2 * CHURNS)] + [("static", n) for n in range(1, 9)]
 
 
-def test_groups_of_kip_848_have_their_commits_and_the_rest_is_in_quarantine(spark: SparkSession, run: Run) -> None:
+def test_groups_of_kip_848_have_their_commits_and_their_changes(spark: SparkSession, run: Run) -> None:
     assert NEXT in {row["group_id"] for row in rows(spark, run.lake, "offset_commits")}
     assert NEXT not in {row["group_id"] for row in rows(spark, run.lake, "group_generations")}
-    kept = rows(spark, run.lake, "quarantine")
-    assert kept
-    assert all("KIP-848" in row["error"] and row["key"] for row in kept)
-    assert {int.from_bytes(row["key"][:2], "big") for row in kept} >= {3, 5, 6, 7, 8}
+    changes = rows(spark, run.lake, "consumer_group_changes")
+    assert {row["group_id"] for row in changes} == {NEXT}
+    assert {row["record"] for row in changes} >= {"group_epoch", "member", "target_epoch", "target", "assignment"}
+    assert rows(spark, run.lake, "quarantine") == []
 
 
 def test_what_cannot_be_known_is_said(spark: SparkSession, run: Run) -> None:
@@ -134,7 +134,7 @@ def test_what_cannot_be_known_is_said(spark: SparkSession, run: Run) -> None:
 
 
 def test_files_give_what_the_broker_gives(spark: SparkSession, run: Run) -> None:
-    for table in ("offset_commits", "group_generations", "quarantine"):
+    for table in ("offset_commits", "group_generations", "consumer_group_changes", "quarantine"):
         kept = [TABLES[table].key, [column.name for column in TABLES[table].columns]]
         by_tcp, by_file = (
             sorted(map(str, lake.read(spark, table).select(*kept[1]).collect())) for lake in (run.lake, run.of_files)
