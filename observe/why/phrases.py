@@ -259,7 +259,8 @@ def _regex(facts: Mapping[str, str]) -> list[str]:
 
 
 def _not_back(facts: Mapping[str, str]) -> list[str]:
-    clauses = [f"it went {away} before"] if (away := span(facts, "away_ms")) else []
+    away = span(facts, "away_ms")
+    clauses = [f"it went {away} before, and its session had begun with its last heartbeat"] if away else []
     if session := limit(int(facts.get("session_timeout_ms", "0"))):
         clauses.append(f"the session timeout of its group is {session}")
     return clauses

@@ -109,6 +109,7 @@ class Change:
         """Tell of the entry ahead of what is told before the end."""
         if self.announce is not None:
             self.announce()
+        notes.topics_seen(self.m)
 
     def add(self, fact: Fact, record: CoordinatorRecord | None = None) -> None:
         """Write a record.
@@ -149,7 +150,6 @@ class Change:
     def _end(self) -> None:
         m, group, successor = self.m, self.group, self.successor
         self.announce_now()
-        notes.topics_seen(m)
         pairs = zip(self._facts, self._records, strict=True)
         records = [record_of(group.group_id, fact) if made is None else made for fact, made in pairs]
         if self.replaced is not None:
@@ -167,9 +167,8 @@ class Change:
         for event in self.events:
             m.emit(event)
         before, after = self._before, group.state.group_state
-        if after is not before:
-            group.state_since_ms = m.wall_ms
         if after is not before and successor is None:
+            group.state_since_ms = m.wall_ms
             m.emit(StateChanged(group_id=group.group_id, before=before, after=after, generation=group.generation))
         if records:
             self._write(records)

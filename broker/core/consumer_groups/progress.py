@@ -163,6 +163,6 @@ def step(change: Change, said: Member, goal: Target, reported: Reported, *, subs
         has_deadline = after.state is UNREVOKED and after.classic is None
         deadline_ms = change.m.now_ms + after.rebalance_timeout_ms if has_deadline else 0
         change.events.append(notes.reconciled(change.m, change.group, after, next_step.blocked, deadline_ms))
-    elif member.state is UNREVOKED:
+    elif member.state is UNREVOKED and member.classic is None:
         change.events.append(notes.awaited(change.m, change.group, member, reported))
     return after

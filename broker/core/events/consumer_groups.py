@@ -141,6 +141,7 @@ class MemberSubscribed(Event, kw_only=True):
     Attributes:
         is_classic: whether it is of the classic protocol.
         session_timeout_ms: of the group; rebalance_timeout_ms: how long the member may take to give partitions up.
+        is_classic: it is of the classic protocol.
     """
 
     member_id: str

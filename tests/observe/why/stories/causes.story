@@ -1749,7 +1749,7 @@ live8 50s b
 tell
     rebalance 4 stable, cause static-member-not-back, triggered by i1, culprit i1
     i1 went for a while, under its group.instance.id, and was not back before its session ran out; epoch 4 was Stable after 0 ms.
-      22:14:17.000 i1 (10.0.0.7) went for a while, under its group.instance.id, and was not back before its session ran out; it went 45.0 s before; the session timeout of its group is 45 s.
+      22:14:17.000 i1 (10.0.0.7) went for a while, under its group.instance.id, and was not back before its session ran out; it went 45.0 s before, and its session had begun with its last heartbeat; the session timeout of its group is 45 s.
       22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       3 partitions changed hands: 3 from i1 to b.
