@@ -140,7 +140,8 @@ class Stage:
         number = next(self._runs)
         reports = self.directory / "reports" / f"{number:02}"
         reports.mkdir(parents=True)
-        arguments: dict[str, str | float] = {"client": client, "name": name, "group": group, "topics": group} | options
+        named: dict[str, str | float] = {"client": client, "name": name, "group": group, "topics": group}
+        arguments = named | options
         process = self._process(
             name, f"{number:02}-{name}", "examples.incidents.member", "--bootstrap", self.bootstrap,
             "--reports", str(reports), *(f"--{key.replace('_', '-')}={value}" for key, value in arguments.items()),

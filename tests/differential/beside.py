@@ -27,6 +27,7 @@ COMMON = {
     "group.consumer.min.session.timeout.ms": 1_000,
     "group.consumer.min.heartbeat.interval.ms": 500,
     "group.consumer.assignment.interval.ms": 0,
+    "group.consumer.assignors": "range,uniform",
     "offsets.topic.num.partitions": GROUP_PARTITIONS,
     "transaction.state.log.num.partitions": TRANSACTION_PARTITIONS,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,

@@ -216,6 +216,9 @@ def note_records(t: Trace, found: Sequence[Record]) -> None:
         if row[2] and "members" in row[2]:
             # Two members of one client whose joins were answered together cannot be told apart: what they have can.
             row[2]["members"].sort(key=lambda member: (str(member["member_id"]), str(member)))
+        if rows and rows[-1][0] == "ConsumerGroupMetadataKey" and rows[-1][2] is None and row[0] == "GroupKey":
+            # A consumer group became a classic one, which is led by whomever a hash map gives first.
+            row[2]["leader"] = row[2]["leader"] and "anybody"
         rows.append(row)
     for (kind, is_deletion), run in itertools.groupby(rows, key=_run):
         # Kafka deletes in the order of a hash map, and twice what is named twice.

@@ -7,8 +7,17 @@ from typing import Any
 from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_protocol import (
+    Assignment,
+    ConsumerTopicPartitions,
+    Subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from tests.differential import calls
 from tests.differential.calls import MINE, generation_id, member_id
 from tests.differential.tracing import Trace
+from tests.support.requests import by_topic
 
 LEAVES, IS_AWAY = -1, -2
 Owned = list[dict[str, Any]]
@@ -88,6 +97,39 @@ def join(t: Trace, who: str, *names: str, version: int = 1, member: str = MINE, 
 
 def leave_group(t: Trace, who: str, *, instance: str | None = None, epoch: int = LEAVES) -> Any:
     return beat(t, who, epoch=epoch, instance=instance)
+
+
+# Members of the classic protocol
+
+
+def classic_join(
+    t: Trace, who: str, version: int, *, topics: Sequence[str], owns: bool, form: int, rack: str | None, **options: Any
+) -> Any:
+    """JoinGroup with a subscription, in a version of its form.
+
+    Args:
+        owns: it has what it was told last; otherwise nothing.
+    """
+    parts = t.parts.get(who, []) if owns else []
+    subscription = Subscription(topics=list(topics), owned_partitions=_by_topic(parts), rack_id=rack)
+    return calls.join(t, who, version, metadata=encode_subscription(subscription, form), **options)
+
+
+def classic_sync(
+    t: Trace, who: str, version: int, *, gives: Mapping[str, Sequence[tuple[str, int]]], **options: Any
+) -> Any:
+    """SyncGroup, of a leader that gives partitions to clients."""
+    assign = {
+        name: encode_assignment(Assignment(assigned_partitions=_by_topic(parts)), 1) for name, parts in gives.items()
+    }
+    return calls.sync(t, who, version, assign=assign, **options)
+
+
+def _by_topic(parts: Sequence[tuple[str, int]]) -> list[ConsumerTopicPartitions]:
+    return [
+        ConsumerTopicPartitions(topic=topic, partitions=sorted(partitions))
+        for topic, partitions in by_topic(parts).items()
+    ]
 
 
 def describe_consumers(t: Trace, version: int = 1, *groups: str, operations: bool = False) -> Any:

@@ -9,6 +9,7 @@ from tests.differential import (
     random_frames,
     random_groups,
     random_logs,
+    random_mixed,
     random_topics,
     random_transactions,
 )
@@ -27,6 +28,8 @@ KINDS: dict[str, Kind] = {
     "frames": Kind(random_frames.frames, groups=True),
     "timed": Kind(random_groups.timed, groups=True),
     "regexes": Kind(random_consumers.regexes, topics={"t": 3, "u": 2}, groups=True, probes=True, regexes=True),
+    "mixed": Kind(random_mixed.mixed, topics={"t": 4}, groups=True, probes=True),
+    "migrated": Kind(random_mixed.migrated, topics={"t": 4}, groups=True, probes=True),
     "three": Kind(random_groups.three, groups=True),
 }
 

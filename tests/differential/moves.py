@@ -244,6 +244,8 @@ MOVES: dict[str, Any] = {
     "commit_offsets": _of(txn_calls.commit_offsets),
     "commit_offsets_of": _commit_offsets_of,
     "beat": consumer_calls.beat,
+    "classic_join": consumer_calls.classic_join,
+    "classic_sync": consumer_calls.classic_sync,
     "describe_consumers": lambda t, groups, **options: consumer_calls.describe_consumers(
         t, options.pop("version"), *groups, **options
     ),

@@ -86,6 +86,7 @@ class Half(Trace):
         self.last: Any = None  # the answer that came last
         self.sent_raw: Any = None  # the frame that was sent last, and its connection
         self.probe = ""  # a consumer group that shows what the coordinator knows of topics
+        self.is_forgotten = False  # Kafka forgot the group, which was Empty: see docs/differences.md
         self.log_end = 0  # as far as the coordinator's log was looked at for resolved regexes
         self.resolved = 0  # how many there were
         self.log_starts: dict[int, int] = {}  # where the partitions of the transaction log ended when the trace began

@@ -7,7 +7,7 @@ for ``range``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -221,11 +221,16 @@ class Crowd:
         changes = [self.r.choice(SETTINGS)]
         self.add("alter", name="@", changes=changes, kind=GROUP, version=1, only_check=False)
 
-    def walk(self, steps: int) -> list[Move]:
+    def acts(self) -> list[Callable[[], None]]:
+        """What may happen next, as often as it is likely."""
         acts = [self.beat] * 18 + [self.leave] * 2 + [self.take_turns] * 3 + [self.look] * 3 + [self.commit] * 3
         acts += [self.fetch] * 2 + [self.change_topic] * 2 + [self.expel, self.remove, self.set, self.delete_offsets]
         if not self.regexes:
             acts.append(self.transaction)
+        return acts
+
+    def walk(self, steps: int) -> list[Move]:
+        acts = self.acts()
         while len(self.moves) < steps:
             self.r.choice(acts)()
         self.add("describe_consumers", groups=["@"], version=1)
@@ -235,7 +240,7 @@ class Crowd:
 
 def uniform(r: Random) -> list[Move]:
     """One topic, and names of topics that are not there."""
-    return Crowd(r, ["@t"], r.choice([[None], [None, "uniform"], [None, "range", "uniform"]])).walk(
+    return Crowd(r, ["@t"], r.choice([["uniform"], [None, "uniform"], [None, "range", "uniform"]])).walk(
         r.choice([25, 40, 60])
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_protocol import assigned_partitions
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.primitives import ZERO_UUID
 from tests.differential.wire import CLOSED, SILENT, Wire, plain
@@ -81,6 +82,7 @@ class Trace:
         self.former: dict[str, str] = {}  # and the one before
         self.generation: dict[str, int] = {}  # or the epoch, of a member of a consumer group
         self.shares: dict[str, tuple[Share, Share]] = {}  # per such member: what it was told to have before, and last
+        self.parts: dict[str, list[tuple[str, int]]] = {}  # per classic member: what it was told to have last
         self.issued: set[str] = set()  # member ids that the broker made up for such members
         self.topic_ids: dict[str, UUID] = {}
         self.settled: list[set[str]] = []  # per step, the requests whose answers came
@@ -208,16 +210,22 @@ class Trace:
         if isinstance(answer, str):
             self.note(label, answer)
             return answer
+        who = str(wire.client_id)
+        if key in (ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT) and answer.member_id:
+            found = answer.member_id
+            if not MADE_UP.fullmatch(found) and found != who and found not in self.member.values():
+                self.issued.add(found)
         value = self.tidy(key, plain(answer))
         if key is ApiKey.JOIN_GROUP:
-            who = str(wire.client_id)
             if answer.member_id and answer.member_id != self.member.get(who):
                 self.former[who] = self.member.get(who, "")
                 self.member[who] = answer.member_id
             if answer.error_code == 0:
                 self.generation[who] = answer.generation_id
+        if key is ApiKey.SYNC_GROUP and answer.error_code == 0:
+            self.parts[who] = assigned_partitions(answer.assignment)
         if key is ApiKey.CONSUMER_GROUP_HEARTBEAT:
-            self._learn_share(str(wire.client_id), answer)
+            self._learn_share(who, answer)
         self.note(label, value)
         return answer
 
@@ -230,7 +238,6 @@ class Trace:
         if answer.member_id in self.member:
             who = answer.member_id
         else:
-            self.issued.add(answer.member_id)
             self.member[who] = answer.member_id
         self.generation[who] = max(answer.member_epoch, 0)
         if answer.assignment is not None:
@@ -317,6 +324,8 @@ class Trace:
 
     def _place(self, value: Any) -> Any:
         """Sort key of an entry: ids that were seen before by their name, the others by their prefix."""
+        if value in self.issued:
+            return self._names.get(("issued", value), "<issued ~")
         if isinstance(value, str | None):
             found = MADE_UP.fullmatch(value or "")
             return self._names.get((found[1], found[0]), f"<{found[1]} ~") if found else value or ""

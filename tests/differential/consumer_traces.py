@@ -1,0 +1,104 @@
+"""Consumer groups (KIP-848) when time passes, and what no random trace does."""
+
+from __future__ import annotations
+
+from ottla.protocol.apis import ApiKey
+from tests.differential import calls, log_calls
+from tests.differential.calls import TOPIC
+from tests.differential.consumer_calls import IS_AWAY, beat, describe_consumers, join, leave_group
+from tests.differential.log_calls import until
+from tests.differential.tracing import Trace
+
+GROUP = 32
+SESSION_MS = 1_500
+
+
+def short_sessions(t: Trace) -> None:
+    """Let members of the group of this trace be silent for a second and a half."""
+    changes = [("consumer.heartbeat.interval.ms", 0, "500"), ("consumer.session.timeout.ms", 0, str(SESSION_MS))]
+    log_calls.alter(t, GROUP, t.name, *changes)
+    keys = [key for key, _, _ in changes]
+    resource = {"resource_type": GROUP, "resource_name": t.name, "configuration_keys": keys}
+
+    def known() -> bool:
+        answer = t.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource])
+        return sorted(row.value for row in answer.results[0].configs) == sorted(value for _, _, value in changes)
+
+    until(known)
+    t.settle(100)
+
+
+def trace_consumers_are_silent(t: Trace) -> None:
+    short_sessions(t)
+    join(t, "a", TOPIC)
+    join(t, "b", TOPIC)
+    for _ in range(4):
+        t.settle(SESSION_MS // 2)
+        beat(t, "a", owned="mine")
+    describe_consumers(t)
+    beat(t, "b")
+    beat(t, "a")
+    t.settle(SESSION_MS + 700)
+    describe_consumers(t)
+    beat(t, "a")
+    join(t, "a", TOPIC)
+
+
+def trace_consumers_are_away(t: Trace) -> None:
+    short_sessions(t)
+    join(t, "a", TOPIC, instance="i")
+    leave_group(t, "a", instance="i", epoch=IS_AWAY)
+    join(t, "b", TOPIC)
+    beat(t, "a", epoch=2, instance="i")
+    calls.commit(t, "a", 9, generation=2)
+    t.settle(SESSION_MS - 800)
+    beat(t, "b")
+    describe_consumers(t)
+    t.settle(1_500)
+    beat(t, "b")
+    describe_consumers(t)
+
+
+def trace_consumers_do_not_revoke(t: Trace) -> None:
+    join(t, "a", TOPIC, rebalance_timeout_ms=1_500)
+    join(t, "b", TOPIC, rebalance_timeout_ms=1_500)
+    beat(t, "a")
+    for _ in range(2):
+        t.settle(500)
+        beat(t, "a", epoch=2)
+        beat(t, "b")
+    describe_consumers(t)
+    t.settle(1_200)
+    describe_consumers(t)
+    beat(t, "a", epoch=2)
+    beat(t, "b")
+
+
+def trace_consumers_get_ids(t: Trace) -> None:
+    for member in ("", " ", "\u00a0"):
+        join(t, "a", TOPIC, version=1, member=member)
+        join(t, "a", TOPIC, version=0, member=member)
+        describe_consumers(t)
+    beat(t, "a")
+    beat(t, "a", 0, member="", epoch=2)
+    calls.leave(t, "admin", 3, ("\u00a0", None), (" ", None))
+    calls.describe(t, 5)
+    calls.describe(t, 6)
+
+
+def trace_consumers_wait_for_an_interval(t: Trace) -> None:
+    log_calls.alter(t, GROUP, t.name, ("consumer.assignment.interval.ms", 0, "3000"))
+    t.settle(500)
+    join(t, "a", TOPIC)
+    join(t, "b", TOPIC)
+    describe_consumers(t)
+    beat(t, "b")
+    t.settle(3_200)
+    describe_consumers(t)
+    beat(t, "b")
+    leave_group(t, "a")
+    leave_group(t, "b")
+    join(t, "c", TOPIC)
+    describe_consumers(t)
+    t.settle(3_200)
+    beat(t, "c")
