@@ -184,6 +184,14 @@ def test_a_write_that_fails(play: ApartPlay) -> None:
     assert answers(play, "work") == ["B < 2 {t-0 t-1}"]
 
 
+def test_a_heartbeat_that_converts_a_group_does_not_wait(play: ApartPlay) -> None:
+    """The parked requests of the classic group are answered in the same entry, and must not be twice."""
+    for step in ("setup initial_delay=0", "enter b", "advance 1ms", "sync b assign:b=t-0,t-1"):
+        play.step(step)
+    assert answers(play, "beat A join") == ["A < 2 {}"]
+    assert not play.world.works
+
+
 # Regexes
 
 
