@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.events import DeadlinesHeld, DeadlinesMoved, SessionExpired
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.config import GroupConfig
@@ -13,8 +14,16 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.core import invariants
 from tests.core.test_coordinator_api import stable_world
-from tests.core.world import World, join
-from tests.support.requests import commit_fields, heartbeat_fields, request, sync_fields
+from tests.core.world import Ctx, World, join
+from tests.support.requests import (
+    commit_fields,
+    consumer_heartbeat_fields,
+    heartbeat_fields,
+    join_fields,
+    request,
+    subscribed,
+    sync_fields,
+)
 
 DAY_MS = 86_400_000
 SESSION_MS = 10_000  # of the members of `join`; their rebalance timeout is as long
@@ -220,3 +229,50 @@ def test_offsets_age_all_the_same() -> None:
     hold(world, "simple")
     after(world, 8 * DAY_MS)
     assert "simple" not in world.coordinator.groups
+
+
+def mixed_world() -> World:
+    """A member of each protocol in a consumer group; the one of the classic protocol has joined and not synced."""
+    config = GroupConfig(group_consumer_session_timeout_ms=DAY_MS, group_consumer_assignment_interval_ms=0)
+    world = World(config, partition_count=1)
+    world.load()
+    heartbeat = consumer_heartbeat_fields("g", "A", names=["t"])
+    world.beat(Ctx("A", 1, request(ApiKey.CONSUMER_GROUP_HEARTBEAT, heartbeat)))
+    fields = join_fields("g", member_id="c", protocols={"range": subscribed("t")}, rebalance_ms=20_000)
+    assert world.send("c", ApiKey.JOIN_GROUP, 9, fields).answer.generation_id == 3
+    return world
+
+
+def has_classic_member(world: World) -> bool:
+    group = world.coordinator.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    return "c" in group.state.members
+
+
+def test_who_has_to_sync_in_a_consumer_group_waits() -> None:
+    world = mixed_world()
+    after(world, 5_000)
+    world.coordinator.hold("g", world.now_ms, world.wall_ms)
+    after(world, 7 * DAY_MS)
+    world.coordinator.let_go("g", world.now_ms, world.wall_ms)
+    after(world, 14_999)
+    assert has_classic_member(world)
+    after(world, 1)
+    assert not has_classic_member(world)
+
+
+def test_who_is_told_to_join_again_in_a_hold_has_all_its_time_left() -> None:
+    world = mixed_world()
+    world.send("c", ApiKey.SYNC_GROUP, 5, sync_fields("g", 3, "c"))
+    world.coordinator.hold("g", world.now_ms, world.wall_ms)
+    join_again = consumer_heartbeat_fields("g", "B", names=["t"])
+    world.beat(Ctx("B", 1, request(ApiKey.CONSUMER_GROUP_HEARTBEAT, join_again)))
+    told = request(ApiKey.HEARTBEAT, heartbeat_fields("g", 3, "c"))
+    assert world.coordinator.heartbeat(told, world.now_ms) == ErrorCode.REBALANCE_IN_PROGRESS
+    after(world, DAY_MS)
+    assert world.coordinator.heartbeat(told, world.now_ms) == ErrorCode.REBALANCE_IN_PROGRESS
+    world.coordinator.let_go("g", world.now_ms, world.wall_ms)
+    after(world, 19_999)
+    assert has_classic_member(world)
+    after(world, 1)
+    assert not has_classic_member(world)

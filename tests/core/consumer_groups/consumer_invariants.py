@@ -8,9 +8,11 @@ from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.state import PARTITION_BYTES, STABLE, UNREVOKED, State
 from ottla.broker.core.consumer_groups.subscriptions import Subscriptions
 from ottla.broker.core.coordination.machine import TimerKey
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.group import group_bytes
 from ottla.broker.core.groups.machine import Timer
+from tests.core import invariants
 
 UNTRACKED = (0, -1, -2)
 """Member epochs that may follow any other."""
@@ -29,6 +31,13 @@ def check(coordinator: GroupCoordinator, now_ms: int) -> None:
                 check_owners(state)
                 check_counts(state)
             check_timers(coordinator, group, now_ms)
+        elif isinstance(group, ClassicGroup):
+            assert not group.is_gone
+            invariants.check_members(group)
+            invariants.check_state(coordinator, group)
+            invariants.check_timers(coordinator, group, now_ms)
+    for key in coordinator.deadlines._due:
+        assert key.timer is Timer.RETENTION or str(key.subject) in coordinator.groups
 
 
 def check_owners(state: State) -> None:
@@ -72,6 +81,12 @@ def check_counts(state: State) -> None:
     targeted = sum(len(numbers) for target in state.targets.values() for numbers in target.values())
     of_members = sum(member.held_bytes for member in state.members.values())
     assert state.held_bytes == of_members + PARTITION_BYTES * targeted
+    classics = [member.classic for member in state.members.values() if member.classic is not None]
+    protocols: dict[str, int] = {}
+    for classic in classics:
+        for name in classic.names:
+            protocols[name] = protocols.get(name, 0) + 1
+    assert (state.classic_members, state.classic_protocols) == (len(classics), protocols)
     statics = {member.instance_id: member.member_id for member in state.members.values() if member.instance_id}
     assert statics.items() <= state.static_members.items()
     assert state.assignment_epoch <= state.epoch
@@ -88,7 +103,7 @@ def check_timers(coordinator: GroupCoordinator, group: ConsumerGroup, now_ms: in
         assert armed is not None and armed <= session.session_deadline_ms
         # A heartbeat of right now must not be due before the purgatory looks.
         assert armed <= now_ms + session.session_timeout_ms
-        if member.state is UNREVOKED and member.epoch >= 0:
+        if member.state is UNREVOKED and member.epoch >= 0 and member.classic is None:
             assert TimerKey(Timer.REBALANCE, group.group_id, member.member_id) in deadlines
 
 

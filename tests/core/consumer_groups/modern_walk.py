@@ -1,4 +1,4 @@
-"""Members that do anything at any time, topics that come and go, a log that fails, a clock that jumps.
+"""Members of both protocols who do anything at any time, topics that come and go, a log that fails, clocks that jump.
 
 Nothing contradicts itself meanwhile, no partition has two owners, and once the faults end everybody has its share. A
 failure names its seed.
@@ -6,6 +6,7 @@ failure names its seed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -13,13 +14,17 @@ from uuid import UUID
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.state import ConsumerGroupState, Member
 from ottla.broker.core.events import Event, TargetComputed
+from ottla.broker.core.groups.classic.group import ClassicGroup
+from ottla.broker.core.groups.classic.state import GroupState
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.join_group import JoinGroupRequest
 from tests.core.consumer_groups import consumer_invariants
 from tests.core.consumer_groups.modern_rendering import topic_id
 from tests.core.durable import durable_state
 from tests.core.world import ENTRIES, Ctx, World
+from tests.support.classic_member import ClassicMember
 from tests.support.modern_member import ModernMember
 from tests.support.requests import commit_fields, leave_fields, request
 
@@ -54,6 +59,35 @@ class Person(ModernMember):
                 self.learn(ctx.answer)
 
 
+class ClassicPerson(ClassicMember):
+    """A member of the classic protocol, of which one request is open at a time."""
+
+    def __init__(self, walk: Walk, name: str, instance: str | None, *, cooperative: bool) -> None:
+        super().__init__(
+            self._hand_over,
+            lambda heartbeat: walk.world.coordinator.heartbeat(heartbeat, walk.world.now_ms),
+            lambda: {topic: len(racks) for topic, (_, racks) in walk.world.topics.items()},
+            "g",
+            instance=instance,
+            cooperative=cooperative,
+            session_ms=walk.random.choice([6_000, 20_000]),
+            rebalance_ms=walk.random.choice([5_000, 60_000]),
+        )
+        self.walk = walk
+        self.name = name
+        self.open: list[Ctx] = []
+
+    def _hand_over(self, asked: Any) -> None:
+        api = ApiKey.JOIN_GROUP if isinstance(asked, JoinGroupRequest) else ApiKey.SYNC_GROUP
+        version = 9 if api is ApiKey.JOIN_GROUP else 5
+        self.open.append(self.walk.world.ask(self.name, ENTRIES[api], asked, version))
+
+    def hear(self) -> None:
+        for ctx in [ctx for ctx in self.open if ctx.answer is not None]:
+            self.open.remove(ctx)
+            self.learn(ctx.answer)
+
+
 class WatchedWorld(World):
     """Looks at what each append has made durable, and at who was asked for what a target is computed with."""
 
@@ -85,6 +119,9 @@ class Walk:
                 group_consumer_assignment_interval_ms=self.random.choice([0, 0, 1_000]),
                 group_consumer_max_size=self.random.choice([3, 1_000, 1_000]),
                 group_consumer_assignors=self.random.choice(["uniform,range", "range,uniform"]),
+                group_consumer_migration_policy=self.random.choice(["bidirectional"] * 3 + ["upgrade", "downgrade"]),
+                group_max_size=self.random.choice([2, 1_000, 1_000]),
+                group_initial_rebalance_delay_ms=self.random.choice([0, 3_000]),
                 offsets_retention_ms=60_000,
                 offsets_retention_check_interval_ms=30_000,
             ),
@@ -97,7 +134,14 @@ class Walk:
             Person(self, f"p{number}", f"i{number % 2}" if number > 3 else None, is_liar=number == 3)
             for number in range(7)
         ]
+        self.people.append(Person(self, "p7", "i2", is_liar=False))
+        self.classics = [
+            ClassicPerson(self, f"c{number}", "i2" if number == 2 else None, cooperative=number > 0)
+            for number in range(3)
+        ]
         self.others: list[Ctx] = []
+        self.alone = 0
+        """So many steps more are those of members of the classic protocol."""
 
     # Steps
 
@@ -107,13 +151,19 @@ class Walk:
             [self.heartbeat] * 6 + [self.let_go] * 2 + [self.subscribe, self.leave, self.lose, self.lie, self.commit]
         )
         verbs += [self.advance, self.advance, self.log, self.log, self.topic, self.admin]
-        self.random.choice(verbs)(person)
+        if self.random.random() < 0.02:
+            self.leave_alone()
+        if self.alone or self.random.random() < 0.35:
+            self.alone = max(self.alone - 1, 0)
+            self.classic_step(self.random.choice(self.classics))
+        else:
+            self.random.choice(verbs)(person)
         if self.random.random() < 0.004:
             self.restart()
         self.check()
 
     def check(self) -> None:
-        for person in self.people:
+        for person in (*self.people, *self.classics):
             person.hear()
         consumer_invariants.check(self.world.coordinator, self.world.now_ms)
         self.check_readers()
@@ -137,6 +187,45 @@ class Walk:
             assert person.owned <= has
             for partition in person.owned:
                 assert readers.setdefault(partition, person.member_id) == person.member_id
+        for classic in self.classics:
+            member = members.get(classic.member_id)
+            if member is None or member.epoch != classic.generation or classic.open:
+                continue
+            for topic, partition in classic.owned:
+                if topic in self.world.topics:
+                    topic_id = self.world.topics[topic][0]
+                    if partition in member.assigned.get(topic_id, ()) or partition in member.pending.get(topic_id, ()):
+                        assert readers.setdefault((topic_id, partition), classic.member_id) == classic.member_id
+
+    def classic_step(self, person: ClassicPerson) -> None:
+        """Somebody of the classic protocol goes on, goes, crashes, or says whatever comes to mind."""
+        chance = self.random.random()
+        if chance < 0.75:
+            if not person.open:
+                person.act()
+        elif chance < 0.85:
+            person.topics = self.random.choice([["t"], ["t"], ["t", "u"]])
+            person.has_to_join = person.has_to_join or not person.open
+        elif chance < 0.92:
+            self.lose_classic(person)
+        elif not person.open and person.member_id:
+            leaving = person.leave()
+            self.others.append(self.world.ask(person.name, ENTRIES[ApiKey.LEAVE_GROUP], leaving, 5))
+
+    def leave_alone(self) -> None:
+        """The members of the consumer protocol go, and leave the others alone for a while."""
+        self.alone = 12
+        for person in self.people:
+            if not person.open and not person.is_fenced:
+                person.leave()
+
+    def lose_classic(self, person: ClassicPerson) -> None:
+        """Its answer is lost with its connection, or its process ends."""
+        person.open.clear()
+        if self.random.random() < 0.5:
+            person.crash()
+        else:
+            person.has_to_join = True
 
     def heartbeat(self, person: Person) -> None:
         if not person.open and not person.is_fenced:
@@ -275,16 +364,23 @@ class Walk:
         for person in self.people:
             if person.open:
                 self.lose(person)
+        for classic in self.classics:
+            if classic.open:
+                self.lose_classic(classic)
         self.world.restart()
 
     # The end
 
     def converge(self) -> None:
-        """The faults end. Everybody who is not replaced by another one gets its share."""
+        """The faults end. Everybody who is not replaced by another one gets its share, in a group of either kind."""
         world = self.world
         world.hold = False
         world.settle()
-        world.advance_to(world.now_ms + 50_000)
+        for classic in self.classics:
+            classic.open.clear()
+            classic.crash()
+            classic.topics = ["t"]
+        world.advance_to(world.now_ms + 400_000)
         self.check()
         for person in self.people:
             self.lose(person)
@@ -310,6 +406,7 @@ class Walk:
             world.complete(FAILURES[0])
         world.hold = False
         self.settle(people)
+        self.change_sides(people)
 
     def rest(self, people: list[Person]) -> None:
         """Nothing happens, and nobody is sent away."""
@@ -321,38 +418,90 @@ class Walk:
                 self.check()
         assert [person.epoch for person in people] == epochs
 
-    def settle(self, people: list[Person]) -> None:
+    def change_sides(self, people: list[Person]) -> None:
+        """Members of the classic protocol come, those of the other one go, and come back."""
+        world = self.world
+        room = min(world.config.group_consumer_max_size - len(people), world.config.group_max_size, 2)
+        classics = self.classics[:room]
+        self.settle([*people, *classics])
+        for person in people:
+            person.leave()
+            self.check()
+        if isinstance(world.coordinator.groups.get("g"), ConsumerGroup):
+            # In a consumer group of classic members alone nobody is told that somebody went, until one joins again.
+            for classic in classics:
+                classic.has_to_join = True
+        self.settle(classics)
+        group = world.coordinator.groups.get("g")
+        if isinstance(group, ConsumerGroup) or world.config.may_convert("upgrade"):
+            self.settle([*people, *classics])
+        for classic in classics:
+            self.others.append(world.ask(classic.name, ENTRIES[ApiKey.LEAVE_GROUP], classic.leave(), 5))
+
+    def settle(self, people: Sequence[Person | ClassicPerson]) -> None:
         """Who is there stays until everybody has its share."""
         world = self.world
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if people else 0):
             for person in people:
-                person.heartbeat()
-                self.check()
-                person.let_go()
+                if isinstance(person, ClassicPerson):
+                    self.go_on(person)
+                else:
+                    person.heartbeat()
+                    self.check()
+                    person.let_go()
             world.advance_to(world.now_ms + 2_500)
+            self.check()
             if self.has_settled(people):
                 return
-        raise AssertionError(f"not settled after {ROUNDS} rounds")
+        assert not people, f"not settled after {ROUNDS} rounds"
 
-    def has_settled(self, people: list[Person]) -> bool:
+    def go_on(self, person: ClassicPerson) -> None:
+        """A member of the classic protocol does what it can at once: it joins and syncs without a pause."""
+        for _ in range(3):
+            if not person.open:
+                person.act()
+            self.check()
+            if person.has_joined:
+                return
+
+    def has_settled(self, people: Sequence[Person | ClassicPerson]) -> bool:
         group = self.world.coordinator.groups.get("g")
-        if not isinstance(group, ConsumerGroup) or group.state.group_state is not ConsumerGroupState.STABLE:
-            return False
-        if (
-            group.checked_version != self.world.coordinator.topics.version
-            or group.state.subscriptions.regexes.keys() - (group.state.resolved.keys())
-        ):
+        if isinstance(group, ConsumerGroup):
+            if not self.is_balanced(group):
+                return False
+            topics, epoch = group.state.subscriptions.topics(), group.state.epoch
+        elif isinstance(group, ClassicGroup) and group.state is GroupState.STABLE:
+            topics, epoch = sorted(group.topics or ()), group.generation
+        else:
             return False
         wanted = {
-            (topic, number)
-            for name in group.state.subscriptions.topics()
+            (name, number)
+            for name in topics
             if name in self.world.topics
-            for topic, racks in [self.world.topics[name]]
-            for number in range(len(racks))
+            for number in range(len(self.world.topics[name][1]))
         }
-        has = [partition for person in people for partition in person.owned]
+        has = [partition for person in people for partition in self.read_by(person)]
         assert len(has) == len(set(has)), "two read the same"
-        return set(has) == wanted and {person.epoch for person in people} == {group.state.epoch}
+        return set(has) == wanted and all(
+            person.generation == epoch and person.has_joined
+            if isinstance(person, ClassicPerson)
+            else person.epoch == epoch
+            for person in people
+        )
+
+    def is_balanced(self, group: ConsumerGroup) -> bool:
+        return (
+            group.state.group_state is ConsumerGroupState.STABLE
+            and group.checked_version == self.world.coordinator.topics.version
+            and not group.state.subscriptions.regexes.keys() - group.state.resolved.keys()
+        )
+
+    def read_by(self, person: Person | ClassicPerson) -> list[tuple[str, int]]:
+        """What somebody reads, by the names of topics."""
+        if isinstance(person, ClassicPerson):
+            return sorted(person.owned)
+        names = {topic_id: name for name, (topic_id, _) in self.world.topics.items()}
+        return [(names.get(topic_id, str(topic_id)), number) for topic_id, number in person.owned]
 
     def finish(self) -> None:
         """Nobody asks any more: every member and group goes, and everybody was answered."""

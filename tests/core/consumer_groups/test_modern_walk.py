@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from ottla.broker.core.events import GroupConverted
 from tests.core.consumer_groups.modern_walk import STEPS, Walk, play
 from tests.sim.mutants import Mutant, failure_of, read_bugs
 
@@ -40,12 +41,15 @@ def test_the_walk_gets_around() -> None:
         for _ in range(STEPS):
             walk.step()
         walk.converge()
-        for person in walk.people[1:3] * 3:
+        for person in walk.people[1:3] * 6:
             person.heartbeat()
             walk.check()
         short += walk.world.short_beats
         for event in walk.world.events:
-            kinds[type(event).__name__] = kinds.get(type(event).__name__, 0) + 1
+            kind = type(event).__name__
+            if isinstance(event, GroupConverted):
+                kind += f" to {event.after}" + (", and told to rejoin" if event.told_to_rejoin else "")
+            kinds[kind] = kinds.get(kind, 0) + 1
     expected = (
         "MemberReconciled",
         "TargetComputed",
@@ -53,6 +57,12 @@ def test_the_walk_gets_around() -> None:
         "MemberFenced",
         "StaticMemberAway",
         "MemberReplaced",
+        "MemberMustRejoin",
+        "MemberSynced",
+        "ConversionRefused",
+        "GroupConverted to consumer",
+        "GroupConverted to consumer, and told to rejoin",
+        "GroupConverted to classic",
     )
     for kind in (*expected, "RegexesResolved", "WriteFailed", "GroupRemoved", "ConsumerGroupLoaded"):
         assert kinds.get(kind, 0) > 0, kind
