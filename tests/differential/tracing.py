@@ -16,7 +16,7 @@ from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import assigned_partitions
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.primitives import ZERO_UUID
 from tests.differential.wire import CLOSED, SILENT, Wire, plain
 from tests.support.requests import request
@@ -223,7 +223,10 @@ class Trace:
             if answer.error_code == 0:
                 self.generation[who] = answer.generation_id
         if key is ApiKey.SYNC_GROUP and answer.error_code == 0:
-            self.parts[who] = assigned_partitions(answer.assignment)
+            try:
+                self.parts[who] = assigned_partitions(answer.assignment)
+            except MalformedFrame:
+                self.parts[who] = []  # other traces give nonsense
         if key is ApiKey.CONSUMER_GROUP_HEARTBEAT:
             self._learn_share(who, answer)
         self.note(label, value)
