@@ -2,6 +2,7 @@
 
 require('./records');
 require('./groups');
+require('./consumer_protocol');
 require('./transactions');
 require('./admin');
 require('../javascript/harness').runAll();

@@ -12,18 +12,24 @@ async function main() {
     kafkaJS: { clientId: options.name, brokers: [options.bootstrap], logLevel: KafkaJS.logLevel.ERROR },
   });
   const owned = new Set();
+  // In groups of the consumer protocol (KIP-848) the broker decides about these.
+  const classic = {
+    sessionTimeout: options.session || 6000,
+    heartbeatInterval: 200,
+    partitionAssigners: [KafkaJS.PartitionAssigners[options.assignor || 'roundRobin']],
+  };
+  const modern = options.protocol === 'consumer';
   const consumer = kafka.consumer({
     kafkaJS: {
       groupId: options.group,
-      sessionTimeout: options.session || 6000,
       rebalanceTimeout: Math.max(options.session || 0, 6000), // librdkafka wants no less than the session
-      heartbeatInterval: 200,
       maxWaitTimeInMs: 100,
       fromBeginning: true,
       autoCommit: true,
       autoCommitInterval: 100,
-      partitionAssigners: [KafkaJS.PartitionAssigners[options.assignor || 'roundRobin']],
+      ...(modern ? {} : classic),
     },
+    ...(modern ? { 'group.protocol': 'consumer' } : {}),
     ...(options.instance ? { 'group.instance.id': options.instance } : {}),
     rebalance_cb: async (error, partitions) => {
       const change = error.code === ASSIGNED ? 'assign' : 'revoke';
@@ -37,7 +43,7 @@ async function main() {
   });
   process.stdin.resume();
   await consumer.connect();
-  await consumer.subscribe({ topics: [options.topic] });
+  await consumer.subscribe({ topics: [options.pattern ? new RegExp(options.pattern) : options.topic] });
   await consumer.run({
     eachMessage: async ({ partition, message }) => {
       say({ record: { partition, offset: message.offset, value: message.value.toString() } });

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from tests.interop.node import needs_node, node_version, package_version, packages, run_node
-from tests.interop.suite import NotAvailable, Place, Suite, checked
+from tests.interop.suite import QUICK_CONSUMER_GROUPS, NotAvailable, Place, Suite, checked
 
 PACKAGE = "@confluentinc/kafka-javascript"
 HEADERS = {
@@ -63,6 +63,6 @@ SUITE = Suite(
     missing=needs_node,
     prepare=prepare,
     versions=versions,
-    settings={"group.min.session.timeout.ms": 500},
+    settings={"group.min.session.timeout.ms": 500, **QUICK_CONSUMER_GROUPS},
     run=run_node,
 )
