@@ -301,6 +301,12 @@ class Settings:
         choices=("uniform", "range"),
         is_list=True,
     )
+    group_consumer_migration_policy: str = setting(
+        "bidirectional",
+        "Whether groups with members change their protocol: by members of the consumer protocol that come to a classic "
+        "group (upgrade), and by the last of them that goes (downgrade).",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
     group_consumer_regex_refresh_interval_ms: int = setting(
         600_000, "How old the topics of a consumer group's regular expression may become.", ints(10_000)
     )
@@ -612,7 +618,8 @@ def parse_value(key: str, text: str) -> Any:
             items = [item.strip() for item in text.split(",") if item.strip()] if field.metadata["list"] else [text]
             if key == "max.connections.per.ip.overrides":
                 connections_per_ip(text)
-            if choices and not set(items) <= set(choices):
+            named = [item.lower() for item in items] if key == "group.consumer.migration.policy" else items
+            if choices and not set(named) <= set(choices):
                 raise BadSetting(f"{key}={text!r}: allowed are {', '.join(choices)}")
             return text
 

@@ -114,6 +114,12 @@ SINCE_CONSUMER_GROUPS = "message_max_bytes"
 """The first of the settings that only consumer groups go by."""
 
 
+NOBODYS_ID = str(UUID(int=0))
+"""Stands for an id that was made and that nobody was told of."""
+SHORT_ID = 22
+"""Characters of a member id in the form of consumer groups."""
+
+
 class _Replay:
     def __init__(self, header: Header) -> None:
         names = [one.name for one in fields(GroupConfig)]
@@ -144,7 +150,7 @@ class _Replay:
             self._emitted.clear()
 
     def _new_id(self) -> str:
-        return self._ids.popleft() if self._ids else "an id that is not in the recording"
+        return self._ids.popleft() if self._ids else NOBODYS_ID
 
     def run(self, events: Iterable[tuple[int, Event | None]]) -> Verdict:
         last: list[Numbered] = []
@@ -277,13 +283,21 @@ def _issued_ids(first: Input, recorded: list[Event]) -> Iterator[str]:
     """The random parts of the member ids that were given in a turn."""
     if isinstance(first, modern_events.ConsumerHeartbeatReceived):
         if first.issued_member_id:
-            yield str(UUID(bytes=base64.urlsafe_b64decode(f"{first.issued_member_id}==")))
+            yield _uuid_of(first.issued_member_id)
         return
     prefix = ""
     if isinstance(first, input_events.RequestReceived):
         prefix = first.client_id if first.group_instance_id is None else first.group_instance_id
     for event in recorded:
-        if isinstance(event, decision_events.MemberIdIssued | decision_events.MemberReplaced) or (
-            isinstance(event, decision_events.MemberAdded) and not event.was_pending
+        if (
+            isinstance(event, decision_events.MemberIdIssued | decision_events.MemberReplaced)
+            or (isinstance(event, decision_events.MemberAdded) and not event.was_pending)
+            or (isinstance(event, modern_events.MemberSubscribed) and event.is_new)
         ):
-            yield event.member_id.removeprefix(f"{prefix}-")
+            made = event.member_id.removeprefix(f"{prefix}-")
+            yield _uuid_of(made) if len(made) == SHORT_ID else made
+
+
+def _uuid_of(member_id: str) -> str:
+    """The id that an id was made of in the form of consumer groups."""
+    return str(UUID(bytes=base64.urlsafe_b64decode(f"{member_id}==")))

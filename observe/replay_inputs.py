@@ -158,8 +158,11 @@ class Inputs:
     def _heard(self, group_id: str, member_id: str, heard_ms: int, session_timeout_ms: int = 0) -> None:
         group = self._coordinator.groups.get(group_id)
         if isinstance(group, ConsumerGroup) and member_id in group.sessions:
-            # It goes by settings that may have changed since.
+            # It goes by settings that may have changed since; a classic member by its own timeout, once it is heard of.
             group.sessions[member_id].session_timeout_ms = session_timeout_ms
+            key, deadlines = TimerKey(Timer.SESSION, group_id, member_id), self._coordinator.deadlines
+            if deadlines.get(key) is not None:
+                deadlines.set(key, heard_ms + session_timeout_ms)
         member = None if group is None else group.session_of(member_id)
         if member is not None:
             member.session_deadline_ms = heard_ms + member.session_timeout_ms

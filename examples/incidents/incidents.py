@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from examples.incidents.model import Incident, Told, Truth
 from examples.incidents.stage import Stage
+from ottla.observe.why.model import HERE
 
 
 def now_ms() -> int:
@@ -164,6 +166,84 @@ async def oversized(stage: Stage) -> list[Truth]:
     return [Truth("clicks-5", ("turned-away-group-full",), since_ms, kind="refusal", words=("group.max.size",))]
 
 
+# Members of the consumer protocol (KIP-848)
+
+HEARTBEATS = "heartbeats"
+
+
+async def settled(stage: Stage, group: str, since_ms: int, members: int) -> None:
+    """Wait until a consumer group has brought so many members to their targets, since a Unix time."""
+
+    def found(episode: dict[str, Any]) -> bool:
+        here = [one for one in episode["members"] if one.get("fate", "stayed") in HERE]
+        return episode.get("outcome") == "stable" and len(here) == members
+
+    await stage.recorded(group, since_ms, f"to settle with {members} members", found)
+
+
+async def reconciled(stage: Stage, group: str, *names: str, **options: str | float) -> int:
+    """A consumer group of these members, each with its share. Gives the time after which things are done to it."""
+    since_ms = now_ms()
+    for number, name in enumerate(names, 1):
+        await stage.join(HEARTBEATS, name, group, **options)
+        await settled(stage, group, since_ms, number)
+    return now_ms()
+
+
+async def late_revocation(stage: Stage) -> list[Truth]:
+    group = "returns"
+    since_ms = await reconciled(stage, group, "returns-1", max_poll_interval_ms=8_000)
+    stage.view.note(group, "returns-2 joins, and returns-1 takes 30 s to let go of what it shall give up")
+    stage.tell("returns-1", "flush 30")
+    await stage.join(HEARTBEATS, "returns-2", group, max_poll_interval_ms=8_000)
+    running = await stage.recorded(
+        group,
+        since_ms,
+        "to wait for returns-1",
+        lambda one: "outcome" not in one and Told.of(one).culprit == "returns-1" and "report" in one["headline"],
+    )
+    joined_ms, meanwhile = since_ms, (Told.of(running),)
+    since_ms = await stage.gone(group, since_ms, "returns-1")
+    stage.view.note(group, "its time is over: it is fenced, and returns-2 has all partitions")
+    waits = ("its heartbeats still report", "returns-2 waits for that", "is fenced in")
+    return [
+        Truth("returns-1", ("member-joined",), joined_ms, words=waits, meanwhile=meanwhile, trigger="returns-2"),
+        Truth("returns-1", ("revocation-timeout",), since_ms),
+    ]
+
+
+async def old_epoch(stage: Stage) -> list[Truth]:
+    group = "refunds"
+    since_ms = await reconciled(stage, group, "refunds-1", "refunds-2", "refunds-3")
+    stage.view.note(group, "refunds-1 is restored from a snapshot of its machine, and sends the epoch of then")
+    stage.tell("refunds-1", "restore")
+    await stage.until("refunds-1 to be fenced", lambda: bool(stage.actors["refunds-1"].troubles))
+    stage.view.note(group, f"it is told: {stage.actors['refunds-1'].troubles[-1]}; it gives up all, and joins again")
+    return [Truth("refunds-1", ("fenced-epoch",), since_ms, kind="refusal", words=("it sent epoch",))]
+
+
+async def regex_without_topics(stage: Stage) -> list[Truth]:
+    group, since_ms = "events", now_ms()
+    stage.view.note(group, "events-1 subscribes to evnets-.*, which is misspelt")
+    await stage.join(HEARTBEATS, "events-1", group, topics="^evnets-.*")
+    await stage.recorded(group, since_ms, "to look for topics", lambda one: one["kind"] == "resolution")
+    words = "evnets-.*", "matches no topic"
+    return [Truth("events-1", ("regex-resolved",), since_ms, kind="resolution", words=words)]
+
+
+async def static_not_back(stage: Stage) -> list[Truth]:
+    group = "parcels"
+    await stage.join(HEARTBEATS, "parcels-1", group, instance_id="parcels-1")
+    since_ms = await reconciled(stage, group, "parcels-2")
+    await settled(stage, group, since_ms - 60_000, 2)
+    since_ms = now_ms()
+    stage.view.note(group, "parcels-1, which has a group.instance.id, is stopped for longer than its session")
+    await stage.leave("parcels-1")
+    since_ms = await stage.gone(group, since_ms, "parcels-1")
+    stage.view.note(group, "its partitions stood still all the while; now parcels-2 has them")
+    return [Truth("parcels-1", ("static-member-not-back",), since_ms)]
+
+
 INCIDENTS = (
     Incident(
         "Slow poll loop",
@@ -222,5 +302,26 @@ INCIDENTS = (
         "clicks",
         "A fifth member is started where group.max.size is 4.",
         oversized,
+    ),
+    Incident(
+        "Late revocation",
+        "returns",
+        "In a group of the consumer protocol a member takes too long to give up what another one\nshall have.",
+        late_revocation,
+    ),
+    Incident(
+        "Old epoch",
+        "refunds",
+        "A member of the consumer protocol sends an epoch that is over.",
+        old_epoch,
+    ),
+    Incident(
+        "Misspelt regex", "events", "A member subscribes with a regex that no topic matches.", regex_without_topics
+    ),
+    Incident(
+        "Static member that is not back",
+        "parcels",
+        "A static member of the consumer protocol is away for longer than its session.",
+        static_not_back,
     ),
 )

@@ -6,9 +6,11 @@ happen to it is told on its standard input, a line each:
 ``work 8``
     the next piece of work takes eight seconds, in which it does not poll
 ``flush 8``
-    it takes eight seconds to let go of its partitions at the next rebalance (aiokafka and the included client)
+    it takes eight seconds to let go of its partitions at the next rebalance (aiokafka, the included client, heartbeats)
 ``subscribe a,b``
     subscribe to other topics from now on
+``restore``
+    it sends the first epoch that it had, as after a restore from an old copy (heartbeats)
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from examples.demo.reports import Report
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_INTERVAL_MS = 1_000
 MAX_POLL_INTERVAL_MS = 300_000
-CLIENTS = ("aiokafka", "confluent-kafka", "kafka-python", "ottla")
+CLIENTS = ("aiokafka", "confluent-kafka", "heartbeats", "kafka-python", "ottla")
 
 
 @dataclass
@@ -129,6 +131,8 @@ def main() -> None:
     member.listen()
     if member.client == "confluent-kafka":
         from examples.incidents.confluent_member import run
+    elif member.client == "heartbeats":
+        from examples.incidents.heartbeat_member import run
     elif member.client == "kafka-python":
         from examples.incidents.kafka_python_member import run
     else:

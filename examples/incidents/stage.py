@@ -18,8 +18,15 @@ from examples.incidents.view import View
 from ottla.clients import Admin, GroupDescription, KafkaError, NewTopic, Producer
 from ottla.observe.why.model import HERE
 
-SETTINGS = ("group.max.size=4",)
-"""The only setting that is not Kafka's default: it is what the group that is too large runs into."""
+SETTINGS = (
+    "group.max.size=4",
+    "group.consumer.session.timeout.ms=6000",
+    "group.consumer.min.session.timeout.ms=6000",
+    "group.consumer.heartbeat.interval.ms=1000",
+    "group.consumer.min.heartbeat.interval.ms=1000",
+)
+"""What is not Kafka's default: the size that the group which is too large runs into, and the times of consumer groups,
+which are those that all other members have here."""
 
 STEP_TIMEOUT_S = 60.0
 LOOK_EVERY_S = 0.25
@@ -133,7 +140,7 @@ class Stage:
         number = next(self._runs)
         reports = self.directory / "reports" / f"{number:02}"
         reports.mkdir(parents=True)
-        arguments = {"client": client, "name": name, "group": group, "topics": group, **options}
+        arguments: dict[str, str | float] = {"client": client, "name": name, "group": group, "topics": group} | options
         process = self._process(
             name, f"{number:02}-{name}", "examples.incidents.member", "--bootstrap", self.bootstrap,
             "--reports", str(reports), *(f"--{key.replace('_', '-')}={value}" for key, value in arguments.items()),
@@ -169,17 +176,18 @@ class Stage:
 
         await self.until(f"group {group} to be Stable with {', '.join(names)}", met)
 
-    async def gone(self, group: str, since_ms: int, name: str) -> None:
+    async def gone(self, group: str, since_ms: int, name: str) -> int:
         """Wait until it is recorded that a client has been put out of the group, or left it, since a Unix time.
 
-        It may be back before anybody looks; what is recorded stays.
+        It may be back before anybody looks; what is recorded stays. Gives when that episode began.
         """
 
         def found(episode: dict[str, Any]) -> bool:
             went = [one["client_id"] for one in episode["members"] if one.get("fate", "stayed") not in HERE]
             return "outcome" in episode and name in went  # without an outcome it runs
 
-        await self.recorded(group, since_ms, f"to be without {name}", found)
+        started_ms: int = (await self.recorded(group, since_ms, f"to be without {name}", found))["started_ms"]
+        return started_ms
 
     async def recorded(
         self, group: str, since_ms: int, what: str, found: Callable[[dict[str, Any]], bool]

@@ -150,6 +150,8 @@ export const countOwned = (assignment) => Object.values(assignment).reduce((sum,
 export const STATES = {
   Stable: ["good", "Stable"],
   PreparingRebalance: ["warn", "Preparing rebalance"],
+  Assigning: ["warn", "Assigning"],
+  Reconciling: ["warn", "Reconciling"],
   CompletingRebalance: ["violet", "Completing rebalance"],
   Empty: ["neutral", "Empty"],
   Dead: ["neutral", "Dead"],
@@ -198,3 +200,6 @@ export function nothingYet(model) {
   if (group?.barrier) return "Its first known rebalance runs now. Its story is here as soon as there is something to tell.";
   return "Nothing is remembered of this group.";
 }
+
+/** What a consumer group waited for; docs/why.md says what each means. */
+export const WAITS = { "told-to-revoke": "Told to give up", "still-owns": "Has not given up", "says-nothing": "Has not said that it gave up", "not-heard": "Has not come for its target", "waits-for-release": "Waits for others", away: "Away", interval: "Too soon for a target", "nobody-heartbeats": "Next heartbeat", regex: "Regex not looked at" };

@@ -63,7 +63,7 @@ export function groupView(store, first) {
     const lag = offsets?.some((one) => one.lag !== null) ? offsets.reduce((sum, one) => sum + (one.lag ?? 0), 0) : null;
     const topics = [...new Set([...group.members.flatMap((member) => member.topics ?? []), ...(offsets ?? []).map((one) => one.topic)])].sort();
     fill(head, h("h1", { class: "mono", title: id }, cut(id, LONGEST)), stateChip(group.state, store.alarmsOf(id).length > 0), alarmChips(store.alarmsOf(id)),
-      h("dl", { class: "facts inline" }, [["generation", number(group.generation)], ["members", number(group.members.length)], ["assignor", group.protocol_name ?? "–"], ["lag", h("span", { title: number(lag) }, short(lag))], ["topics", topics.length ? topics.slice(0, 4).map((topic, index) => [index ? ", " : "", h("a", { href: topicHref(topic) }, topic)]).concat(topics.length > 4 ? ` +${topics.length - 4}` : "") : "–"]].map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, value)))));
+      h("dl", { class: "facts inline" }, [[group.protocol === "consumer" ? "epoch" : "generation", number(group.generation)], ["members", number(group.members.length)], ["assignor", group.protocol_name ?? "–"], ["lag", h("span", { title: number(lag) }, short(lag))], ["topics", topics.length ? topics.slice(0, 4).map((topic, index) => [index ? ", " : "", h("a", { href: topicHref(topic) }, topic)]).concat(topics.length > 4 ? ` +${topics.length - 4}` : "") : "–"]].map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, value)))));
     drawNow();
   }
 
@@ -74,7 +74,7 @@ export function groupView(store, first) {
     const called = (member) => all[group.members.findIndex((one) => one.member_id === member)] ?? member;
     const names = group.awaited.map(called);
     const gone = all.filter((_, index) => group.members[index].is_gone);
-    const barrier = group.barrier && (group.barrier === "initial delay" ? "The initial delay" : `The ${group.barrier} barrier`);
+    const barrier = group.barrier && (group.barrier === "initial delay" ? "The initial delay" : group.barrier === "target" ? "The way to the target" : `The ${group.barrier} barrier`);
     const whom = names.length ? ` and waits for ${names.slice(0, 5).join(", ")}${names.length > 5 ? ` and ${names.length - 5} more` : ""}.` : ".";
     const zombies = gone.length ? `${gone.join(", ")} asked to be let in, and the connection is lost: a zombie.` : "";
     drawAge();

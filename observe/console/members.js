@@ -35,6 +35,10 @@ export function membersTab(store, model) {
       if (group.barrier === "sync" && row.is_leader) return { rank: 0, tone: "bad", text: "the group waits for it", more: "It leads, and has not sent the assignment yet" };
       if (group.barrier === "sync") return { rank: FIRST, tone: "neutral", text: "fetches its assignment" };
     }
+    if (row.epoch === -2) return { rank: 0, tone: "bad", text: "away", more: "It is static and went for a while; its partitions stand still" };
+    if (row.state === "UNREVOKED_PARTITIONS") return { rank: 0, tone: "bad", text: `has to give up ${owned(row.pending)}`, more: "Others wait for that" };
+    if (row.state === "UNRELEASED_PARTITIONS") return { rank: FIRST, tone: "neutral", text: "waits for others", more: "They have partitions that it shall have" };
+    if (group.barrier === "target" && group.awaited.includes(row.member_id)) return { rank: FIRST, tone: "neutral", text: "comes with its next heartbeat", more: "Its target has changed" };
     if (row.waits_for) return { rank: FIRST, tone: "neutral", text: row.waits_for === "sync" ? "waits for its assignment" : "waits for others" };
     return { rank: FIRST, tone: null, text: "–" };
   }

@@ -9,7 +9,7 @@ const MOST_ALARMS = 5, MOST_ALARMS_NARROW = 1;
 const CLUSTER_EVERY_MS = 5_000;
 const MOVING_EVERY_MS = 3_000;
 const MOST_MOVING = 4;
-const RESTLESS = ["PreparingRebalance", "CompletingRebalance"];
+const RESTLESS = ["PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"];
 const TROUBLE_MS = 3_000; // A rebalance that runs for longer is trouble: so long a new group waits for others at its start.
 
 const LESSER = ["Version", "Cluster", "Connections", "Topics"];

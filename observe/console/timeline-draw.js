@@ -1,5 +1,5 @@
 // Draws what of a timeline can be seen at the moment, and nothing else.
-import { clock, duration, printable, short } from "./dom.js";
+import { clock, duration, printable, short, WAITS } from "./dom.js";
 import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING, tickStep } from "./timeline-scale.js";
 
 // What is drawn where several things fall on one pixel: the one that matters most.
@@ -307,7 +307,7 @@ function head(pen, data, view, scale, seen, colours, chosen) {
     for (const barrier of mark.barriers) {
       const start = view.x(barrier.opened);
       const end = view.x(barrier.closed < 0 ? data.until : barrier.closed);
-      pen.fillStyle = barrier.barrier === "sync" ? colours["lane-syncing"] : barrier.barrier === "join" ? colours["lane-joining"] : colours["line-strong"];
+      pen.fillStyle = barrier.barrier === "sync" ? colours["lane-syncing"] : barrier.barrier === "join" || WAITS[barrier.barrier] ? colours["lane-joining"] : colours["line-strong"];
       pen.fillRect(start, HEAD - 7, Math.max(end - start, 1), 5);
     }
     if (mark.generation >= 0 && mark.kind === "rebalance") {

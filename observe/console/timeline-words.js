@@ -1,6 +1,6 @@
 // What a timeline shows, in words: for the legend, for the chosen rebalance, and for those who listen.
 import { causeWords, felt, FELT_MS, gravity } from "./causes.js";
-import { clock, CULPRIT, duration, h, number, partitionTime, plural, role, TRIGGER } from "./dom.js";
+import { clock, CULPRIT, duration, h, number, partitionTime, plural, role, TRIGGER, WAITS } from "./dom.js";
 import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING } from "./timeline-scale.js";
 
 export const KIND_WORDS = [
@@ -105,9 +105,9 @@ export function details(data, mark, chooseLane, more = null, isAdvised = false) 
   ].filter(Boolean);
   const barriers = mark.barriers.map((barrier) => {
     const open = duration((barrier.closed < 0 ? data.until : barrier.closed) - barrier.opened);
-    const parts = [h("i", { class: `key ${barrier.barrier === "sync" ? "syncing" : "joining"}`, "aria-hidden": "true" }), h("b", null, barrier.barrier === "initial delay" ? "Initial delay" : `${barrier.barrier === "sync" ? "Sync" : "Join"} barrier`), ` ${barrier.closed < 0 ? "open for" : "was open for"} ${open}`];
+    const parts = [h("i", { class: `key ${barrier.barrier === "sync" ? "syncing" : "joining"}`, "aria-hidden": "true" }), h("b", null, WAITS[barrier.barrier] ?? (barrier.barrier === "initial delay" ? "Initial delay" : `${barrier.barrier === "sync" ? "Sync" : "Join"} barrier`)), ` ${barrier.closed < 0 ? "open for" : "was open for"} ${open}`];
     const last = barrier.last.filter((one) => !barrier.absent.includes(one));
-    if (last.length) parts.push(barrier.closed < 0 ? ", waits for " : "; last came ", ...names(last));
+    if (last.length) parts.push(WAITS[barrier.barrier] ? ": " : barrier.closed < 0 ? ", waits for " : "; last came ", ...names(last));
     if (barrier.absent.length) parts.push("; never came: ", ...names(barrier.absent));
     if (barrier.pending) parts.push(`; ${plural(barrier.pending, "id")} never used`);
     return h("li", null, parts);

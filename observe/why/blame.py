@@ -21,6 +21,10 @@ NOBODYS_DOING = frozenset(
     (
         Cause.COOPERATIVE_FOLLOW_UP,
         Cause.GENERATION_LOST_ON_LOAD,
+        Cause.GROUP_UPGRADED,
+        Cause.GROUP_DOWNGRADED,
+        Cause.TOOK_OVER_FROM_CLASSIC,
+        Cause.DOWNGRADE_REFUSED,
         Cause.GROUP_STARTED,
         Cause.RACK_CHANGED,
         Cause.REGEX_RESOLVED,
@@ -141,6 +145,8 @@ def beginner(triggers: Sequence[Trigger], cause: str = "") -> int:
     if not triggers:
         return -1
     first = next((one for one in triggers if one.cause == cause), triggers[0])
+    if first.cause == Cause.REGEX_RESOLVED and first.facts.get("matched") == "0":
+        return first.member  # it is misspelt, or too early
     return -1 if first.cause in NOBODYS_DOING or "topic" in first.facts else first.member
 
 

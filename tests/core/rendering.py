@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.protocol.consumer_protocol import subscribed_topics
+from ottla.protocol.consumer_protocol import decode_assignment, embedded_version, subscribed_topics
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.offsets_topic import CoordinatorRecord, GroupKey, GroupValue, OffsetValue, decode_key, decode_value
 
@@ -21,6 +21,17 @@ def metadata_text(data: bytes) -> str:
         return "+".join(subscribed_topics(data))
     except MalformedFrame:
         return data.decode()
+
+
+def assignment_text(data: bytes) -> str:
+    """The partitions of an assignment, with what else is in it, or the bytes as text."""
+    try:
+        assignment = decode_assignment(data)
+    except MalformedFrame:
+        return quoted(data.decode())
+    names = sorted(f"{one.topic}-{number}" for one in assignment.assigned_partitions for number in one.partitions)
+    more = "" if assignment.user_data is None else f" and {assignment.user_data.decode()}"
+    return f"v{embedded_version(data)} {{{' '.join(names)}}}{more}"
 
 
 def error_name(answer: Any) -> str:
@@ -60,7 +71,7 @@ def _sync(answer: Any) -> str:
         return error_name(answer)
     return (
         f"NONE protocol={quoted(answer.protocol_type)}/{quoted(answer.protocol_name)} "
-        f"assignment={quoted(answer.assignment.decode())}"
+        f"assignment={assignment_text(answer.assignment)}"
     )
 
 
@@ -121,7 +132,7 @@ def _describe(answer: Any) -> str:
             instance = f"/{item.group_instance_id}" if item.group_instance_id else ""
             parts.append(
                 f"{item.member_id}{instance}@{item.client_id}{item.client_host}"
-                f"({quoted(metadata_text(item.member_metadata))}={quoted(item.member_assignment.decode())})"
+                f"({quoted(metadata_text(item.member_metadata))}={assignment_text(item.member_assignment)})"
             )
         if group.error_message is not None:
             parts.append(repr(group.error_message))
@@ -161,7 +172,7 @@ def render_record(record: CoordinatorRecord) -> str:
         value = decode_value(GroupValue, record.value)
         members = [
             f"{item.member_id}{'/' + item.group_instance_id if item.group_instance_id else ''}"
-            f"({metadata_text(item.subscription)}={quoted(item.assignment.decode())})"
+            f"({metadata_text(item.subscription)}={assignment_text(item.assignment)})"
             for item in value.members
         ]
         return (

@@ -21,7 +21,7 @@ from ottla.broker.core.events import (
 )
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.consumer_protocol import Subscription, encode_subscription
+from ottla.protocol.consumer_protocol import ConsumerTopicPartitions, Subscription, encode_subscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.offsets_topic import (
@@ -67,6 +67,8 @@ class Client:
     protocol_type: str = "consumer"
     protocols: list[str] = field(default_factory=lambda: ["range"])
     metadata: str = "t"
+    owned: str | None = None
+    """The partitions that it says it has, if it says that: ``t-0,t-1``, or ``none``."""
     chosen: str | None = None
     version: int = 9
     """Of JoinGroup."""
@@ -76,8 +78,17 @@ class Client:
             data = self.metadata[4:].encode()
         else:
             topics = [topic for topic in self.metadata.split("+") if topic]
-            data = encode_subscription(Subscription(topics=topics), 0)
+            if self.owned is None:
+                data = encode_subscription(Subscription(topics=topics), 0)
+            else:
+                data = encode_subscription(Subscription(topics=topics, owned_partitions=named_partitions(self.owned)))
         return dict.fromkeys(self.protocols, data)
+
+
+def named_partitions(text: str) -> list[ConsumerTopicPartitions]:
+    """``t-0,t-1,u-0``, or ``none``, as members of the classic protocol say it."""
+    names = by_topic(place(word) for word in text.split(",") if word not in ("", "none"))
+    return [ConsumerTopicPartitions(topic=name, partitions=numbers) for name, numbers in names.items()]
 
 
 def _or(absent: str | None) -> Callable[[str], str | None]:
@@ -97,6 +108,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "type": ("protocol_type", str),
     "protocols": ("protocols", _names),
     "metadata": ("metadata", str),
+    "owned": ("owned", str),
     "generation": ("generation", int),
     "chosen": ("chosen", _or(None)),
 }
@@ -201,7 +213,7 @@ class Play(Steps):
         for option in [name for name in options if name.startswith("assign:")]:
             name = option.removeprefix("assign:")
             member_id = self.clients[name].member_id if name in self.clients else name
-            assignments.append((member_id, options.pop(option).encode()))
+            assignments.append((member_id, self.assignment(options.pop(option))))
         client = self._client(words[0], options)
         named = "unnamed" not in words
         fields = sync_fields(
@@ -214,6 +226,10 @@ class Play(Steps):
             protocol_name=client.chosen if named else None,
         )
         world.send(client.name, ApiKey.SYNC_GROUP, int(options.get("v", 5)), fields)
+
+    def assignment(self, text: str) -> bytes:
+        """The bytes of an assignment that a leader gives."""
+        return text.encode()
 
     def do_heartbeat(self, world: World, words: list[str], options: dict[str, str]) -> list[str]:
         """``heartbeat CLIENT … [generation= id= instance=]``"""
@@ -284,14 +300,14 @@ class Play(Steps):
 
     def do_fetch(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``fetch GROUP[,GROUP] TOPIC-PARTITION …|all [stable] [v=]``"""
-        wanted = by_topic(_place(word) for word in words[1:] if word not in ("all", "stable"))
+        wanted = by_topic(place(word) for word in words[1:] if word not in ("all", "stable"))
         topics = None if "all" in words else wanted
         fields = offset_fetch_fields(words[0].split(","), topics, stable="stable" in words)
         world.send("admin", ApiKey.OFFSET_FETCH, int(options.get("v", 8)), fields)
 
     def do_delete_offsets(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``delete-offsets GROUP TOPIC-PARTITION …``"""
-        fields = delete_offsets_fields(words[0].replace("''", ""), map(_place, words[1:]))
+        fields = delete_offsets_fields(words[0].replace("''", ""), map(place, words[1:]))
         world.send("admin", ApiKey.OFFSET_DELETE, 0, fields)
 
     def do_delete_groups(self, world: World, words: list[str], options: dict[str, str]) -> None:
@@ -348,7 +364,7 @@ class Play(Steps):
         return render_group(world.coordinator, words[0])
 
 
-def _place(word: str) -> tuple[str, int]:
+def place(word: str) -> tuple[str, int]:
     topic, _, partition = word.rpartition("-")
     return topic, int(partition)
 
@@ -358,5 +374,5 @@ def _offsets(options: dict[str, str]) -> list[tuple[str, int, int, str | None]]:
     found = []
     for option in [name for name in options if re.fullmatch(r".+-\d+", name)]:
         offset, _, note = options.pop(option).partition(":")
-        found.append((*_place(option), int(offset), None if note == "null" else note))
+        found.append((*place(option), int(offset), None if note == "null" else note))
     return found

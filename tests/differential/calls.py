@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_group_records import VALUES, ConsumerGroupKey, decode_consumer_group_key
 from ottla.protocol.groups import coordinator_partition
-from ottla.protocol.offsets_topic import GroupValue, OffsetKey, OffsetValue, decode_key, decode_value
+from ottla.protocol.offsets_topic import GroupKey, GroupValue, OffsetKey, OffsetValue, decode_key, decode_value
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.records import Record
 from tests.differential.tracing import Trace
@@ -152,15 +153,16 @@ def fetch(
     groups: Sequence[str] | None = None,
     everything: bool = False,
     member: str | None = None,
-    epoch: int = -1,
+    epoch: int | str = -1,
 ) -> Any:
+    of = member[1:] if member else ""
     fields = offset_fetch_fields(
         [t.name] if groups is None else groups,
         None if everything else {TOPIC: [0, 1]} if wanted is None else wanted,
         name=t.named,
         stable=stable,
         member_id=member and member_id(t, "", member),
-        member_epoch=epoch,
+        member_epoch=generation_id(t, of, epoch),
     )
     return t.call("admin", ApiKey.OFFSET_FETCH, version, **fields)
 
@@ -205,31 +207,46 @@ def note_log(t: Trace, start: int) -> None:
 
 def note_records(t: Trace, found: Sequence[Record]) -> None:
     """Note those records of a coordinator's log that are of this trace's groups."""
-    rows: list[tuple[dict[str, Any], Any]] = []
+    rows: list[tuple[str, dict[str, Any], Any]] = []
     for record in found:
-        key = decode_key(record.key or b"")
+        key = decode_key(record.key or b"") or decode_consumer_group_key(record.key or b"")
         if key is None or not key.group_id.startswith(t.name):
             continue
-        row = t.tidy(ApiKey.FETCH, (plain(key), _value(record.value, isinstance(key, OffsetKey))))
-        if row[1] and "members" in row[1]:
+        row = t.tidy(ApiKey.FETCH, (type(key).__name__, plain(key), _value(record.value, key)))
+        if row[2] and "members" in row[2]:
             # Two members of one client whose joins were answered together cannot be told apart: what they have can.
-            row[1]["members"].sort(key=lambda member: (str(member["member_id"]), str(member)))
+            row[2]["members"].sort(key=lambda member: (str(member["member_id"]), str(member)))
         rows.append(row)
-    for is_deletion, run in itertools.groupby(rows, key=lambda row: row[1] is None):
+    for (kind, is_deletion), run in itertools.groupby(rows, key=_run):
         # Kafka deletes in the order of a hash map, and twice what is named twice.
         ordered = list(run)
-        if is_deletion:
+        if is_deletion or kind:
             ordered.sort(key=str)
         for before, row in zip([None, *ordered], ordered, strict=False):
             if row != before or not is_deletion:
                 t.note("log", row)
 
 
-def _value(data: bytes | None, is_offset: bool) -> Any:
+def _run(row: tuple[str, dict[str, Any], Any]) -> tuple[str, bool]:
+    """Rows that are alike in this and follow each other may stand in any order: consumer groups write a kind of record
+    for one member after the other, as a hash map has them.
+    """
+    kind, _, value = row
+    return kind if kind.startswith("ConsumerGroup") else "", value is None
+
+
+def _value(data: bytes | None, key: OffsetKey | GroupKey | ConsumerGroupKey) -> Any:
     if data is None:
         return None
-    decoded: Any = decode_value(OffsetValue, data) if is_offset else decode_value(GroupValue, data)
-    value = plain(decoded) | {"version": int.from_bytes(data[:2], "big")}
+    is_offset = isinstance(key, OffsetKey)
+    kinds: dict[Any, Any] = {OffsetKey: OffsetValue, GroupKey: GroupValue, **VALUES}
+    decoded: Any = decode_value(kinds[type(key)], data)
+    value = plain(decoded) | {
+        "version": int.from_bytes(data[:2], "big")
+    }  # in the place of that of the topics of a regex
+    for field in ("assignment_timestamp", "timestamp"):
+        if value.get(field):
+            value[field] = "some time"
     for field in ("commit_timestamp", "expire_timestamp", "current_state_timestamp"):
         if field in value:
             value[field] = "none" if value[field] == -1 else "some time"

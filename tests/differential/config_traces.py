@@ -124,8 +124,10 @@ def trace_alter_groups(t: Trace) -> None:
     configs(t, GROUP, "", None)
     for key, value in (
         ("consumer.session.timeout.ms", "50000"),
-        ("consumer.session.timeout.ms", "44999"),
+        ("consumer.session.timeout.ms", "999"),
+        ("consumer.session.timeout.ms", "5000"),
         ("consumer.session.timeout.ms", "60001"),
+        ("consumer.heartbeat.interval.ms", "499"),
         ("consumer.heartbeat.interval.ms", "16000"),
         ("consumer.heartbeat.interval.ms", "x"),
         ("consumer.assignment.interval.ms", "15001"),

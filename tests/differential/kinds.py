@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.differential import random_frames, random_groups, random_logs, random_topics, random_transactions
+from tests.differential import (
+    random_consumers,
+    random_frames,
+    random_groups,
+    random_logs,
+    random_topics,
+    random_transactions,
+)
 from tests.differential.pairs import Move
 from tests.differential.play import Kind
 
 KINDS: dict[str, Kind] = {
     "one": Kind(random_groups.one, groups=True),
     "logs": Kind(random_logs.logs, topics={"t": 2, "u": 2}),
+    "uniform": Kind(random_consumers.uniform, topics={"t": 4}, groups=True, transactions=True, probes=True),
     "two": Kind(random_groups.two, groups=True),
     "transactions": Kind(random_transactions.transactions, topics={"t": 2}, groups=True, transactions=True),
     "formed": Kind(random_groups.formed, groups=True),
+    "range": Kind(random_consumers.ranges, topics={"t": 3, "u": 2}, groups=True, transactions=True, probes=True),
     "topics": Kind(random_topics.topics),
     "frames": Kind(random_frames.frames, groups=True),
     "timed": Kind(random_groups.timed, groups=True),
+    "regexes": Kind(random_consumers.regexes, topics={"t": 3, "u": 2}, groups=True, probes=True, regexes=True),
     "three": Kind(random_groups.three, groups=True),
 }
 

@@ -13,7 +13,7 @@ from ottla.broker.handlers import handler
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import BatchError, Record, parse_header
-from tests.differential import calls, log_calls, txn_calls
+from tests.differential import calls, consumer_calls, log_calls, txn_calls
 from tests.differential.log_calls import BASE_TIME, OF_TOPIC, WHO, metadata, patched, topic
 from tests.differential.pairs import Half, Move
 from tests.differential.txn_calls import NOBODY, Producer
@@ -70,6 +70,14 @@ def _of(verb: Callable[..., Any]) -> Callable[..., None]:
         verb(t, producer(t, who), **fields)
 
     return ask
+
+
+def _commit_offsets_of(
+    t: Half, who: Who, *, of: str, epoch: int | str | None, member: str, instance: str | None, **fields: Any
+) -> None:
+    """Offsets of a transaction, in the name of a member of the group."""
+    named = {"member_id": calls.member_id(t, of, member), "generation_id": calls.generation_id(t, of, epoch)}
+    txn_calls.commit_offsets(t, producer(t, who), group_instance_id=instance, **named, **fields)
 
 
 def _init(t: Half, name: str | None, version: int, expected: Who = None) -> None:
@@ -234,6 +242,11 @@ MOVES: dict[str, Any] = {
     "add": _of(txn_calls.add),
     "add_offsets": _of(txn_calls.add_offsets),
     "commit_offsets": _of(txn_calls.commit_offsets),
+    "commit_offsets_of": _commit_offsets_of,
+    "beat": consumer_calls.beat,
+    "describe_consumers": lambda t, groups, **options: consumer_calls.describe_consumers(
+        t, options.pop("version"), *groups, **options
+    ),
     "end": _of(partial(txn_calls.end, wait=False)),
     "describe_transaction": lambda t, name: txn_calls.describe(t, name),
     "produce": _produce,
@@ -247,7 +260,7 @@ MOVES: dict[str, Any] = {
     "delete_topics": _delete_topics,
     "metadata": _metadata,
     "configs": lambda t, synonyms, **options: log_calls.configs(t, OF_TOPIC, include_synonyms=synonyms, **options),
-    "alter": lambda t, name, changes, **options: log_calls.alter(t, OF_TOPIC, name, *changes, **options),
+    "alter": lambda t, name, changes, kind=OF_TOPIC, **options: log_calls.alter(t, kind, name, *changes, **options),
     "pages": lambda t, names, **options: log_calls.pages(t, *names, **options),
 }
 

@@ -85,6 +85,9 @@ class Half(Trace):
         self.session = (0, 0)  # of fetches: id and next epoch
         self.last: Any = None  # the answer that came last
         self.sent_raw: Any = None  # the frame that was sent last, and its connection
+        self.probe = ""  # a consumer group that shows what the coordinator knows of topics
+        self.log_end = 0  # as far as the coordinator's log was looked at for resolved regexes
+        self.resolved = 0  # how many there were
         self.log_starts: dict[int, int] = {}  # where the partitions of the transaction log ended when the trace began
         self._woken = woken
         self._came: list[tuple[Open, Sent, Any]] = []
@@ -145,7 +148,9 @@ class Half(Trace):
 
     def tidy(self, key: ApiKey, value: Any, field: str = "") -> Any:
         if field == "topic_id" and isinstance(value, UUID) and value in self.names_of_ids:
-            return f"<id of {self.names_of_ids[value].replace(self.name, '@')}>"
+            name = self.names_of_ids[value]
+            ids = [topic_id for topic_id, other in self.names_of_ids.items() if other == name]
+            return f"<id {ids.index(value) + 1} of {name.replace(self.name, '@')}>"
         if field == "session_id" and value:
             return "<session>"
         if key is ApiKey.FETCH and isinstance(value, dict) and value.get("aborted_transactions"):

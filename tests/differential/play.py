@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,6 +11,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_group_records import ConsumerGroupRegularExpressionKey
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.differential.calls import GROUP_PARTITIONS, GROUP_TOPIC, TOPIC, note_records
@@ -20,6 +22,8 @@ from tests.differential.wire import Sent, decoded, plain
 from tests.support.requests import create_fields, fetch_fields, leave_fields, list_offsets_fields
 
 ALL = 1 << 24
+RESOLUTION_S = 3.0  # a regex that is not resolved within that, by either broker, is not resolved
+READY_S = 30.0  # a broker that has just started takes its time
 SILENCE_S = 0.7  # what is not answered within that, by either broker, is not answered
 
 
@@ -30,6 +34,8 @@ class Kind(NamedTuple):
     topics: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
     groups: bool = False
     transactions: bool = False
+    probes: bool = False  # groups look at topics: whether the coordinator knows of them is asked
+    regexes: bool = False  # they are resolved beside the requests
 
 
 async def play(pair: Pair, kind: Kind, moves: Sequence[Move]) -> None:
@@ -37,11 +43,13 @@ async def play(pair: Pair, kind: Kind, moves: Sequence[Move]) -> None:
     starts: dict[Half, int] = {}
 
     async def begin(half: Half) -> None:
+        if kind.probes:
+            half.probe = _neighbour(half)
         for topic in await _metadata(half, [TOPIC]):
             learn_id(half, topic.name, topic.topic_id)
         await make(half, kind.topics)
         if kind.groups:
-            starts[half] = await _end_of(half, GROUP_TOPIC, _group_partition(half))
+            starts[half] = half.log_end = await _end_of(half, GROUP_TOPIC, _group_partition(half))
         for letter in "ab" if kind.transactions else "":
             at = coordinator_partition(half.name + letter, TRANSACTION_PARTITIONS)
             half.log_starts[at] = await _end_of(half, TRANSACTIONS_TOPIC, at)
@@ -56,6 +64,8 @@ async def play(pair: Pair, kind: Kind, moves: Sequence[Move]) -> None:
         await pair.both(begin)
         for step in moves:
             await _step(pair, step)
+            if kind.regexes:
+                await pair.both(_resolved)
             if pair.differs():
                 return
         await pair.both(finish)
@@ -144,7 +154,11 @@ async def _told(half: Half, fields: dict[str, Any]) -> None:
     if fields["only_check"] or half.last.responses[0].error_code:
         return
     wanted = {key: value for key, operation, value in fields["changes"] if operation == 0}
-    resource = {"resource_type": 2, "resource_name": own(half, fields["name"]), "configuration_keys": list(wanted)}
+    resource = {
+        "resource_type": fields.get("kind", 2),
+        "resource_name": own(half, fields["name"]),
+        "configuration_keys": list(wanted),
+    }
     await asyncio.sleep(0.1)
     for _ in range(50 if wanted else 0):
         answer = await half.ask(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource])
@@ -180,17 +194,19 @@ async def make(half: Half, topics: dict[str, int]) -> None:
 
 async def _wait_for(half: Half, name: str, *, count: int = 1, gone: bool = False) -> None:
     """Until a topic is served, and every partition has a leader; or until it is gone."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         topic = (await _metadata(half, [name]))[0]
         rows = [row for row in topic.partitions if row.error_code == 0]
         if gone and topic.error_code == 3:
+            await _known_to_groups(half, name, 0)
             return
         if not gone and topic.error_code == 0 and len(rows) >= count:
             learn_id(half, topic.name, topic.topic_id)
             ends = list_offsets_fields(name, -1, *range(len(topic.partitions)))
             served = await half.ask(ApiKey.LIST_OFFSETS, 5, **ends)
             if not any(row.error_code for row in served.topics[0].partitions):
+                await _known_to_groups(half, name, len(rows))
                 return
         await asyncio.sleep(0.01)
 
@@ -198,6 +214,48 @@ async def _wait_for(half: Half, name: str, *, count: int = 1, gone: bool = False
 async def _metadata(half: Half, names: Sequence[str]) -> Any:
     rows = [{"name": name} for name in names]
     return (await half.ask(ApiKey.METADATA, 10, topics=rows, allow_auto_topic_creation=False)).topics
+
+
+# What happens beside the requests
+
+
+def _neighbour(half: Half) -> str:
+    """A group whose records share a partition with those of the trace's group."""
+    names = (f"{number}.probe.{half.name}" for number in itertools.count())
+    wanted = _group_partition(half)
+    return next(name for name in names if coordinator_partition(name, GROUP_PARTITIONS) == wanted)
+
+
+async def _known_to_groups(half: Half, topic: str, count: int) -> None:
+    """Until the coordinator gives out so many partitions of a topic: Kafka's hears of topics after everybody else."""
+    if not half.probe:
+        return
+    who = {"group_id": half.probe, "member_id": "probe"}
+    says = {"rebalance_timeout_ms": 30_000, "topic_partitions": [], "subscribed_topic_names": [topic]}
+    deadline = time.monotonic() + READY_S
+    while time.monotonic() < deadline:
+        answer = await half.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **who, member_epoch=0, **says)
+        await half.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **who, member_epoch=-1)
+        given = answer.assignment.topic_partitions if answer.assignment else []
+        if sum(len(row.partitions) for row in given) == count:
+            return
+        await asyncio.sleep(0.02)
+
+
+async def _resolved(half: Half) -> None:
+    """Until both coordinators have resolved regexes equally often: no answer waits for it."""
+    deadline, partition = time.monotonic() + RESOLUTION_S, _group_partition(half)
+    begin = struct.pack(">hh", ConsumerGroupRegularExpressionKey.versions[0], len(half.name)) + half.name.encode()
+    await asyncio.sleep(0.01)
+    while time.monotonic() < deadline:
+        end = await _end_of(half, GROUP_TOPIC, partition)
+        for record in await _records(half, GROUP_TOPIC, partition, half.log_end, end):
+            if record.value is not None and (record.key or b"").startswith(begin):
+                half.resolved += 1
+        half.log_end = end
+        if half.peer is not None and half.peer.resolved == half.resolved:
+            return
+        await asyncio.sleep(0.02)
 
 
 # Logs
@@ -212,9 +270,10 @@ async def _end_of(half: Half, topic: str, partition: int) -> int:
     return int(answer.topics[0].partitions[0].offset)
 
 
-async def _records(half: Half, topic: str, partition: int, start: int) -> list[Record]:
-    """The records that were appended to a partition since ``start``."""
-    end = await _end_of(half, topic, partition)
+async def _records(half: Half, topic: str, partition: int, start: int, end: int | None = None) -> list[Record]:
+    """The records that were appended to a partition since ``start``, up to ``end`` or as many as there are."""
+    if end is None:
+        end = await _end_of(half, topic, partition)
     found: list[Record] = []
     while start < end:
         fields = fetch_fields(topic, start, partition, partition_max_bytes=ALL)
@@ -244,7 +303,7 @@ async def _clean(half: Half, kind: Kind) -> None:
         ids = {member for member in (*half.member.values(), *half.former.values()) if member}
         if ids:
             await half.ask(ApiKey.LEAVE_GROUP, 4, **leave_fields(half.name, *((member, None) for member in ids)))
-        await half.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[half.name])
+        await half.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[half.name, *([half.probe] if half.probe else [])])
     mine = [name for name in half.topic_ids if name.startswith(half.name)]
     if mine:
         await half.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": name} for name in mine], timeout_ms=10_000)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import fnmatch
+import itertools
 import sys
 import time
 from collections import Counter
 
 from tests.differential.beside import brokers
-from tests.differential.kinds import moves_of
+from tests.differential.kinds import KINDS, kind_of, moves_of
 from tests.differential.real_kafka import NoJava, version
 from tests.differential.seeds import Result, reduce, run_seed, run_seeds
 from tests.differential.written import Case, Outcome, cases, run_cases
@@ -22,6 +23,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=300, help="how many random traces")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--random", action="store_true", help="random traces only")
+    parser.add_argument("--kind", action="append", choices=list(KINDS), help="random traces of this kind only")
     parser.add_argument("--seed", type=int, help="one random trace")
     parser.add_argument("--keep", help="with --seed: the moves that are left of it")
     parser.add_argument("--all", action="store_true", help="print whole transcripts of Kafka")
@@ -63,7 +65,8 @@ def _run(options: argparse.Namespace) -> int:
         written = run_cases(_wanted(options.patterns), options.all)
         print(f"{len(written)} written traces took {time.monotonic() - started:.0f} s", flush=True)
     if not options.patterns and options.seeds:
-        seeded = asyncio.run(_seeds(range(options.first, options.first + options.seeds)))
+        wanted = (seed for seed in itertools.count(options.first) if kind_of(seed) in (options.kind or KINDS))
+        seeded = asyncio.run(_seeds(list(itertools.islice(wanted, options.seeds))))
     differences = sum(bool(item.difference) for item in written) + sum(bool(item.text) for item in seeded)
     both = [*written, *seeded]
     for what, times in Counter(item.unsteady for item in seeded if item.unsteady).most_common():
@@ -75,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
     return int(differences > 0)
 
 
-async def _seeds(seeds: range) -> list[Result]:
+async def _seeds(seeds: list[int]) -> list[Result]:
     with brokers("prompt") as ports:
         found = await run_seeds(ports, seeds)
         await reduce(ports, found)

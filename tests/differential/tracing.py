@@ -29,6 +29,8 @@ PATIENCE_S = 0.5
 UNORDERED = {
     (ApiKey.JOIN_GROUP, "members"): "member_id",
     (ApiKey.DESCRIBE_GROUPS, "members"): "member_id",
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, "members"): "member_id",
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, "groups"): "group_id",
     (ApiKey.LIST_GROUPS, "groups"): "group_id",
     (ApiKey.DELETE_GROUPS, "results"): "group_id",
     (ApiKey.DESCRIBE_GROUPS, "groups"): "group_id",
@@ -59,6 +61,10 @@ UNORDERED = {
     (ApiKey.PRODUCE, "partition_responses"): "index",
 }
 
+# Lists of topics with partitions in what consumer groups answer and record, in any order.
+SHARES = ("topic_partitions", "assigned_partitions", "partitions_pending_revocation")
+Share = dict[UUID, list[int]]
+
 
 class Trace:
     """Runs against the broker at ``port``; ``name`` begins every group id and topic name it uses."""
@@ -73,7 +79,9 @@ class Trace:
         self.wires: list[Wire] = []
         self.member: dict[str, str] = {}  # per client: the member id it was told last
         self.former: dict[str, str] = {}  # and the one before
-        self.generation: dict[str, int] = {}
+        self.generation: dict[str, int] = {}  # or the epoch, of a member of a consumer group
+        self.shares: dict[str, tuple[Share, Share]] = {}  # per such member: what it was told to have before, and last
+        self.issued: set[str] = set()  # member ids that the broker made up for such members
         self.topic_ids: dict[str, UUID] = {}
         self.settled: list[set[str]] = []  # per step, the requests whose answers came
         self.peer: Trace | None = None  # the same trace on the other broker
@@ -208,8 +216,32 @@ class Trace:
                 self.member[who] = answer.member_id
             if answer.error_code == 0:
                 self.generation[who] = answer.generation_id
+        if key is ApiKey.CONSUMER_GROUP_HEARTBEAT:
+            self._learn_share(str(wire.client_id), answer)
         self.note(label, value)
         return answer
+
+    def _learn_share(self, who: str, answer: Any) -> None:
+        """Keep what a member of a consumer group keeps of an answer; one that was fenced begins anew."""
+        if answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+            self.generation[who], self.shares[who] = 0, ({}, {})
+        if answer.error_code:
+            return
+        if answer.member_id in self.member:
+            who = answer.member_id
+        else:
+            self.issued.add(answer.member_id)
+            self.member[who] = answer.member_id
+        self.generation[who] = max(answer.member_epoch, 0)
+        if answer.assignment is not None:
+            share = {topic.topic_id: sorted(topic.partitions) for topic in answer.assignment.topic_partitions}
+            self.shares[who] = self.shares.get(who, ({}, {}))[1], share
+
+    def _tidy_share(self, key: ApiKey, item: dict[str, Any]) -> tuple[Any, ...]:
+        """Partitions of a topic, with their epochs if there are any."""
+        epochs = item.get("assignment_epochs")
+        rows = item["partitions"] if epochs is None else zip(item["partitions"], epochs, strict=True)
+        return self.tidy(key, item["topic_id"], "topic_id"), item.get("topic_name"), sorted(rows)
 
     def tidy(self, key: ApiKey, value: Any, field: str = "") -> Any:
         """Replace what a broker makes up, and bring lists without an order into one."""
@@ -220,6 +252,8 @@ class Trace:
                 return {name: self.tidy(key, item, name) for name, item in value.items()}
             case tuple():
                 return tuple(self.tidy(key, item, field) for item in value)
+            case list() if field in SHARES:
+                return sorted((self._tidy_share(key, item) for item in value), key=str)
             case list():
                 if field == "groups" and key is ApiKey.LIST_GROUPS:
                     value = [item for item in value if item["group_id"].startswith(self.name)]
@@ -232,6 +266,8 @@ class Trace:
                     value = [item for item in value if item["partition_result"] or item["topic"].startswith(self.name)]
                 if field == "transaction_states" and key is ApiKey.LIST_TRANSACTIONS:
                     value = [item for item in value if item["transactional_id"].startswith(self.name)]
+                if field == "subscribed_topic_names" and key is ApiKey.CONSUMER_GROUP_DESCRIBE:
+                    value = sorted(value)
                 if field == "unknown_state_filters" or (field == "partitions" and key is ApiKey.DESCRIBE_TRANSACTIONS):
                     value = sorted(value)
                 if field == "configs" and value:
@@ -244,6 +280,8 @@ class Trace:
                 return [self.tidy(key, item, field) for item in value]
             case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
                 return f"<{field}>"
+            case str() if value in self.issued:
+                return self._name("issued", value)
             case str() if field != "cluster_id":
                 return MADE_UP.sub(lambda found: self._name(found[1], found[0]), value)
             case bytes() if key is ApiKey.FETCH and field == "records":
@@ -256,6 +294,8 @@ class Trace:
                 return ErrorCode(value).name if value in ErrorCode._value2member_map_ else value
             case _ if field == "producer_id" and value >= 0:
                 return self._name("producer", value)
+            case _ if field == "metadata_hash" and value:
+                return self._name("hash", value)
             case _ if field == "session_id" and value:
                 return self._name("session", value)
             case _ if field == "port" and value == self.port:

@@ -24,6 +24,10 @@ EXPECTED = {
     "ledger": [("ledger-1", "leader-never-synced")],
     "audit": [("audit-2", "subscription-changed")],
     "clicks": [("clicks-5", "turned-away-group-full")],
+    "returns": [("returns-1", "revocation-timeout")],
+    "refunds": [("refunds-1", "fenced-epoch")],
+    "events": [("events-1", "regex-resolved")],
+    "parcels": [("parcels-1", "static-member-not-back")],
 }
 """Culprits and causes that must be reported for each group, at least."""
 

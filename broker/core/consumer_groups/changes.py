@@ -8,23 +8,20 @@ from types import TracebackType
 from typing import TypeVar
 
 from ottla.broker.core.consumer_groups.facts import Fact, GroupEpoch
-from ottla.broker.core.consumer_groups.group import ConsumerGroup, Session
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.records import record_of
-from ottla.broker.core.consumer_groups.state import UNREVOKED, Member, State
-from ottla.broker.core.coordination.machine import TimerKey
-from ottla.broker.core.coordination.shard import Write
+from ottla.broker.core.consumer_groups.state import State
+from ottla.broker.core.consumer_groups.writes import ConversionWrite, StateWrite
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.events import Event, GroupCreated, GroupEpochBumped, StateChanged, WriteFailed
+from ottla.broker.core.events import Event, GroupConverted, GroupCreated, GroupEpochBumped, StateChanged
 from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.classic.group import ClassicGroup
-from ottla.broker.core.groups.machine import Machine, Timer, held_until
+from ottla.broker.core.groups.machine import Machine, held_until
+from ottla.broker.core.groups.records import group_record, group_tombstone
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.offsets_topic import CoordinatorRecord
 
 R = TypeVar("R")
-
-AGAIN_MS = 500
-"""So long after the records that remove a member could not be written it is removed anew (R2.36)."""
 
 RECORD_BYTES = 24
 """Bytes that a record takes in a batch besides its key and its value, at most, and a batch besides its records."""
@@ -44,91 +41,43 @@ class Refused(Exception):
         self.text = text
 
 
-class StateWrite(Write[Machine]):
-    """Records of a consumer group on their way."""
-
-    __slots__ = ("group",)
-    what = "changes"
-
-    def __init__(self, group: ConsumerGroup) -> None:
-        super().__init__(group.shard)
-        self.group = group
-
-    @property
-    def group_id(self) -> str:
-        return self.group.group_id
-
-    def done(self, m: Machine, error: ErrorCode) -> None:
-        settle(m, self.group, self, error, "its first records could not be written")
-        if error:
-            m.emit(WriteFailed(group_id=self.group_id, what=self.what, error=error.name))
-
-
-def settle(m: Machine, group: ConsumerGroup, write: Write[Machine], error: ErrorCode, reason: str) -> None:
-    """A write with records of a group is durable, or failed.
-
-    Members that come back by a failure are looked after again. A group of which nothing is left is forgotten; if it
-    has offsets, a group that only stores these takes its place.
-
-    Args:
-        reason: why the group would be forgotten.
-    """
-    group.settled(write, error)
-    if m.groups.get(group.group_id) is not group:
-        return  # it was given up
-    m.weigh(group)
-    if error:
-        look_after(m, group, AGAIN_MS)
-    if not group.durable.exists and not group.in_flight:
-        m.forget_group(group, reason)
-        if group.offsets:
-            m.add_group(ClassicGroup(group.group_id, group.shard, group.offsets, m.wall_ms))
-
-
-def look_after(m: Machine, group: ConsumerGroup, again_ms: int | None = None) -> None:
-    """Begin to look after members that nobody looks after: they came back from the log, or cannot be removed yet.
-
-    Args:
-        again_ms: when that is looked at anew, in place of the usual times.
-    """
-    for member in group.state.members.values():
-        session, timeout_ms = group.sessions.get(member.member_id), None
-        if session is None:
-            session, timeout_ms = m.new_session(group, member.member_id, again_ms), again_ms
-        key = TimerKey(Timer.REBALANCE, group.group_id, member.member_id)
-        if member.state is UNREVOKED and m.left_ms(key) is None:
-            give_time(m, group, session, member, timeout_ms)
-
-
-def give_time(
-    m: Machine, group: ConsumerGroup, session: Session, member: Member, timeout_ms: int | None = None
-) -> None:
-    """Give a member its rebalance timeout, or another time, to give partitions up."""
-    session.rebalance_epoch = member.epoch
-    key = TimerKey(Timer.REBALANCE, group.group_id, member.member_id)
-    m.set_deadline(key, member.rebalance_timeout_ms if timeout_ms is None else timeout_ms)
-
-
 class Change:
     """See the module. To be used in a ``with`` statement, whose end hands the records over to the log.
 
     If an exception ends it, the group is as it was before.
 
     Args:
-        announce: called before events are told; None within an entry that was told of.
+        announce: called before events are told, maybe twice; None within an entry that was told of.
+        replaced: the classic group that the group takes the place of.
 
     Attributes:
+        epoch: of the group, before the change.
+        successor: the classic group that takes the place of the group, of which nothing is left then.
         events: told at the end, before the records are handed over.
         removed: ids of members that are looked after no more from then on.
+        told_to_rejoin: ids of members whose parked requests were answered already.
         checked_version: the version of the topics that the group goes by from then on.
+        newcomer: the member whose request this is, if the group did not have it before.
+        has_new_instance: nobody had its instance id before.
+        most_members: see `State`, before the request.
         is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
             that held it against its topics (R3.7).
     """
 
-    def __init__(self, m: Machine, group: ConsumerGroup, announce: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        m: Machine,
+        group: ConsumerGroup,
+        announce: Callable[[], None] | None = None,
+        replaced: ClassicGroup | None = None,
+    ) -> None:
         self.m = m
         self.group = group
         self.announce = announce
+        self.replaced = replaced
+        self.successor: ClassicGroup | None = None
+        self.told_to_rejoin: list[str] = []
+        self.epoch = group.state.epoch
         self.checked_version = group.checked_version
         self.events: list[Event] = []
         self.removed: list[str] = []
@@ -137,6 +86,9 @@ class Change:
         self.is_homogeneous = waits and state.subscriptions.is_homogeneous(
             len(state.members), when_members_changed=True
         )
+        self.newcomer: str | None = None
+        self.has_new_instance = False
+        self.most_members = state.most_members
         self._facts: list[Fact] = []
         self._before = group.state.group_state
 
@@ -144,6 +96,18 @@ class Change:
     def state(self) -> State:
         """The state of the group with all that was added."""
         return self.group.state
+
+    def asked_by(self, member_id: str, instance_id: str | None) -> None:
+        """Note, before anything is added, whose request it is."""
+        if member_id not in self.state.members:
+            self.newcomer = member_id
+        self.has_new_instance = instance_id is not None and instance_id not in self.state.static_members
+
+    def announce_now(self) -> None:
+        """Tell of the entry ahead of what is told before the end."""
+        if self.announce is not None:
+            self.announce()
+        notes.topics_seen(self.m)
 
     def add(self, fact: Fact) -> None:
         """Write a record."""
@@ -177,30 +141,61 @@ class Change:
         self.group.checked_version = self.checked_version
 
     def _end(self) -> None:
-        m, group = self.m, self.group
-        if self.announce is not None:
-            self.announce()
-        notes.topics_seen(m)
+        m, group, successor = self.m, self.group, self.successor
+        self.announce_now()
         records = [record_of(group.group_id, fact) for fact in self._facts]
+        if self.replaced is not None:
+            records.insert(0, group_tombstone(group.group_id))
+        if successor is not None:
+            records.append(group_record(successor))
         if _size(records) > m.config.message_max_bytes:
             group.take_back()
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as where the log refuses them (R1.7)
-        if m.groups.get(group.group_id) is not group:
-            m.add_group(group)
-            m.emit(GroupCreated(group_id=group.group_id, simple=False))
+        self._put_in_place()
         for member_id in self.removed:
             m.forget_session(group, member_id)
         for event in self.events:
             m.emit(event)
         before, after = self._before, group.state.group_state
-        if after is not before:
+        if after is not before and successor is None:
             group.state_since_ms = m.wall_ms
             m.emit(StateChanged(group_id=group.group_id, before=before, after=after, generation=group.generation))
         if records:
-            write = StateWrite(group)
-            group.written(write, self._facts)
+            self._write(records)
+
+    def _put_in_place(self) -> None:
+        """Let the coordinator know the group that there is from now on."""
+        m, group = self.m, self.group
+        if self.replaced is not None:
+            m.replace_group(self.replaced, group)
+            self._tell_converted(self.replaced.kind, group.kind, self.replaced.generation)
+        elif m.groups.get(group.group_id) is not group:
+            m.add_group(group)
+            m.emit(GroupCreated(group_id=group.group_id, simple=False))
+        if self.successor is not None:
+            m.replace_group(group, self.successor)
+            self._tell_converted(group.kind, self.successor.kind, self.successor.generation)
+
+    def _tell_converted(self, before: str, after: str, generation: int) -> None:
+        self.m.emit(
+            GroupConverted(
+                group_id=self.group.group_id,
+                before=before,
+                after=after,
+                generation=generation,
+                told_to_rejoin=self.told_to_rejoin,
+            )
+        )
+
+    def _write(self, records: list[CoordinatorRecord]) -> None:
+        m, group, successor = self.m, self.group, self.successor
+        if successor is not None:
+            write: StateWrite | ConversionWrite = ConversionWrite(successor, group, self.removed)
+        else:
+            write = StateWrite(group, self.replaced)
             m.weigh(group)
-            m.append(write, records)
+        group.written(write, self._facts)
+        m.append(write, records)
 
 
 def answer(group: ConsumerGroup, ctx: Asker, response: R) -> R | None:

@@ -115,6 +115,10 @@ Fact: TypeAlias = (
 )
 
 
+DELETION: tuple[Fact, ...] = (TargetEpoch(NO_EPOCH, 0), OldMetadata(False), GroupGone())
+"""The records that delete a group without members (6.3)."""
+
+
 def apply(state: State, fact: Fact) -> None:
     """Let a state be as a record says.
 

@@ -174,7 +174,7 @@ class ConsumerGroup(Group):
         return ErrorCode.NONE if generation == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
     def refuse_transactional_commit(self, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
-        if generation < 0 and not member_id and group_instance_id is None:
+        if generation == -1 and not member_id and group_instance_id is None:
             return ErrorCode.NONE
         error = self.refuse_commit(member_id, group_instance_id, generation, COMMITS_WITH_EPOCH)
         return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.GROUP_ID_NOT_FOUND else error

@@ -12,13 +12,22 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from ottla.broker.core.consumer_groups import notes, resolution, target
-from ottla.broker.core.consumer_groups.assignors.spec import Target
-from ottla.broker.core.consumer_groups.changes import Change, Refused, answer, give_time
-from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberSaid, MemberTarget, OldMetadata
+from ottla.broker.core.consumer_groups import target, upgrade
+from ottla.broker.core.consumer_groups.changes import Change, Refused, answer
+from ottla.broker.core.consumer_groups.facts import MemberCurrent
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.leaving import leave, own
-from ottla.broker.core.consumer_groups.reconcile import Reported, Unreconcilable, reconcile
+from ottla.broker.core.consumer_groups.progress import (
+    change_regex,
+    check_size,
+    known_instance,
+    refresh,
+    say,
+    step,
+    take_place,
+)
+from ottla.broker.core.consumer_groups.reconcile import Reported
+from ottla.broker.core.consumer_groups.sessions import give_time
 from ottla.broker.core.consumer_groups.state import (
     IS_AWAY,
     LEAVES,
@@ -30,12 +39,10 @@ from ottla.broker.core.consumer_groups.state import (
 )
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Asker
-from ottla.broker.core.events import MemberReplaced
-from ottla.broker.core.groups.group import group_bytes
+from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
-from ottla.broker.core.pattern import BadPattern, Pattern
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -62,18 +69,23 @@ def heartbeat(
     """
     if request.member_epoch in (LEAVES, IS_AWAY):
         return leave(m, request, ctx, announce)
-    group = _group(m, shard, request)
-    _check_size(m, group, request)
+    group, replaced = _group(m, shard, request)
     reported = _reported(request)
-    with Change(m, group, announce) as change:
+    with Change(m, group, announce, replaced) as change:
+        if replaced is not None:
+            upgrade.convert(change, replaced)
+        change.asked_by(request.member_id, request.instance_id)
+        check_size(m, group, request.member_id, request.instance_id)
         before = _find(change, request, reported)
         said = _say(change, before, request, ctx)
-        regex_changed, is_resolved = _change_regex(change, before, said)
+        regex_changed, is_resolved = change_regex(change, before, said)
         names_changed = said.names != before.names
-        _refresh(change, names_changed=names_changed, regex_changed=is_resolved)
+        refresh(change, names_changed=names_changed, regex_changed=is_resolved)
         goal = target.update(change, before, said)
-        after = _reconcile(change, said, goal, reported, subscription_changed=names_changed or regex_changed)
-    _look_after(m, group, before, said, after)
+        after = step(change, said, goal, reported, subscription_changed=names_changed or regex_changed)
+    if replaced is not None:
+        upgrade.look_after(m, group)
+    _look_after(m, group, said, after)
     if group.in_flight:
         announce()  # there will be an answer to tell of
     response = ConsumerGroupHeartbeatResponse(
@@ -91,27 +103,20 @@ def heartbeat(
 # The group and the member
 
 
-def _group(m: Machine, shard: GroupShard, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
+def _group(
+    m: Machine, shard: GroupShard, request: ConsumerGroupHeartbeatRequest
+) -> tuple[ConsumerGroup, ClassicGroup | None]:
+    """The group, and the classic group that it is to take the place of, if it is."""
     group = m.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup) and (request.member_epoch == 0 or not group.is_gone):
-        return group
-    if group is not None and not isinstance(group, ConsumerGroup):
-        # The place where a classic group is converted.
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is a {group.kind} group")
+        return group, None
     if request.member_epoch:
+        if isinstance(group, ClassicGroup):
+            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is a {group.kind} group")
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {request.group_id}")
-    return ConsumerGroup(request.group_id, shard, CommittedOffsets())
-
-
-def _check_size(m: Machine, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> None:
-    """R1.4. It comes before everything that is known of the member, whatever its epoch."""
-    state, most = group.state, m.config.group_consumer_max_size
-    if (
-        len(state.members) >= most
-        and request.member_id not in state.members
-        and (request.instance_id or "") not in state.static_members
-    ):
-        raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"Group {group.group_id} has {most} members, the most it may")
+    if isinstance(group, ClassicGroup):
+        return ConsumerGroup(request.group_id, shard, group.offsets), group
+    return ConsumerGroup(request.group_id, shard, CommittedOffsets()), None
 
 
 def _find(change: Change, request: ConsumerGroupHeartbeatRequest, reported: Reported) -> Member:
@@ -129,7 +134,10 @@ def _find(change: Change, request: ConsumerGroupHeartbeatRequest, reported: Repo
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, text)
         own(member, request.member_id, instance_id)
     else:
-        return _find_static(change, request, instance_id)
+        member = known_instance(change, instance_id)
+        if member is not None:
+            return _come_back(change, request, instance_id, member)
+        member = state.members.get(request.member_id)
     if member is None:
         return Member(request.member_id)
     if epoch:
@@ -137,45 +145,12 @@ def _find(change: Change, request: ConsumerGroupHeartbeatRequest, reported: Repo
     return member
 
 
-def _find_static(change: Change, request: ConsumerGroupHeartbeatRequest, instance_id: str) -> Member:
-    """A static member that joins (2.6)."""
-    state = change.state
-    if instance_id not in state.static_members:
-        return state.members.get(request.member_id) or Member(request.member_id)
-    old = state.static_member(instance_id)
-    if old is None:
-        # The instance id was given up for another one, and then its member went (R2.18).
-        text = f"Instance {instance_id} is not in group {request.group_id}"
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, text)
+def _come_back(change: Change, request: ConsumerGroupHeartbeatRequest, instance_id: str, old: Member) -> Member:
+    """A static member joins whose instance id somebody has (2.6)."""
     if old.classic is None and old.epoch != IS_AWAY:
         text = f"Instance {instance_id} is member {old.member_id}, which has not left; {request.member_id} has to wait"
         raise Refused(ErrorCode.UNRELEASED_INSTANCE_ID, text)
-    return _replace(change, old, request.member_id)
-
-
-def _replace(change: Change, old: Member, member_id: str) -> Member:
-    """A static member is back, maybe under another id: it has what its predecessor had (R2.15)."""
-    old_target = change.state.targets.get(old.member_id, {})
-    change.add(MemberCurrent.gone(old.member_id))
-    change.add(MemberTarget(old.member_id, None))
-    change.add(MemberGone(old.member_id))
-    new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
-    change.add(MemberSaid(new))
-    change.add(MemberTarget(member_id, old_target))
-    change.add(MemberCurrent.of(new))
-    session = change.group.sessions.get(old.member_id)
-    if session is not None:
-        session.answer = None
-    change.events.append(
-        MemberReplaced(
-            group_id=change.group.group_id,
-            member_id=member_id,
-            old_member_id=old.member_id,
-            group_instance_id=old.instance_id or "",
-            state=change.state.group_state,
-        )
-    )
-    return new
+    return take_place(change, old, request.member_id)
 
 
 def _check_epoch(member: Member, epoch: int, reported: Reported) -> None:
@@ -234,92 +209,12 @@ def _say(change: Change, before: Member, request: ConsumerGroupHeartbeatRequest,
         client_host=ctx.client_host,
         classic=None,
     )
-    if said == before:
-        return before
-    m, group = change.m, change.group
-    is_new = before.member_id not in change.state.members
-    more_bytes = said.held_bytes - (0 if is_new else before.held_bytes)
-    known = m.groups.get(group.group_id)
-    if not m.has_room(known, more_bytes if known is not None else more_bytes + group_bytes(group.group_id)):
-        raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"Group {group.group_id} keeps as much as it may")
-    change.add(MemberSaid(said))
-    change.events.append(notes.subscribed(m, group, said, is_new=is_new))
-    return said
+    return say(change, before, said)
 
 
-def _change_regex(change: Change, before: Member, said: Member) -> tuple[bool, bool]:
-    """Keep account of the regexes, and have them resolved if it is time (3.3).
-
-    Returns:
-        Whether the member's regex changed; and whether that is a change of the group's topics by itself.
-    """
-    state = change.state
-    resolved = state.resolved
-    changed, is_resolved, is_new = said.regex != before.regex, False, False
-    if changed:
-        users = state.subscriptions.regexes
-        if said.regex and users[said.regex] == 1:
-            is_new = True
-            try:
-                Pattern(said.regex)
-            except BadPattern as error:
-                text = f"{said.regex!r} is no regular expression: {error}"
-                raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from None
-        else:
-            is_resolved = not said.regex or said.regex in resolved
-        resolved = dict(resolved)
-        resolution.forget_unused(change, [before.regex])
-    resolution.start_if_due(change, resolved, brings_new=is_new)
-    return changed, is_resolved
-
-
-def _refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> None:
-    """Hold the group against its topics, if it subscribes to others now or something happened to any (2.7 step 4)."""
-    topics, group, state = change.m.topics, change.group, change.state
-    reasons = ["subscription changed"] if names_changed else []
-    if regex_changed:
-        reasons.append("regex changed")
-    if not reasons and group.checked_version == topics.version:
-        return
-    change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
-    metadata_hash = topics.hash_of(state.subscriptions.topics())
-    if metadata_hash != state.metadata_hash:
-        reasons.append("topics changed")
-    if reasons:
-        change.bump(metadata_hash, reasons)
-        if change.state.has_old_metadata:
-            change.add(OldMetadata(False))
-    change.checked_version = topics.version
-
-
-# The step towards the target
-
-
-def _reconcile(change: Change, said: Member, goal: Target, reported: Reported, *, subscription_changed: bool) -> Member:
-    state = change.state
-    member = state.members[said.member_id]
-    if not subscription_changed and member.state is STABLE and member.epoch == state.assignment_epoch:
-        return member
-    subscribed = {topic.topic_id: None for topic in change.m.topics.existing(state.topics_of(member))}
-    try:
-        step = reconcile(state, member, goal, reported, subscribed, subscription_changed=subscription_changed)
-    except Unreconcilable:
-        text = f"The state of member {member.member_id} is not known: it has to give up its partitions and join again"
-        raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, text) from None
-    m, group = change.m, change.group
-    if step.member != member:
-        change.add(MemberCurrent.of(step.member))
-        deadline_ms = m.now_ms + step.member.rebalance_timeout_ms if step.member.state is UNREVOKED else 0
-        change.events.append(notes.reconciled(m, group, step.member, step.blocked, deadline_ms))
-    elif member.state is UNREVOKED:
-        change.events.append(notes.awaited(m, group, member, reported))
-    return step.member
-
-
-def _look_after(m: Machine, group: ConsumerGroup, before: Member, said: Member, after: Member) -> None:
+def _look_after(m: Machine, group: ConsumerGroup, said: Member, after: Member) -> None:
     """Let the session begin anew, and see to it that what has to be given up is given up in time (2.10)."""
     session = m.new_session(group, after.member_id)
-    session.answer = None  # until it is known that the next heartbeat finds nothing to do
     if MemberCurrent.of(after) != MemberCurrent.of(said):
         if after.state is UNREVOKED:
             give_time(m, group, session, after)

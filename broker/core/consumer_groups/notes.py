@@ -64,6 +64,7 @@ def subscribed(m: Machine, group: ConsumerGroup, member: Member, *, is_new: bool
         session_timeout_ms=m.times_of(group.group_id).session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         is_new=is_new,
+        is_classic=member.classic is not None,
     )
 
 

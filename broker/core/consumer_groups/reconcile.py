@@ -40,7 +40,7 @@ def reconcile(
     member: Member,
     target: Target,
     reported: Reported,
-    subscribed: Container[UUID],
+    subscribed: Container[UUID] | None,
     *,
     subscription_changed: bool,
 ) -> Step:
@@ -49,7 +49,7 @@ def reconcile(
     Args:
         target: of the member.
         reported: as of this request.
-        subscribed: the topics that the member subscribes to and that exist.
+        subscribed: the topics that the member subscribes to and that exist; None if it names none at all.
         subscription_changed: by this request.
 
     Raises:
@@ -58,10 +58,10 @@ def reconcile(
     if member.state is MemberState.UNKNOWN:
         if reported is None or reported:
             raise Unreconcilable(member.member_id)
-        return _next(state, member, target, reported, subscribed, state.assignment_epoch)
+        return _next(state, member, target, reported, subscribed or (), state.assignment_epoch)
     waits_for_itself = member.state is UNREVOKED and _has_any(member.pending, reported)
     if not waits_for_itself and not (member.state is STABLE and member.epoch == state.assignment_epoch):
-        return _next(state, member, target, reported, subscribed, member.epoch)
+        return _next(state, member, target, reported, subscribed or (), member.epoch)
     return Step(_without_others(member, reported, subscribed) if subscription_changed else member, {})
 
 
@@ -111,16 +111,20 @@ def _next(
     )
 
 
-def _without_others(member: Member, reported: Reported, subscribed: Container[UUID]) -> Member:
-    """Take topics away that the member does not subscribe to any more, ahead of its next target."""
-    keep = {topic_id: partitions for topic_id, partitions in member.assigned.items() if topic_id in subscribed}
-    if len(keep) == len(member.assigned):
+def _without_others(member: Member, reported: Reported, subscribed: Container[UUID] | None) -> Member:
+    """Take topics away that the member does not subscribe to any more, ahead of its next target.
+
+    Kafka does not look whether there are any where the member names no topic and has nothing to give up.
+    """
+    wanted = subscribed or ()
+    keep = {topic_id: partitions for topic_id, partitions in member.assigned.items() if topic_id in wanted}
+    if len(keep) == len(member.assigned) and (subscribed is not None or member.pending):
         return member
     pending = {topic_id: dict(partitions) for topic_id, partitions in member.pending.items()}
     for topic_id, partitions in member.assigned.items():
         if topic_id not in keep:
             pending.setdefault(topic_id, {}).update(partitions)
-    if _has_any(pending, reported):
+    if pending and _has_any(pending, reported):
         return replace(member, previous_epoch=member.epoch, state=UNREVOKED, assigned=keep, pending=pending)
     return replace(member, previous_epoch=member.epoch, assigned=keep)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from ottla.broker.core.consumer_groups import notes
 from ottla.broker.core.consumer_groups.changes import Refused
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.heartbeat import heartbeat
+from ottla.broker.core.consumer_groups.progress import new_member_id
 from ottla.broker.core.consumer_groups.state import IS_AWAY, LEAVES
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.config import GroupConfig
@@ -72,8 +71,8 @@ def serve(
     """
     issued = ""
     if not request.member_id and not request.member_epoch and ctx.api_version < CHOOSES_ITS_ID:
-        issued = _new_member_id(m)
-    announce = _Announcement(partial(_announce, m, request, ctx, issued))
+        issued = new_member_id(m)
+    announce = cache(partial(_announce, m, request, ctx, issued))
     try:
         check(request, ctx.api_version, m.config)
         if shard.refusal:
@@ -86,27 +85,9 @@ def serve(
         return ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=error.text)
 
 
-class _Announcement:
-    """Tells observers of an entry, the first time that it is called."""
-
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell: Callable[[], None] | None = tell
-
-    def __call__(self) -> None:
-        tell, self._tell = self._tell, None
-        if tell is not None:
-            tell()
-
-
 def _announce(m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, issued: str) -> None:
     m.begin(m.now_ms)
     notes.heartbeat_received(m, request, ctx, issued)
-
-
-def _new_member_id(m: Machine) -> str:
-    """22 characters that nobody has, in the form in which Kafka makes them."""
-    number = int(m.new_id().replace("-", ""), 16).to_bytes(16, "big")
-    return base64.urlsafe_b64encode(number).decode().rstrip("=")
 
 
 def check(request: ConsumerGroupHeartbeatRequest, api_version: int, config: GroupConfig) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.regexes import ResolvedRegex
 from ottla.broker.core.consumer_groups.subscriptions import Subscriptions
+from ottla.broker.core.groups.classic.member import Protocols, protocol_names, protocols_bytes
 from ottla.broker.core.groups.group import MEMBER_BYTES, text_bytes
 from ottla.protocol.groups import utf16_order
 
@@ -81,7 +82,12 @@ class ClassicProtocols(Struct, frozen=True, gc=False):
     """What a member of the classic protocol has said in its JoinGroup: its protocols in order of preference."""
 
     session_timeout_ms: int
-    protocols: tuple[tuple[str, bytes], ...]
+    protocols: Protocols
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its protocols, each once, in order of preference."""
+        return protocol_names(self.protocols)
 
 
 class Member(Struct, frozen=True):
@@ -117,11 +123,11 @@ class Member(Struct, frozen=True):
     def held_bytes(self) -> int:
         """The bytes of memory that it takes, roughly."""
         texts = (self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host, self.regex)
-        protocols = () if self.classic is None else self.classic.protocols
+        protocols = 0 if self.classic is None else protocols_bytes(self.classic.protocols)
         return (
             MEMBER_BYTES
             + sum(map(text_bytes, (*texts, self.server_assignor, *self.names)))
-            + sum(128 + text_bytes(name) + len(metadata) for name, metadata in protocols)
+            + protocols
             + PARTITION_BYTES * sum(len(partitions) for partitions in (*self.assigned.values(), *self.pending.values()))
         )
 
@@ -139,20 +145,26 @@ class State:
         targets: by member id, maybe of members of which the record is still to come.
         owner_epochs: topic id → partition → epoch of the member that has it, or has not given it up yet.
         resolved: the topics of each regex that was resolved.
+        classic_members: how many members are of the classic protocol.
+        classic_protocols: how many of these support each protocol, by its name.
         has_old_metadata: the log has a record of topics as Kafka 4.0 wrote them (key 4).
         held_bytes: what the members and their partitions take in memory, roughly.
+        most_members: how many there have been at once since the group was made or loaded.
     """
 
     __slots__ = (
         "_at_epoch",
         "assignment_epoch",
         "assignment_timestamp_ms",
+        "classic_members",
+        "classic_protocols",
         "epoch",
         "exists",
         "has_old_metadata",
         "held_bytes",
         "members",
         "metadata_hash",
+        "most_members",
         "owner_epochs",
         "resolved",
         "static_members",
@@ -176,8 +188,11 @@ class State:
         self.owner_epochs: dict[UUID, dict[int, int]] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
         self.subscriptions = Subscriptions()
+        self.classic_members = 0
+        self.classic_protocols: dict[str, int] = {}
         self.has_old_metadata = False
         self.held_bytes = 0
+        self.most_members = 0
         self._at_epoch: dict[int, int] = {}
         """Member epoch → how many members are STABLE there."""
 
@@ -195,8 +210,11 @@ class State:
         other.owner_epochs = {topic_id: epochs.copy() for topic_id, epochs in self.owner_epochs.items()}
         other.resolved = self.resolved.copy()
         other.subscriptions = self.subscriptions.copy()
+        other.classic_members = self.classic_members
+        other.classic_protocols = self.classic_protocols.copy()
         other.has_old_metadata = self.has_old_metadata
         other.held_bytes = self.held_bytes
+        other.most_members = self.most_members
         other._at_epoch = self._at_epoch.copy()
         return other
 
@@ -239,9 +257,15 @@ class State:
                 self.subscriptions.remove(before.names, before.regex)
                 self.subscriptions.add(member.names, member.regex)
         self.members[member.member_id] = member
+        self.subscriptions.by_regex_before = None
+        self.most_members = max(self.most_members, len(self.members))
         self.held_bytes += member.held_bytes
         if member.state is STABLE:
             self._at_epoch[member.epoch] = self._at_epoch.get(member.epoch, 0) + 1
+        if member.classic is not None:
+            self.classic_members += 1
+            for name in member.classic.names:
+                self.classic_protocols[name] = self.classic_protocols.get(name, 0) + 1
 
     def remove(self, member: Member) -> None:
         """Forget a member, whose partitions were given up before."""
@@ -257,3 +281,9 @@ class State:
             self._at_epoch[member.epoch] -= 1
             if not self._at_epoch[member.epoch]:
                 del self._at_epoch[member.epoch]
+        if member.classic is not None:
+            self.classic_members -= 1
+            for name in member.classic.names:
+                self.classic_protocols[name] -= 1
+                if not self.classic_protocols[name]:
+                    del self.classic_protocols[name]

@@ -69,8 +69,8 @@ class Subscriptions:
         With several regexes the first one alone is looked at; if all members use it, there is no other.
 
         Args:
-            when_members_changed: with the topics of regexes as they were when a member came, changed or went last: Kafka
-                keeps what it found then. Those of a regex that went with its last member are deleted after the member.
+            when_members_changed: with the topics of regexes as they were when a member came, changed or went last:
+                Kafka keeps what it found then. Those of a regex are deleted after the last member that uses it.
         """
         before = self.by_regex_before
         by_regex = self.by_regex if before is None or not when_members_changed else before

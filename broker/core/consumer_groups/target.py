@@ -11,7 +11,6 @@ from ottla.broker.core.consumer_groups.assignors.preferred import preferred_assi
 from ottla.broker.core.consumer_groups.assignors.spec import GroupSpec, MemberSpec, Target, same_partitions
 from ottla.broker.core.consumer_groups.changes import Change
 from ottla.broker.core.consumer_groups.state import Member, State
-from ottla.broker.core.consumer_groups.topics import Topics
 from ottla.broker.core.events import MemberTarget, TargetComputed, TargetDelayed
 from ottla.protocol.steps import finished
 
@@ -25,24 +24,22 @@ def update(change: Change, before: Member, after: Member) -> Target:
         before, after: the member of the request, before it and now.
 
     Returns:
-        The target of this member. Who comes with an instance id that it did not have is looked up by it in a target
-        that was there before, and has nothing in there (R2.18).
+        The target of this member.
     """
     m, group, state = change.m, change.group, change.state
-    known = state.targets.get(after.member_id, NOTHING) if after.instance_id == before.instance_id else NOTHING
     if state.epoch <= state.assignment_epoch:
-        return known
+        return last(change, after)
     until_ms = state.assignment_timestamp_ms + m.times_of(group.group_id).assignment_interval_ms
     if state.assignment_timestamp_ms and m.wall_ms < until_ms:
         change.events.append(TargetDelayed(group_id=group.group_id, epoch=state.epoch, until_ms=until_ms))
-        return known
+        return last(change, after)
     votes = votes_of(state)
     if after.server_assignor is not None:
         votes[after.server_assignor] -= 1
     if before.server_assignor is not None:
         votes[before.server_assignor] = votes.get(before.server_assignor, 0) + 1
     name = preferred_assignor(votes, before.server_assignor, after.server_assignor) or m.config.assignors[0]
-    targets = finished(ASSIGNORS[name](spec_of(state, m.topics, change.is_homogeneous)))
+    targets = finished(ASSIGNORS[name](_spec_of(change)))
     changed: list[MemberTarget] = []
     for member_id in state.members:
         old, new = state.targets.get(member_id), targets.get(member_id, NOTHING)
@@ -58,6 +55,13 @@ def update(change: Change, before: Member, after: Member) -> Target:
     return change.state.targets[after.member_id]
 
 
+def last(change: Change, member: Member) -> Target:
+    """The target of the member of a request in what was computed last. Static members are looked up by their instance
+    ids as they were before: who comes with a new one has nothing in there (R2.18).
+    """
+    return NOTHING if change.has_new_instance else change.state.targets.get(member.member_id, NOTHING)
+
+
 def votes_of(state: State) -> dict[str, int]:
     """How many members ask for each assignor."""
     votes: dict[str, int] = {}
@@ -67,8 +71,9 @@ def votes_of(state: State) -> dict[str, int]:
     return votes
 
 
-def spec_of(state: State, topics: Topics, is_homogeneous: bool) -> GroupSpec:
+def _spec_of(change: Change) -> GroupSpec:
     """A group as its assignor sees it."""
+    state, topics = change.state, change.m.topics
     topic_ids: dict[tuple[tuple[str, ...], str], Sequence[UUID]] = {}
     partition_counts: dict[UUID, int] = {}
     members = []
@@ -81,4 +86,4 @@ def spec_of(state: State, topics: Topics, is_homogeneous: bool) -> GroupSpec:
             ids = topic_ids[subscription] = [topic.topic_id for topic in existing]
         target = state.targets.get(member.member_id, NOTHING)
         members.append(MemberSpec(member.member_id, member.instance_id, ids, target))
-    return GroupSpec(members, partition_counts, is_homogeneous)
+    return GroupSpec(members, partition_counts, change.is_homogeneous, change.newcomer, change.most_members)

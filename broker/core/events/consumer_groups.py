@@ -140,6 +140,7 @@ class MemberSubscribed(Event, kw_only=True):
 
     Attributes:
         session_timeout_ms: of the group; rebalance_timeout_ms: how long the member may take to give partitions up.
+        is_classic: it is of the classic protocol.
     """
 
     member_id: str
@@ -153,6 +154,7 @@ class MemberSubscribed(Event, kw_only=True):
     session_timeout_ms: int
     rebalance_timeout_ms: int
     is_new: bool
+    is_classic: bool = False
 
 
 class MemberReconciled(Event, kw_only=True):
@@ -201,6 +203,64 @@ class MemberFenced(Event, kw_only=True):
 
     member_id: str
     reason: str
+
+
+class MemberMustRejoin(Event, kw_only=True):
+    """A member of the classic protocol was told for the first time to join again.
+
+    Attributes:
+        epoch: that it is at. deadline_ms: when it is removed if it has not joined by then.
+    """
+
+    member_id: str
+    epoch: int
+    deadline_ms: int
+
+
+class MemberMustSync(Event, kw_only=True):
+    """A member of the classic protocol has joined, and is to fetch what it has with SyncGroup.
+
+    Attributes:
+        epoch: that it was told, as a generation. deadline_ms: when it is removed if it has not synced by then.
+    """
+
+    member_id: str
+    epoch: int
+    deadline_ms: int
+
+
+class MemberSynced(Event, kw_only=True):
+    """A member of the classic protocol was told what it has."""
+
+    member_id: str
+    epoch: int
+
+
+class GroupConverted(Event, kw_only=True):
+    """A group is one of another kind from now on.
+
+    Attributes:
+        before, after: the kinds, as ListGroups calls them.
+        generation: that the group goes on with: of a consumer group, its epoch.
+        told_to_rejoin: members whose requests were parked and were answered with REBALANCE_IN_PROGRESS.
+    """
+
+    before: str
+    after: str
+    generation: int
+    told_to_rejoin: list[str] = field(default_factory=list)
+
+
+class ConversionRefused(Event, kw_only=True):
+    """A group with members stays of the kind that it is.
+
+    Attributes:
+        kind: that it has. reason: why, in words. told_to_rejoin: as in `GroupConverted`.
+    """
+
+    kind: str
+    reason: str
+    told_to_rejoin: list[str] = field(default_factory=list)
 
 
 class RegexResolutionStarted(Event, kw_only=True):

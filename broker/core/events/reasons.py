@@ -30,6 +30,9 @@ class Began(Enum):
     GENERATION_FAILED = "Error {error} when storing generation {generation}"
     OVER_CAPACITY = "Freshly-loaded group {group} is over capacity ({members} > {most})"
     UNASSIGNED = "Generation {generation} was formed but not assigned"
+    DOWNGRADED = "Downgrade group {group} from consumer to classic for member leaving."
+    DOWNGRADED_LATE = "Downgrade group {group} from consumer to classic with stale assignment."
+    NOT_UPGRADED = "Upgrade of group {group} could not be written"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ class GroupConfig:
         group_coordinator_rebalance_protocols: the protocols that groups may be of, ``consumer`` among them (KIP-848).
         group_consumer_max_size: how many members a consumer group may have.
         group_consumer_assignors: names of those that members may ask for; the first one is used where none asks.
+        group_consumer_migration_policy: in which direction groups with members may change their protocol:
+            ``bidirectional``, ``upgrade`` to that of consumer groups, ``downgrade`` from it, or ``disabled``.
         group_consumer_regex_refresh_interval_ms: how old the topics of a regex may become.
         group_consumer_session_timeout_ms, group_consumer_heartbeat_interval_ms,
         group_consumer_assignment_interval_ms: see `ConsumerTimes`; those with ``min`` and ``max`` are the bounds of
@@ -77,6 +79,7 @@ class GroupConfig:
     group_coordinator_rebalance_protocols: str = "classic,consumer,streams"
     group_consumer_max_size: int = 2_147_483_647
     group_consumer_assignors: str = "uniform,range"
+    group_consumer_migration_policy: str = "bidirectional"
     group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_min_session_timeout_ms: int = 45_000
@@ -97,6 +100,10 @@ class GroupConfig:
     def assignors(self) -> list[str]:
         """The names of the server's assignors, in its order."""
         return as_list(self.group_consumer_assignors)
+
+    def may_convert(self, direction: Literal["upgrade", "downgrade"]) -> bool:
+        """Whether groups with members may change their protocol in a direction."""
+        return self.group_consumer_migration_policy.lower() in ("bidirectional", direction)
 
     def times_of(self, overrides: Mapping[str, str]) -> ConsumerTimes:
         """What a consumer group goes by; what the bounds do not allow any more is brought to them (R9.2).
@@ -152,6 +159,7 @@ class GroupConfig:
             group_coordinator_rebalance_protocols=settings.group_coordinator_rebalance_protocols,
             group_consumer_max_size=settings.group_consumer_max_size,
             group_consumer_assignors=settings.group_consumer_assignors,
+            group_consumer_migration_policy=settings.group_consumer_migration_policy,
             group_consumer_regex_refresh_interval_ms=settings.group_consumer_regex_refresh_interval_ms,
             group_consumer_session_timeout_ms=settings.group_consumer_session_timeout_ms,
             group_consumer_min_session_timeout_ms=settings.group_consumer_min_session_timeout_ms,

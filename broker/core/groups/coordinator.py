@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from ottla.broker.core.consumer_groups import describe, leaving, requests, resolution
-from ottla.broker.core.consumer_groups.changes import look_after
+from ottla.broker.core.consumer_groups import classic_members, describe, leaving, requests, resolution
+from ottla.broker.core.consumer_groups.changes import Refused
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.sessions import look_after
 from ottla.broker.core.consumer_groups.topics import KnownTopic
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import ShardState, Write
@@ -21,7 +23,7 @@ from ottla.broker.core.groups import admin, holds, notes, removal
 from ottla.broker.core.groups.classic import loading, membership
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.join import join
-from ottla.broker.core.groups.classic.rebalance import finish, initial_delay_over, sync_overdue
+from ottla.broker.core.groups.classic.rebalance import barrier_over
 from ottla.broker.core.groups.classic.replies import join_error, sync_error
 from ottla.broker.core.groups.classic.sync import NAMES_PROTOCOL, sync
 from ottla.broker.core.groups.machine import Machine, Timer
@@ -112,9 +114,8 @@ class GroupCoordinator(Machine):
         self.begin(now_ms, wall_ms)
         notes.sync_received(self, request, ctx)
         names_missing = request.protocol_type is None or request.protocol_name is None
-        answer: SyncGroupResponse | None
         if ctx.api_version >= NAMES_PROTOCOL and names_missing:
-            answer = sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            answer: SyncGroupResponse | None = sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         elif error := self._guard(request.group_id):
             answer = sync_error(error)
         else:
@@ -137,29 +138,27 @@ class GroupCoordinator(Machine):
                 if instance_id is None or instance_id == member.group_instance_id:
                     member.session_deadline_ms = now_ms + member.session_timeout_ms
                     return group.heartbeat_answer
+        elif isinstance(group, ConsumerGroup) and self._started:
+            self.now_ms = now_ms
+            try:
+                return classic_members.heartbeat(self, group, request, partial(notes.heartbeat_received, self, request))
+            except Refused as refused:
+                return self._refuse_heartbeat(request, now_ms, refused.error_code)
         return self._refuse_heartbeat(request, now_ms)
 
-    def _refuse_heartbeat(self, request: HeartbeatRequest, now_ms: int) -> int:
+    def _refuse_heartbeat(self, request: HeartbeatRequest, now_ms: int, error: ErrorCode = ErrorCode.NONE) -> int:
         self.begin(now_ms)
         if not self._started:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         elif not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
-        else:
+        elif not error:
             shard = self._shard(request.group_id)
             if shard.state is ShardState.LOADING:
                 # Clients do not expect anything else here, and members must not leave because of a fail-over.
                 return ErrorCode.NONE
             error = shard.refusal or membership.refuse_heartbeat(self, request)
-        notes.received(
-            self,
-            "Heartbeat",
-            request.group_id,
-            None,
-            member_id=request.member_id,
-            group_instance_id=request.group_instance_id,
-            generation=request.generation_id,
-        )
+        notes.heartbeat_received(self, request)
         notes.refused(self, "Heartbeat", request.group_id, request.member_id, error)
         return error
 
@@ -411,24 +410,16 @@ class GroupCoordinator(Machine):
             notes.fired(self, key)
             self._schedule_retention(shard, retention.sweep(self, shard, key.member_id))
             return
-        group = self.groups[str(key.subject)]
-        if isinstance(group, ClassicGroup):
-            self._fire_classic(group, key)
+        group = self.groups.get(str(key.subject))
+        if isinstance(group, ClassicGroup) and key.timer is not Timer.REGEX:
+            notes.fired(self, key, group.rebalance_cause)
+            barrier_over(self, group, Timer(key.timer))
         elif isinstance(group, ConsumerGroup):
             notes.fired(self, key)
             if key.timer is Timer.REGEX:
                 resolution.finish(self, group)
             else:
-                leaving.rebalance_over(self, group, key.member_id)
-
-    def _fire_classic(self, group: ClassicGroup, key: TimerKey) -> None:
-        notes.fired(self, key, group.rebalance_cause)
-        if key.timer is Timer.SYNC:
-            sync_overdue(self, group)
-        elif key.timer is Timer.INITIAL_DELAY:
-            initial_delay_over(self, group)
-        else:
-            finish(self, group)
+                leaving.step_overdue(self, group, key)
 
     def _sweeping(self) -> Iterator[TimerKey]:
         return (shard.sweep for shard in self.shards if shard.sweep is not None)

@@ -60,6 +60,11 @@ class Timer(enum.StrEnum):
     """Of a consumer group, whose regexes are to be resolved: in an entry of its own, at once."""
 
 
+MEMBER_TIMERS = (Timer.SESSION, Timer.REBALANCE, Timer.JOIN, Timer.SYNC)
+"""What a member of a consumer group may have a deadline for. `JOIN` and `SYNC` are of members of the classic protocol:
+one was told to join again, or is to fetch its assignment."""
+
+
 @dataclass(slots=True)
 class Hold:
     """The deadlines of a group that is held.
@@ -94,6 +99,10 @@ class GroupWrite(Write["Machine"]):
         self.group.group_writes += 1
         if self.group.recorded is Recorded.CURRENT:
             self.group.recorded = Recorded.STALE
+
+    def is_current(self, m: Machine) -> bool:
+        """Whether the group is still there, and has not become one of another kind."""
+        return m.groups.get(self.group_id) is self.group
 
     def done(self, m: Machine, error: ErrorCode) -> None:
         """Note what the log says of the group now.
@@ -213,19 +222,32 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.cancel_deadline(key)
         self.came_back(key)
 
-    def new_session(self, group: ConsumerGroup, member_id: str, timeout_ms: int | None = None) -> Session:
-        """Begin to look after a member of a consumer group, or go on for another session timeout, or another time."""
+    def new_session(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        timeout_ms: int | None = None,
+        *,
+        own_timeout_ms: int | None = None,
+    ) -> Session:
+        """Begin to look after a member of a consumer group, or go on for another session timeout, or another time.
+
+        Args:
+            own_timeout_ms: the session timeout of the member, if it is not that of the group.
+        """
         session = group.sessions.get(member_id)
         if session is None:
             session = group.sessions[member_id] = Session(member_id, 0)
-        session.session_timeout_ms = self.times_of(group.group_id).session_timeout_ms
+        usual_ms = self.times_of(group.group_id).session_timeout_ms
+        session.session_timeout_ms = usual_ms if own_timeout_ms is None else own_timeout_ms
+        session.answer = None
         self.start_session(group, session, timeout_ms)
         return session
 
     def forget_session(self, group: ConsumerGroup, member_id: str) -> None:
         """Forget every deadline of a member of a consumer group."""
         group.sessions.pop(member_id, None)
-        for timer in (Timer.SESSION, Timer.REBALANCE):
+        for timer in MEMBER_TIMERS:
             self.cancel_deadline(TimerKey(timer, group.group_id, member_id))
 
     # Issued ids
@@ -273,8 +295,7 @@ class Machine(CoordinatorMachine[GroupShard]):
             ids = (*group.members, *group.pending_members)
             return own + [TimerKey(Timer.SESSION, group_id, member_id) for member_id in ids]
         if isinstance(group, ConsumerGroup):
-            timers = (Timer.SESSION, Timer.REBALANCE)
-            return own + [TimerKey(timer, group_id, member_id) for member_id in group.sessions for timer in timers]
+            return [TimerKey(timer, group_id, member_id) for member_id in group.sessions for timer in MEMBER_TIMERS]
         return own
 
     # Deadlines of groups: while a group is held, the purgatory has none of them
@@ -377,6 +398,16 @@ class Machine(CoordinatorMachine[GroupShard]):
         self.shards[group.shard.partition].groups[group.group_id] = group
         self.weigh(group)
 
+    def replace_group(self, before: Group, after: Group) -> None:
+        """Put a group in the place of one of another kind: the offsets stay, deadlines and issued ids do not."""
+        self.drop_weight(before)
+        self.cancel_timers(before)
+        if isinstance(before, ClassicGroup):
+            before.pending_members = {}
+        elif isinstance(before, ConsumerGroup):
+            before.sessions.clear()
+        self.add_group(after)
+
     def new_simple_group(self, shard: GroupShard, group_id: str) -> Group:
         """A group that comes to be because somebody stores offsets."""
         group = ClassicGroup(group_id, shard, CommittedOffsets(), self.wall_ms)
@@ -409,7 +440,8 @@ class Machine(CoordinatorMachine[GroupShard]):
         for key in self.timers_of(group):
             self.cancel_deadline(key)
             self.came_back(key)
-        self.deadlines.cancel(TimerKey(Timer.REGEX, group.group_id))
+        if isinstance(group, ConsumerGroup):
+            self.deadlines.cancel(TimerKey(Timer.REGEX, group.group_id))
 
 
 class HeldAnswer(Waiter[Machine]):

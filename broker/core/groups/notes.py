@@ -44,6 +44,7 @@ from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.groups.offsets.fetch import requested_groups
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -114,6 +115,19 @@ def join_received(m: Machine, request: JoinGroupRequest, ctx: Asker) -> None:
                 protocols=[NamedBytes(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols],
             )
         )
+
+
+def heartbeat_received(m: Machine, request: HeartbeatRequest) -> None:
+    """A Heartbeat came in of which something comes."""
+    received(
+        m,
+        "Heartbeat",
+        request.group_id,
+        None,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation=request.generation_id,
+    )
 
 
 def sync_received(m: Machine, request: SyncGroupRequest, ctx: Asker) -> None:

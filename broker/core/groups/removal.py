@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from ottla.broker.core.consumer_groups.changes import settle
-from ottla.broker.core.consumer_groups.facts import NO_EPOCH, Fact, GroupGone, OldMetadata, TargetEpoch
+from ottla.broker.core.consumer_groups.facts import DELETION
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.records import record_of
+from ottla.broker.core.consumer_groups.writes import settle
 from ottla.broker.core.coordination.shard import Shard, Waiter, Write, append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsRemoved, WriteFailed
@@ -29,10 +29,6 @@ from ottla.protocol.offsets_topic import CoordinatorRecord
 
 BATCH_RECORDS = 1_000
 """How many tombstones go into one batch: some hundred KiB at most, below every sensible ``max.message.bytes``."""
-
-
-DELETION: tuple[Fact, ...] = (TargetEpoch(NO_EPOCH, 0), OldMetadata(False), GroupGone())
-"""The records that delete a consumer group without members (6.3)."""
 
 
 class TombstoneWrite(Write[Machine]):

@@ -17,7 +17,6 @@ from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.records import fact_of
 from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
 from ottla.broker.core.groups.classic.member import Member, shared
-from ottla.broker.core.groups.classic.state import EMPTY, HEARTBEAT_ANSWER, STABLE
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.offsets.committed import CommittedOffset, CommittedOffsets
 from ottla.broker.core.groups.shard import GroupShard
@@ -234,12 +233,7 @@ def restore(shard: GroupShard, group_id: str, value: GroupValue, offsets: Commit
                 assignment=bytes(stored.assignment),
             )
         )
-    group.state = STABLE if group.members else EMPTY
-    group.heartbeat_answer = HEARTBEAT_ANSWER[group.state]
-    group.generation = value.generation
-    group.protocol_type = value.protocol_type or None
-    group.protocol_name = value.protocol
+    group.begin_with(value.generation, value.protocol_type or None, value.protocol)
     group.leader_id = value.leader
     group.recorded = Recorded.CURRENT
-    group.recompute_topics()
     return group

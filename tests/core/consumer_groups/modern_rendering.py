@@ -158,6 +158,8 @@ def _said(member: Member) -> str:
         ("assignor", member.server_assignor),
         ("host", None if member.client_host == "/127.0.0.1" else member.client_host),
         ("timeout", None if member.rebalance_timeout_ms == 300_000 else str(member.rebalance_timeout_ms)),
+        ("classic", None if member.classic is None else "+".join(member.classic.names)),
+        ("session", None if member.classic is None else str(member.classic.session_timeout_ms)),
         ("client", None if member.client_id == member.member_id else member.client_id),
     ):
         if value is not None:

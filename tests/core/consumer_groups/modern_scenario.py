@@ -8,15 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ottla.broker.core.events import Event, GroupEpochBumped, MemberFenced, RegexResolutionStarted, TargetDelayed
+from ottla.broker.core.events import (
+    ConversionRefused,
+    Event,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberFenced,
+    MemberMustRejoin,
+    RegexResolutionStarted,
+    TargetDelayed,
+)
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.protocol import consumer_group_records as wire
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.consumer_protocol import Assignment, encode_assignment
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from tests.core.consumer_groups.modern_rendering import render_answer, render_record, topic_id
-from tests.core.scenario import Play
+from tests.core.scenario import Play, named_partitions
 from tests.core.scenario_text import duration
 from tests.core.world import WALL_MS, Ctx, World
 from tests.support.requests import request
@@ -59,6 +69,7 @@ class ConsumerPlay(Play):
         "assignors": "group_consumer_assignors",
         "protocols": "group_coordinator_rebalance_protocols",
         "max_batch": "message_max_bytes",
+        "policy": "group_consumer_migration_policy",
     }
 
     render_record = staticmethod(render_record)
@@ -89,6 +100,12 @@ class ConsumerPlay(Play):
                 return f"the target waits until {event.until_ms - WALL_MS} ms"
             case RegexResolutionStarted():
                 return f"resolves {' '.join(event.regexes)}"
+            case MemberMustRejoin():
+                return f"{event.member_id} has to join again until {event.deadline_ms} ms"
+            case GroupConverted():
+                return f"{event.group_id} is a {event.after} group"
+            case ConversionRefused():
+                return f"{event.group_id} stays a {event.kind} group: {event.reason}"
         return super()._shown(event)
 
     def learn(self, ctx: Ctx) -> None:
@@ -98,6 +115,14 @@ class ConsumerPlay(Play):
             member = self.moderns[ctx.client]
             member.epoch = answer.member_epoch
             assert answer.member_id is not None
+
+    def assignment(self, text: str) -> bytes:
+        """Of a leader: partitions, maybe with ``+USERDATA``; what begins with ``raw:`` as it is."""
+        if text.startswith("raw:"):
+            return text[4:].encode()
+        names, _, data = text.partition("+")
+        assignment = Assignment(assigned_partitions=named_partitions(names), user_data=data.encode() if data else None)
+        return encode_assignment(assignment, 0)
 
     # Steps
 

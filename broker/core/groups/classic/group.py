@@ -375,6 +375,15 @@ class ClassicGroup(Group):
         self.recompute_topics()
         self.move(COMPLETING_REBALANCE if self.members else EMPTY, wall_ms)
 
+    def begin_with(self, generation: int, protocol_type: str | None, protocol_name: str | None) -> None:
+        """Be in a generation that was formed before: it is in the log, or that of a consumer group."""
+        self.state = STABLE if self.members else EMPTY
+        self.heartbeat_answer = HEARTBEAT_ANSWER[self.state]
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.recompute_topics()
+
     def assign(self, assignments: Mapping[str, bytes]) -> None:
         """Give everybody the assignment under its id; whoever is not named gets none."""
         for member in self.members.values():

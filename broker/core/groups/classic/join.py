@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.consumer_groups import classic_members
+from ottla.broker.core.consumer_groups.facts import DELETION
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.records import record_of
+from ottla.broker.core.consumer_groups.writes import ConversionWrite
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import (
+    GroupConverted,
     GroupCreated,
     MemberAdded,
     MemberIdIssued,
@@ -16,10 +22,22 @@ from ottla.broker.core.events import (
 )
 from ottla.broker.core.events.reasons import NOT_PROVIDED, Began, Reason
 from ottla.broker.core.groups.classic.group import ClassicGroup
-from ottla.broker.core.groups.classic.member import Member, Protocols, protocols_bytes, shared
+from ottla.broker.core.groups.classic.member import (
+    Member,
+    Protocols,
+    protocols_bytes,
+    protocols_of,
+    rebalance_timeout_of,
+)
 from ottla.broker.core.groups.classic.membership import void
 from ottla.broker.core.groups.classic.rebalance import prepare, rebalance_or_finish, try_finish
-from ottla.broker.core.groups.classic.replies import SKIPS_ASSIGNMENT, join_error, join_success, sync_error
+from ottla.broker.core.groups.classic.replies import (
+    REQUIRES_KNOWN_MEMBER,
+    SKIPS_ASSIGNMENT,
+    join_error,
+    join_success,
+    sync_error,
+)
 from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.broker.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.broker.core.groups.group import MEMBER_BYTES, group_bytes, text_bytes
@@ -31,33 +49,51 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.primitives import MAX_TEXT_BYTES
 
-REQUIRES_KNOWN_MEMBER = 4
-"""From this version on a dynamic member is given its id before it may join with it (KIP-394)."""
-
 _UUID_CHARACTERS = 36
 
 
 def join(m: Machine, shard: GroupShard, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
     """Let somebody join; None if the request was parked."""
+    known = m.groups.get(request.group_id)
+    if isinstance(known, ConsumerGroup) and not known.is_empty:
+        return classic_members.join(m, known, request, ctx)
     if not request.member_id and not _can_be_named(request, ctx):
         # Kafka answers the same, as it cannot write the answer that it has.
         return join_error(ctx, ErrorCode.UNKNOWN_SERVER_ERROR, "")
-    group = m.groups.get(request.group_id)
-    if group is not None and not isinstance(group, ClassicGroup):
-        return join_error(ctx, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
-    if group is not None:
-        return _join_group(m, group, request, ctx)
+    if isinstance(known, ClassicGroup):
+        return _join_group(m, known, request, ctx)
     if request.member_id:
         return join_error(ctx, ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
     if not m.has_room(None, group_bytes(request.group_id) + _growth(None, request, ctx)):
         return join_error(ctx, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-    group = ClassicGroup(request.group_id, shard, CommittedOffsets(), m.wall_ms)
-    m.add_group(group)
-    m.emit(GroupCreated(group_id=group.group_id, simple=False))
+    replaced = known if isinstance(known, ConsumerGroup) else None
+    group = _new_group(m, shard, request.group_id, replaced)
     answer = _join_group(m, group, request, ctx)
     if not group.group_writes:
-        m.append(NewGroupWrite(group), [new_group_record(group, m.wall_ms)])
+        record = new_group_record(group, m.wall_ms)
+        if replaced is None:
+            m.append(NewGroupWrite(group), [record])
+        else:
+            deletion = DELETION if replaced.state.exists else ()
+            for fact in deletion:
+                replaced.add(fact)
+            write = ConversionWrite(group, replaced)
+            replaced.written(write, deletion)
+            m.append(write, [*(record_of(group.group_id, fact) for fact in deletion), record])
     return answer
+
+
+def _new_group(m: Machine, shard: GroupShard, group_id: str, replaced: ConsumerGroup | None) -> ClassicGroup:
+    """A group that comes to be, or takes the place of a consumer group without members and has its offsets (R8.10)."""
+    if replaced is None:
+        group = ClassicGroup(group_id, shard, CommittedOffsets(), m.wall_ms)
+        m.add_group(group)
+        m.emit(GroupCreated(group_id=group_id, simple=False))
+    else:
+        group = ClassicGroup(group_id, shard, replaced.offsets, m.wall_ms)
+        m.replace_group(replaced, group)
+        m.emit(GroupConverted(group_id=group_id, before=replaced.kind, after=group.kind, generation=group.generation))
+    return group
 
 
 def _join_group(m: Machine, group: ClassicGroup, request: JoinGroupRequest, ctx: Asker) -> JoinGroupResponse | None:
@@ -69,7 +105,7 @@ def _join_group(m: Machine, group: ClassicGroup, request: JoinGroupRequest, ctx:
     if group.state is DEAD:
         return join_error(ctx, ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
     member = group.members.get(member_id or group.static_members.get(request.group_instance_id or "", ""))
-    protocols = _protocols(request)
+    protocols = protocols_of(request)
     unchanged = member is not None and member.protocols == protocols
     if not unchanged and not m.has_room(group, _growth(member, request, ctx)):
         m.emit(MemberRejected(group_id=group.group_id, member_id=member_id, members=len(group.members)))
@@ -175,15 +211,6 @@ def _join_known(
     return _rejoin(m, group, member, request, ctx, protocols, why)
 
 
-def _protocols(request: JoinGroupRequest) -> Protocols:
-    return shared((protocol.name, protocol.metadata) for protocol in request.protocols)
-
-
-def _rebalance_timeout(request: JoinGroupRequest, ctx: Asker) -> int:
-    """Version 0 has no rebalance timeout: the session timeout stands in for it."""
-    return request.session_timeout_ms if ctx.api_version == 0 else request.rebalance_timeout_ms
-
-
 def _park(m: Machine, group: ClassicGroup, member: Member, ctx: Asker) -> None:
     replaced = group.park_join(member, ctx)
     m.emit(RequestParked(group_id=group.group_id, api="JoinGroup", member_id=member.member_id, replaced=replaced))
@@ -213,7 +240,7 @@ def _update(
     protocols: Protocols,
 ) -> None:
     is_shorter = request.session_timeout_ms < member.session_timeout_ms
-    group.update(member, protocols, _rebalance_timeout(request, ctx), request.session_timeout_ms)
+    group.update(member, protocols, rebalance_timeout_of(request, ctx), request.session_timeout_ms)
     m.weigh(group)
     if is_shorter:
         m.shorten_session(group, member)
@@ -234,10 +261,10 @@ def _add(
         group_instance_id=request.group_instance_id,
         client_id=ctx.client_id,
         client_host=ctx.client_host,
-        rebalance_timeout_ms=_rebalance_timeout(request, ctx),
+        rebalance_timeout_ms=rebalance_timeout_of(request, ctx),
         session_timeout_ms=request.session_timeout_ms,
         protocol_type=request.protocol_type,
-        protocols=_protocols(request),
+        protocols=protocols_of(request),
     )
     member.is_new = True
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
@@ -294,7 +321,7 @@ def _replace(
     m.cancel_session(group, old.member_id)
     m.note_leader(group, leader_id, "its member id was replaced")
     m.start_session(group, member)
-    _update(m, group, member, request, ctx, _protocols(request))
+    _update(m, group, member, request, ctx, protocols_of(request))
     _park(m, group, member, ctx)
     said = request.reason or NOT_PROVIDED
     if group.state is PREPARING_REBALANCE:

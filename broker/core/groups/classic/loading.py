@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ottla.broker.core.events.reasons import Began, Reason
 from ottla.broker.core.groups.classic.group import ClassicGroup
-from ottla.broker.core.groups.classic.rebalance import prepare
-from ottla.broker.core.groups.classic.replies import join_error, sync_error
-from ottla.broker.core.groups.classic.state import DEAD
+from ottla.broker.core.groups.classic.rebalance import answer_parked, prepare, wait_for_joins
+from ottla.broker.core.groups.classic.state import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE
 from ottla.broker.core.groups.machine import Machine
 from ottla.protocol.errors import ErrorCode
 
@@ -30,13 +29,20 @@ def _is_unassigned(group: ClassicGroup) -> bool:
     return bool(group.members) and not any(member.assignment for member in group.members.values())
 
 
-def dismiss(m: Machine, group: ClassicGroup) -> None:
-    """Answer all parked requests of a group that is given up with NOT_COORDINATOR."""
-    m.move(group, DEAD)
+def go_on(m: Machine, group: ClassicGroup) -> None:
+    """Go on with a group after all, whose members were told to join again (R8.18)."""
     for member in group.members.values():
-        if (ctx := group.unpark_join(member)) is not None:
-            response = join_error(ctx, ErrorCode.NOT_COORDINATOR, member.member_id)
-            m.reply(ctx, response, group.group_id, member.member_id)
-        if (ctx := member.parked_sync) is not None:
-            member.parked_sync = None
-            m.reply(ctx, sync_error(ErrorCode.NOT_COORDINATOR), group.group_id, member.member_id)
+        m.start_session(group, member)
+    group.assigning = group.unannounced = False
+    if group.state is COMPLETING_REBALANCE:
+        prepare(m, group, Reason(Began.NOT_UPGRADED, group=group.group_id))
+    elif group.state is PREPARING_REBALANCE:
+        wait_for_joins(m, group)
+
+
+def dismiss(m: Machine, group: ClassicGroup, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+    """Answer all parked requests of a group that is given up with an error."""
+    if group.is_gone:
+        return
+    m.move(group, DEAD)
+    answer_parked(m, group, error)

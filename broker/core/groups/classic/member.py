@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.group import MEMBER_BYTES, text_bytes
+from ottla.protocol.messages.join_group import JoinGroupRequest
 
 NO_ASSIGNMENT = b""
 
@@ -30,9 +31,24 @@ def shared(protocols: Iterable[tuple[str, bytes]]) -> Protocols:
     return _same(found) if sum(len(metadata) for _, metadata in found) <= MOST_SHARED_BYTES else found
 
 
+def protocols_of(request: JoinGroupRequest) -> Protocols:
+    """The protocols that a JoinGroup offers."""
+    return shared((protocol.name, protocol.metadata) for protocol in request.protocols)
+
+
+def rebalance_timeout_of(request: JoinGroupRequest, ctx: Asker) -> int:
+    """The rebalance timeout of a JoinGroup. Version 0 has none: the session timeout stands in for it."""
+    return request.session_timeout_ms if ctx.api_version == 0 else request.rebalance_timeout_ms
+
+
 def protocols_bytes(protocols: Sequence[tuple[str, bytes]]) -> int:
     """The bytes of memory that protocols take at most."""
     return sum(128 + text_bytes(name) + len(metadata) for name, metadata in protocols)
+
+
+def protocol_names(protocols: Protocols) -> list[str]:
+    """The names of protocols, each once, in order of preference."""
+    return list(dict.fromkeys(name for name, _ in protocols))
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +92,7 @@ class Member:
 
     def protocol_names(self) -> list[str]:
         """The names that it supports, each once, in order of preference."""
-        return list(dict.fromkeys(name for name, _ in self.protocols))
+        return protocol_names(self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Its metadata for a protocol, empty if it does not support that."""

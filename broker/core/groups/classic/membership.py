@@ -22,7 +22,7 @@ def refuse_heartbeat(m: Machine, request: HeartbeatRequest) -> ErrorCode:
     """Why a heartbeat is not accepted, in the order in which Kafka looks."""
     group = m.groups.get(request.group_id)
     if not isinstance(group, ClassicGroup):
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.UNKNOWN_MEMBER_ID  # a consumer group says so itself
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error := group.fence(request.member_id, request.group_instance_id):

@@ -33,7 +33,7 @@ class GenerationWrite(GroupWrite):
     def done(self, m: Machine, error: ErrorCode) -> None:
         group = self.group
         GroupWrite.done(self, m, error)
-        if group.state is not COMPLETING_REBALANCE or group.generation != self.generation:
+        if group.state is not COMPLETING_REBALANCE or group.generation != self.generation or not self.is_current(m):
             return
         group.unannounced = False
         if not error:
@@ -92,7 +92,7 @@ def prepare(m: Machine, group: ClassicGroup, reason: Reason) -> GroupWrite | Non
         return None
     if group.all_joined:
         return finish(m, group)
-    _wait_for_joins(m, group)
+    wait_for_joins(m, group)
     return None
 
 
@@ -119,7 +119,8 @@ def _wait_initially(m: Machine, group: ClassicGroup, delay_ms: int, remaining_ms
     _note_open(m, group, Timer.INITIAL_DELAY, at_ms, _absent(group))
 
 
-def _wait_for_joins(m: Machine, group: ClassicGroup) -> None:
+def wait_for_joins(m: Machine, group: ClassicGroup) -> None:
+    """Give the members that are not here the largest rebalance timeout to come."""
     at_ms = m.arm(Timer.JOIN, group, group.rebalance_timeout_ms)
     _note_open(m, group, Timer.JOIN, at_ms, _absent(group))
 
@@ -138,6 +139,16 @@ def _note_close(m: Machine, group: ClassicGroup, barrier: str, absent: list[str]
     members = (group.members.get(member_id) for member_id in absent)
     heard = [-1 if member is None else m.last_heard_ms(member) for member in members]
     m.emit(BarrierClosed(group_id=group.group_id, barrier=barrier, absent=absent, absent_heard_ms=heard))
+
+
+def barrier_over(m: Machine, group: ClassicGroup, timer: Timer) -> None:
+    """The deadline of a barrier passed, or that of the initial delay."""
+    if timer is Timer.SYNC:
+        sync_overdue(m, group)
+    elif timer is Timer.INITIAL_DELAY:
+        initial_delay_over(m, group)
+    else:
+        finish(m, group)
 
 
 def initial_delay_over(m: Machine, group: ClassicGroup) -> None:
@@ -246,6 +257,20 @@ def answer_syncs(m: Machine, group: ClassicGroup, error: ErrorCode) -> None:
             else:
                 m.grant(ctx, sync_success(group, member), group.group_id, member.member_id)
             m.start_session(group, member)
+
+
+def answer_parked(m: Machine, group: ClassicGroup, error: ErrorCode) -> list[str]:
+    """Answer every parked JoinGroup and SyncGroup with an error; returns whose they were."""
+    answered = []
+    for member in group.members.values():
+        if (ctx := group.unpark_join(member)) is not None:
+            m.reply(ctx, join_error(ctx, error, member.member_id), group.group_id, member.member_id)
+            answered.append(member.member_id)
+        if (ctx := member.parked_sync) is not None:
+            member.parked_sync = None
+            m.reply(ctx, sync_error(error), group.group_id, member.member_id)
+            answered.append(member.member_id)
+    return answered
 
 
 def drop_parked_join(m: Machine, group: ClassicGroup, member: Member) -> None:

@@ -12,6 +12,9 @@ from ottla.protocol.messages.sync_group import SyncGroupResponse
 NULLABLE_PROTOCOL_NAME = 7
 """From this JoinGroup version on an absent protocol name is null; before it is the empty string (KIP-559)."""
 
+REQUIRES_KNOWN_MEMBER = 4
+"""From this JoinGroup version on a dynamic member is given its id before it may join with it (KIP-394)."""
+
 SKIPS_ASSIGNMENT = 9
 """From this JoinGroup version on a static leader can be told not to assign anew (KIP-814)."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.broker.core.consumer_groups import classic_members
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.coordination.shard import append_error
 from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import AssignmentReceived, AssignmentsPublished, NamedBytes, RequestParked
@@ -23,6 +25,8 @@ NAMES_PROTOCOL = 5
 def sync(m: Machine, request: SyncGroupRequest, ctx: Asker) -> SyncGroupResponse | None:
     """Hand a member its assignment; None if the request was parked until the leader's is durable."""
     group = m.groups.get(request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.sync(m, group, request, ctx)
     if not isinstance(group, ClassicGroup):
         return sync_error(ErrorCode.UNKNOWN_MEMBER_ID)
     if error := _validate(group, request):
@@ -104,7 +108,7 @@ class AssignmentWrite(GroupWrite):
     def done(self, m: Machine, error: ErrorCode) -> None:
         """Publish the assignments, or take the generation back, unless something else moved the group on."""
         group = self.group
-        in_time = group.state is COMPLETING_REBALANCE and group.generation == self.generation
+        in_time = group.state is COMPLETING_REBALANCE and group.generation == self.generation and self.is_current(m)
         GroupWrite.done(self, m, error)
         if not in_time:
             return

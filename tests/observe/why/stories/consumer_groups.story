@@ -159,7 +159,7 @@ tell all
       3 partitions stood still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumed, all of them on the account of i1.
     rebalance 4 stable, cause static-member-not-back, triggered by i1, culprit i1
     i1 went for a while, under its group.instance.id, and was not back before its session ran out; epoch 4 was Stable after 0 ms.
-      22:14:17.000 i1 (10.0.0.7) went for a while, under its group.instance.id, and was not back before its session ran out; it went 45.0 s before; the session timeout of its group is 45 s.
+      22:14:17.000 i1 (10.0.0.7) went for a while, under its group.instance.id, and was not back before its session ran out; it went 45.0 s before, and its session had begun with its last heartbeat; the session timeout of its group is 45 s.
       22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       3 partitions changed hands: 3 from i1 to b.
@@ -223,7 +223,7 @@ tell all
 modern a regex=ordres.*
 live8 12s a
 tell all
-    resolution 1 resolved, cause regex-resolved, triggered by a, no culprit
+    resolution 1 resolved, cause regex-resolved, triggered by a, culprit a
     The regex of a matches no topic.
       22:13:20.000 the regex of a (10.0.0.7) matches no topic; it is "ordres.*".
       > Compare the regex of a with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
