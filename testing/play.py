@@ -37,6 +37,7 @@ OPTIONS: dict[str, Any] = {
     "request.timeout.ms": 2_000,
 }
 """What a consumer has unless its file says otherwise: it hears of everything soon, and commits when told to."""
+CLASSIC_ONLY = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 PATIENCE_S = 20.0
 SETTLE_S = 5.0
 """The longest, in real time, that a step waits; and what must be seen in the end."""
@@ -45,6 +46,12 @@ _REST_OF_ID = re.compile("(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Of a member id so much is left out that a line can be read."""
 RECORD_BYTES = 1_000
 """Records are so large that what damages an answer with one damages the record."""
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a consumer. With the protocol ``consumer`` clients refuse what the broker decides."""
+    is_modern = given.get("group.protocol") == "consumer"
+    return {key: value for key, value in OPTIONS.items() if not (is_modern and key in CLASSIC_ONLY)} | given
 
 
 class Stuck(Exception):
@@ -188,7 +195,7 @@ class _Player:
     def _new_actor(self, role: str) -> Actor:
         failure = self._failure
         is_consumer = role in failure.consumers
-        options = OPTIONS | failure.consumers[role] if is_consumer else failure.producers[role]
+        options = _options(failure.consumers[role]) if is_consumer else failure.producers[role]
         part = Part(role, failure.group, tuple(failure.topics), self._broker.bootstrap_servers, options)
         return Actor(self._cast.consumer if is_consumer else self._cast.producer, part)
 

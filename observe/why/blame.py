@@ -21,6 +21,10 @@ NOBODYS_DOING = frozenset(
     (
         Cause.COOPERATIVE_FOLLOW_UP,
         Cause.GENERATION_LOST_ON_LOAD,
+        Cause.GROUP_UPGRADED,
+        Cause.GROUP_DOWNGRADED,
+        Cause.TOOK_OVER_FROM_CLASSIC,
+        Cause.DOWNGRADE_REFUSED,
         Cause.GROUP_STARTED,
         Cause.RACK_CHANGED,
         Cause.REGEX_RESOLVED,

@@ -299,6 +299,51 @@ class Cause(StrEnum):
         gravity=GRAVE,
     )
 
+    CLASSIC_REJOIN_MISSED = Row(
+        "classic-rejoin-missed",
+        "a classic member of a consumer group was told to join again, did not in time, and was removed",
+        "{who} was told to join again, did not in time and was removed",
+        gravity=GRAVE,
+        in_short="it did not join again in time",
+    )
+    CLASSIC_SYNC_MISSED = Row(
+        "classic-sync-missed",
+        "a classic member of a consumer group did not fetch its assignment in time, and was removed",
+        "{who} did not send SyncGroup in time and was removed",
+        gravity=GRAVE,
+        in_short="it did not sync in time",
+    )
+    GROUP_UPGRADED = Row(
+        "group-upgraded",
+        "a classic group became one of the consumer protocol, with all its members",
+        "the group became one of the consumer protocol",
+        gravity=FINE,
+    )
+    GROUP_DOWNGRADED = Row(
+        "group-downgraded",
+        "a consumer group became a classic one, as only members of the classic protocol were left",
+        "the group became a classic one",
+        gravity=FINE,
+    )
+    UPGRADE_REFUSED = Row(
+        "upgrade-refused",
+        "a member of the consumer protocol came to a classic group that cannot become one of its protocol",
+        "{who} was turned away: the group stays a classic one",
+        gravity=GRAVE,
+    )
+    DOWNGRADE_REFUSED = Row(
+        "downgrade-refused",
+        "only members of the classic protocol are left in a consumer group, and it stays one",
+        "a consumer group stays one",
+        gravity=GRAVE,
+    )
+    TOOK_OVER_FROM_CLASSIC = Row(
+        "took-over-from-classic",
+        "a group without members is of the other protocol from now on, as somebody of that came",
+        "a group without members is of the other protocol from now on",
+        gravity=FINE,
+    )
+
     # The broker
     ASSIGNMENT_WRITE_FAILED = Row(
         "assignment-write-failed",

@@ -17,7 +17,7 @@ from ottla.observe.why import comings, judge
 from ottla.observe.why.account import Account
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.episodes import end, finish, settle
-from ottla.observe.why.members import NEVER, Asked, Happening, Partition
+from ottla.observe.why.members import NEVER, Asked, Happening, Known, Partition
 from ottla.observe.why.model import MemberWait, Move
 from ottla.observe.why.reconciling import HEARD_EVERY_MS, Reconciled, Reconciling, note
 from ottla.observe.why.run import MOST_MOVES
@@ -33,6 +33,8 @@ _REASONS = {
     "session expired": Cause.SESSION_EXPIRED,
     "revocation timed out": Cause.REVOCATION_TIMEOUT,
     "removed by LeaveGroup": Cause.REMOVED_BY_ADMIN,
+    "did not join again in time": Cause.CLASSIC_REJOIN_MISSED,
+    "did not sync in time": Cause.CLASSIC_SYNC_MISSED,
 }
 """The cause by the coordinator's reason, where nothing else was seen."""
 
@@ -219,6 +221,89 @@ def on_revocation_awaited(account: Account, event: events.RevocationAwaited) -> 
     known.heard_ms = event.at_ms
 
 
+# Members of the classic protocol
+
+
+def on_must_rejoin(account: Account, event: events.MemberMustRejoin) -> None:
+    _owes(account, event.member_id, "must-rejoin", event.deadline_ms, event)
+
+
+def on_must_sync(account: Account, event: events.MemberMustSync) -> None:
+    _owes(account, event.member_id, "must-sync", event.deadline_ms, event)
+
+
+def on_synced(account: Account, event: events.MemberSynced) -> None:
+    _owes(account, event.member_id, "", 0, event)
+
+
+def _owes(account: Account, member_id: str, what: str, deadline_ms: int, event: events.Event) -> None:
+    known = _member(account, member_id)
+    if account.run is not None:
+        note(account.run, _reconciling(account).wait_of(known), event)
+    known.owes, known.owed_ms, known.owed_until_ms = what, event.at_ms, deadline_ms
+
+
+# Conversions
+
+
+def _asking(account: Account) -> Known | None:
+    """Who sent the request that is looked at; it may be no member yet."""
+    came = account.input
+    if not isinstance(came, events.RequestReceived):
+        return None
+    known = account.members.get(came.member_id)
+    return known or Known(came.member_id, came.client_id, came.client_host, came.group_instance_id)
+
+
+def on_converted(account: Account, event: events.GroupConverted) -> None:
+    """The group is one of the other protocol from now on: what is known of it begins anew, with who is a member."""
+    cause = Cause.GROUP_UPGRADED if event.after == "consumer" else Cause.GROUP_DOWNGRADED
+    run = account.new_run("conversion", event)
+    members = list(account.members.values())
+    who = _asking(account)
+    facts = {"before": event.before, "after": event.after, "members": str(len(members))}
+    facts["told_to_rejoin"] = str(len(event.told_to_rejoin))
+    for known in members:
+        run.place(known)
+    run.trigger(cause if members else Cause.TOOK_OVER_FROM_CLASSIC, who, event, "", facts)
+    run.episode.generation_after = event.generation
+    if account.run is not None:
+        end(account, event, "superseded")
+    finish(account, run, event, "converted")
+    account.forget()
+    account.generation = event.generation
+    if event.after == "consumer":
+        reconciling = _reconciling(account)
+        reconciling.epoch = reconciling.assignment_epoch = event.generation
+    for known in members:
+        other = _as_consumer(known) if event.after == "consumer" else _as_classic(known)
+        account.members[known.member_id] = other
+
+
+def _as_consumer(known: Known) -> Reconciled:
+    other = Reconciled(known.member_id, known.client_id, known.client_host, known.group_instance_id)
+    other.session_timeout_ms, other.rebalance_timeout_ms = known.session_timeout_ms, known.rebalance_timeout_ms
+    other.asked, other.heard_ms = known.asked, known.heard_ms
+    other.has = dict.fromkeys(known.partitions())
+    other.owned = len(other.has)
+    return other
+
+
+def _as_classic(known: Known) -> Known:
+    other = Known(known.member_id, known.client_id, known.client_host, known.group_instance_id)
+    other.session_timeout_ms, other.rebalance_timeout_ms = known.session_timeout_ms, known.rebalance_timeout_ms
+    other.asked, other.heard_ms = known.asked, known.heard_ms
+    return other
+
+
+def on_conversion_refused(account: Account, event: events.ConversionRefused) -> None:
+    cause = Cause.UPGRADE_REFUSED if event.kind == "classic" else Cause.DOWNGRADE_REFUSED
+    run = account.new_run("refusal", event)
+    who = _asking(account)
+    run.trigger(cause, who, event, "", {"problem": event.reason})
+    finish(account, run, event, "refused")
+
+
 # Members go
 
 
@@ -272,6 +357,8 @@ def on_fenced(account: Account, event: events.MemberFenced) -> None:
         cause, facts = judge.departure(known, came, Cause.REMOVED_BY_ADMIN, event)
     elif cause == Cause.REVOCATION_TIMEOUT:
         fate, facts = "expired", judge.unrevoked_facts(known, event)
+    elif cause in (Cause.CLASSIC_REJOIN_MISSED, Cause.CLASSIC_SYNC_MISSED):
+        fate, facts = "expired", {"waited_ms": str(event.at_ms - known.owed_ms)}
     account.gone(known, cause, reason, facts, fate, event)
     account.stop(known, event.at_ms)
 
@@ -337,11 +424,16 @@ def _state_of(event: events.ConsumerGroupLoaded) -> State:
 
 HANDLERS: dict[type[events.Event], Callable[[Account, Any], object]] = {
     events.ConsumerGroupLoaded: on_loaded,
+    events.ConversionRefused: on_conversion_refused,
+    events.GroupConverted: on_converted,
     events.GroupEpochBumped: on_epoch_bumped,
     events.MemberFenced: on_fenced,
+    events.MemberMustRejoin: on_must_rejoin,
+    events.MemberMustSync: on_must_sync,
     events.MemberReconciled: on_reconciled,
     events.MemberReplaced: on_replaced,
     events.MemberSubscribed: on_subscribed,
+    events.MemberSynced: on_synced,
     events.RegexesResolved: on_regexes_resolved,
     events.RevocationAwaited: on_revocation_awaited,
     events.SessionExpired: on_session_expired,

@@ -95,7 +95,8 @@ class MemberWait(Struct, omit_defaults=True):
             heard of, and says that it has them), ``says-nothing`` (it was heard of and does not say), ``not-heard`` (it
             has not come for its new target), ``waits-for-release`` (others have what it shall have), ``away`` (a static
             member is gone for a while), ``interval`` (the next target may not be computed yet), ``nobody-heartbeats``
-            (it may, with the next heartbeat of anybody), ``regex`` (its regex has not been held against the topics).
+            (it may, with the next heartbeat of anybody), ``must-rejoin`` and ``must-sync`` (a
+            classic member has to do that), ``regex`` (its regex has not been held against the topics).
         member_id: of who has not done it; empty in what is told, which has ``member``, an index into `Episode.members`.
         since_ms: after the start of the episode; until_ms: the same, -1 while it lasts.
         limit_ms: when it ends at the latest, after the start: the member is removed then; 0 if there is no limit.
@@ -184,11 +185,12 @@ class Episode(Struct, omit_defaults=True):
 
     Attributes:
         number: counts the episodes of the group, from 1.
-        kind: ``rebalance``, ``refusal``, ``replacement``, ``loaded``, ``stopped`` (the broker did, or gave it up).
+        kind: ``rebalance``, ``refusal``, ``replacement``, ``loaded``, ``stopped`` (the broker did, or gave it up),
+            ``resolution`` (a regex matches nothing), ``conversion`` (it is of the other protocol from now on).
         started_ms: Unix time; duration_ms: from the trigger to the end, -1 while it runs.
         generation_before, generation_after: -1 where there is none.
         outcome: ``stable``, ``empty``, ``superseded`` (another rebalance began before the group was Stable), ``dead``,
-            ``running``, ``refused``, ``replaced``, ``loaded``.
+            ``running``, ``refused``, ``replaced``, ``loaded``, ``resolved``, ``converted``.
         culprit: index into ``members`` of the member on whose account partitions stood still most, if that took a
             second or more; else of the one that began it; -1 if there is none. docs/why.md has the whole rule.
         triggers: what began it, which comes first, and what added to it; untold: how many more there were.

@@ -278,7 +278,23 @@ def _over(facts: Mapping[str, str]) -> list[str]:
     return [f"it has {facts['members']} member{'s' * (facts['members'] != '1')}{generation}"]
 
 
+def _converted(facts: Mapping[str, str]) -> list[str]:
+    members, told = facts.get("members", "0"), facts.get("told_to_rejoin", "0")
+    clauses = [f"it has {members} member{'s' * (members != '1')}"]
+    return clauses + ([f"{told} of them had asked for something and were told to join again"] if told != "0" else [])
+
+
+def _late(facts: Mapping[str, str]) -> list[str]:
+    return [f"it had {waited}"] if (waited := span(facts, "waited_ms")) else []
+
+
 _DETAILS: dict[str, Details] = {
+    Cause.UPGRADE_REFUSED: _clause("problem", "{problem}"),
+    Cause.DOWNGRADE_REFUSED: _clause("problem", "{problem}"),
+    Cause.GROUP_UPGRADED: _converted,
+    Cause.GROUP_DOWNGRADED: _converted,
+    Cause.CLASSIC_REJOIN_MISSED: _late,
+    Cause.CLASSIC_SYNC_MISSED: _late,
     Cause.REVOCATION_TIMEOUT: _unrevoked,
     Cause.FENCED_EPOCH: _fenced_epoch,
     Cause.REGEX_RESOLVED: _resolved,

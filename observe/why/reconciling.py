@@ -29,7 +29,7 @@ MOST_WAITS = 200
 """So many waits of an episode are told."""
 MOST_PARTITIONS = 20
 """So many partitions of a wait are named."""
-HOLDS_UP = frozenset(("told-to-revoke", "still-owns", "says-nothing", "not-heard", "away"))
+HOLDS_UP = frozenset(("told-to-revoke", "still-owns", "says-nothing", "not-heard", "away", "must-rejoin"))
 """Kinds of waits whose member others wait for; the end of a chain is one of these."""
 
 STABLE, UNREVOKED, UNRELEASED = "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"
@@ -48,6 +48,8 @@ class Reconciled(Known):
         beats: how often it was heard of since and had not given up; says: whether it said what it has.
         away_ms: when a static member went for a while; `NEVER` if it did not.
         regex: that it subscribes with, empty for none.
+        owes: what a member of the classic protocol was told to do, ``must-rejoin`` or ``must-sync``, since owed_ms, and
+            until owed_until_ms at the latest; empty for nothing.
     """
 
     has: dict[Partition, None] = field(default_factory=dict)
@@ -63,6 +65,9 @@ class Reconciled(Known):
     says: bool = False
     away_ms: int = NEVER
     regex: str = ""
+    owes: str = ""
+    owed_ms: int = NEVER
+    owed_until_ms: int = 0
 
     @classmethod
     def subscribed(cls, event: MemberSubscribed) -> Reconciled:
@@ -181,6 +186,8 @@ class Reconciling:
         session_ms = known.heard_ms + known.session_timeout_ms if known.heard_ms != NEVER else 0
         if known.away_ms != NEVER:
             kind, since_ms, limit_ms, wanted = "away", known.away_ms, session_ms, known.has
+        elif known.owes:
+            kind, since_ms, limit_ms = known.owes, known.owed_ms, known.owed_until_ms
         elif known.state == UNREVOKED:
             kind = "told-to-revoke"
             limit_ms = min([one for one in (known.deadline_ms, session_ms) if one], default=0)

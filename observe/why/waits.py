@@ -57,6 +57,9 @@ class Waits:
         if wait.kind == "not-heard":
             came = "was gone before it came" if wait.is_cut_off else "came"
             return f"{who} {came} for its new target after {long}{self._waited(wait)}" if wait.blocked else ""
+        if wait.kind in ("must-rejoin", "must-sync"):
+            what = "join again" if wait.kind == "must-rejoin" else "fetch what it has"
+            return f"{who} took {long} to {what}{self._waited(wait)}" if not wait.is_cut_off else ""
         if wait.is_cut_off:
             return f"{who} had {long} to give up {_parts(wait)}{self._waited(wait)}, and was gone before it had"
         return f"{who} gave up {_parts(wait)} after {long}{self._waited(wait)}"
@@ -85,6 +88,10 @@ class Waits:
                 return f"{who} waits for {parts} since {since}, and nobody who is here has {it}"
             case "away":
                 return f"{who}, which has a group.instance.id, has been away since {since}; {parts} stand still"
+            case "must-rejoin":
+                return f"{who}, which is of the classic protocol, was told at {since} to join again, and has not"
+            case "must-sync":
+                return f"{who}, which is of the classic protocol, has joined at {since}, and not fetched what it has"
             case "interval":
                 at = self._clock(wait.limit_ms)
                 return f"a new target may be computed at {at} at the earliest, with the next heartbeat of anybody"

@@ -372,7 +372,7 @@ class _Story:
 
     def standing(self) -> str:
         episode = self.episode
-        if episode.kind in ("refusal", "loaded", "stopped", "resolution"):
+        if episode.kind in ("refusal", "loaded", "stopped", "resolution", "conversion"):
             return ""
         if not episode.partitions_known:
             return "What stood still is unknown: the members' assignments cannot be read."

@@ -68,8 +68,17 @@ async def test_a_server_that_names_no_brokers(monkeypatch: pytest.MonkeyPatch) -
         await Client(ClientOptions(bootstrap_servers="broker.test")).ask(None)
 
 
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-async def test_a_group_over_breaking_connections(strategy: str) -> None:
+CLASSIC = {"heartbeat_interval_ms": 30}
+GROUPS: dict[str, dict[str, Any]] = {
+    "range": CLASSIC | {"partition_assignment_strategy": "range"},
+    "cooperative-sticky": CLASSIC | {"partition_assignment_strategy": "cooperative-sticky"},
+    "consumer": {"group_protocol": "consumer"},
+}
+"""Options of members, by the assignor or the protocol."""
+
+
+@pytest.mark.parametrize("kind", list(GROUPS))
+async def test_a_group_over_breaking_connections(kind: str) -> None:
     """Whatever breaks, everything is read, and what is committed at the end is everything."""
     async with FlakyBroker({"t": 4}, seed=5) as flaky:
         async with Producer(bootstrap_servers=flaky.bootstrap_servers, max_batch_size=200, linger_ms=1) as producer:
@@ -79,12 +88,11 @@ async def test_a_group_over_breaking_connections(strategy: str) -> None:
             "bootstrap_servers": flaky.bootstrap_servers,
             "group_id": "g",
             "auto_offset_reset": "earliest",
-            "partition_assignment_strategy": strategy,
-            "heartbeat_interval_ms": 30,
             "auto_commit_interval_ms": 50,
             "fetch_max_wait_ms": 20,
             "max_partition_fetch_bytes": 2_000,
             **QUICK,
+            **GROUPS[kind],
         }
         seen: list[int] = []
         flaky.cut_after = 6_000

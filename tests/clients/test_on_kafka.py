@@ -87,9 +87,9 @@ async def test_an_idempotent_producer_over_breaking_connections() -> None:
 
 
 @pytest.mark.usefixtures("breaking")
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-async def test_a_group_over_breaking_connections(strategy: str) -> None:
-    await test_live_faults.test_a_group_over_breaking_connections(strategy)
+@pytest.mark.parametrize("kind", list(test_live_faults.GROUPS))
+async def test_a_group_over_breaking_connections(kind: str) -> None:
+    await test_live_faults.test_a_group_over_breaking_connections(kind)
 
 
 @pytest.mark.usefixtures("breaking")

@@ -1754,3 +1754,183 @@ tell
       No partition is known to have stood still.
       3 partitions changed hands: 3 from i1 to b.
       > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id or remove it.
+
+== a group that becomes one of the consumer protocol
+# cause group-upgraded
+stable w1 w2
+modern a
+tell all
+    rebalance 1 stable, cause group-started, triggered by w1, no culprit
+    w1 started the group; generation 1 was Stable after 1 ms.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      22:13:20.000 w2 (10.0.0.0) joined.
+      22:13:20.000 generation 1 began, led by w1 with range.
+      22:13:20.001 w1 sent the assignments after 1 ms.
+      22:13:20.001 the group was Stable with 2 members, 1 ms after it began.
+      6 partitions were handed out: 3 to w1, 3 to w2.
+    conversion 2 converted, cause group-upgraded, triggered by a, no culprit
+    The group became one of the consumer protocol.
+      22:14:20.001 the group became one of the consumer protocol; it has 2 members.
+    rebalance 3 running, cause member-joined, triggered by a, culprit w1
+    w1 has not come for its new target since 22:14:20.001, and still has orders-4, which others shall have; a waits for that; a joined; the rebalance is running.
+      22:14:20.001 a (10.0.0.7) joined.
+      w1 has not come for its new target since 22:14:20.001, and still has orders-4, which others shall have; a waits for that.
+      w2 has not come for its new target since 22:14:20.001, and still has orders-5, which others shall have; a waits for that.
+      The rebalance is running.
+      > See whether w1 still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
+
+== a group that becomes a classic one
+# cause group-downgraded
+modern a
+join w1
+live8 12s a
+go a
+tell all
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
+      22:13:20.000 w1 (10.0.0.9) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited.
+      22:13:32.000 another rebalance began before the group was Stable.
+      3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
+    conversion 3 converted, cause group-downgraded, triggered by a, no culprit
+    The group became a classic one.
+      22:13:32.000 the group became a classic one; it has 2 members.
+    rebalance 4 running, cause group-downgraded, no culprit
+    The group became a classic one; the rebalance is running and waits for w1.
+      22:13:32.000 the group became a classic one; it has 0 members.
+      22:13:32.000 the join barrier opened, to wait for w1 at most 5 min.
+      The rebalance is running and waits for w1.
+      > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
+
+== a classic member that does not join again
+# cause classic-rejoin-missed, culprit w1
+new w1 poll_ms=20s
+stable w1
+modern a
+live8 6s a
+wait 2s w1
+live8 30s a
+tell all
+    rebalance 1 stable, cause group-started, triggered by w1, no culprit
+    w1 started the group; generation 1 was Stable after 1 ms.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      22:13:20.000 generation 1 began, led by w1 with range.
+      22:13:20.001 w1 sent the assignments after 1 ms.
+      22:13:20.001 the group was Stable with 1 member, 1 ms after it began.
+      6 partitions were handed out: 6 to w1.
+    conversion 2 converted, cause group-upgraded, triggered by a, no culprit
+    The group became one of the consumer protocol.
+      22:14:20.001 the group became one of the consumer protocol; it has 1 member.
+    rebalance 3 superseded, cause member-joined, triggered by a, culprit a
+    a joined; w1 came for its new target after 8.0 s, for which a waited; another rebalance began after 28.0 s, before the group was Stable.
+      22:14:20.001 a (10.0.0.7) joined.
+      22:14:28.001 w1 came for its new target after 8.0 s, for which a waited.
+      22:14:48.001 another rebalance began before the group was Stable.
+    rebalance 4 stable, cause classic-rejoin-missed, triggered by w1, culprit w1
+    w1 was told to join again, did not in time and was removed; epoch 3 was Stable after 0 ms.
+      22:14:48.001 w1 (10.0.0.9) was told to join again, did not in time and was removed; it had 20.0 s.
+      22:14:48.001 the group was Stable with 1 member, 0 ms after it began.
+      No partition is known to have stood still.
+      6 partitions were handed out: 6 to a.
+
+== a classic member that does not sync
+# cause classic-sync-missed, culprit w1
+modern a
+live8 6s a
+new w1 poll_ms=10s
+join w1
+live8 30s a
+tell all
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 superseded, cause member-joined, triggered by w1, culprit a
+    w1 joined; a came for its new target after 5.0 s, for which w1 waited; another rebalance began after 10.0 s, before the group was Stable.
+      22:13:26.000 w1 (10.0.0.9) joined.
+      22:13:31.000 a came for its new target after 5.0 s, for which w1 waited.
+      22:13:36.000 another rebalance began before the group was Stable.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
+    rebalance 3 stable, cause classic-sync-missed, triggered by w1, culprit w1
+    w1 did not send SyncGroup in time and was removed; epoch 4 was Stable after 0 ms.
+      22:13:36.000 w1 (10.0.0.9) did not send SyncGroup in time and was removed; it had 10.0 s.
+      22:13:36.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s.
+      22:13:36.000 the group was Stable with 1 member, 0 ms after it began.
+      No partition is known to have stood still.
+      Everybody has the partitions that it had before.
+
+== nobody is left, and somebody of the other protocol comes
+# cause took-over-from-classic
+stable w1
+leave w1
+modern a
+tell all
+    rebalance 1 stable, cause group-started, triggered by w1, no culprit
+    w1 started the group; generation 1 was Stable after 1 ms.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      22:13:20.000 generation 1 began, led by w1 with range.
+      22:13:20.001 w1 sent the assignments after 1 ms.
+      22:13:20.001 the group was Stable with 1 member, 1 ms after it began.
+      6 partitions were handed out: 6 to w1.
+    rebalance 2 empty, cause left-without-reason, triggered by w1, no culprit
+    w1 left without saying why; the group was empty after 0 ms.
+      22:14:20.001 w1 (10.0.0.9) left without saying why.
+      22:14:20.001 nobody was left and the group was Empty.
+      6 partitions have no owner and stand still afterwards.
+      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+    conversion 3 converted, cause took-over-from-classic, triggered by a, no culprit
+    a group without members is of the other protocol from now on.
+      22:14:20.001 a group without members is of the other protocol from now on.
+    rebalance 4 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:14:20.001 a (10.0.0.7) started the group.
+      22:14:20.001 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+
+== a classic group that stays one
+# cause upgrade-refused, culprit a
+join w1
+modern a
+tell
+    rebalance 1 running, cause group-started, triggered by w1, no culprit
+    w1 started the group; the rebalance is running.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      The rebalance is running.
+
+== a consumer group that stays one
+# cause downgrade-refused
+setup group_consumer_migration_policy=upgrade
+modern a
+join w1
+live8 6s a
+go a
+tell all
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited; another rebalance began after 6.0 s, before the group was Stable.
+      22:13:20.000 w1 (10.0.0.9) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:26.000 a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited.
+      22:13:26.000 another rebalance began before the group was Stable.
+      3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of w1.
+    refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
+    a consumer group stays one.
+      22:13:26.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
+    rebalance 4 running, cause left-closed, triggered by a, no culprit
+    w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has; a was closed; the rebalance is running.
+      22:13:26.000 a (10.0.0.7) was closed.
+      w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has.
+      a new target has been due since 22:13:26.000, and is computed with the next heartbeat of anybody.
+      The rebalance is running.
+      > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
