@@ -132,7 +132,8 @@ class Builder:
             if episode.kind == "loaded":
                 track.change(start, Kind.OWNING, _share(episode, part.after))
             elif episode.protocol:
-                self._reconciled(track, index, part, start, min(left.get(index, end), end), episode)
+                until = min(left.get(index, end), end) if part.fate in REMOVED else end
+                self._reconciled(track, index, part, start, until, episode)
             elif episode.kind == "rebalance":
                 if part.fate in REMOVED:
                     barrier_end = {"dropped": join_end, "unsynced": start + synced if synced >= 0 else end}
