@@ -190,6 +190,7 @@ class Builder:
             return
         if track.is_gone and part.fate in ("new", "returned"):
             track.tenant(start, part.member_id)
+            track.change(start, Kind.JOINED)
         elif track.is_gone:
             track.begin(part, part.before)
         for wait in sorted((one for one in episode.member_waits if one.member == index), key=lambda one: one.since_ms):
@@ -207,8 +208,6 @@ class Builder:
             track.gone(end, part.fate)
         elif episode.outcome == "stable" or episode.outcome == "replaced":
             track.change(end, Kind.OWNING, part.after)
-        elif track.is_gone:
-            track.change(end, Kind.JOINED)
 
     def _removed(self, track: Track, part: MemberPart, start: int, at: int, join_end: int, owned: int) -> None:
         has_come = track.is_gone and bool(track.lane.changes) and part.came_ms >= 0
