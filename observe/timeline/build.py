@@ -132,7 +132,8 @@ class Builder:
             if episode.kind == "loaded":
                 track.change(start, Kind.OWNING, _share(episode, part.after))
             elif episode.protocol:
-                self._reconciled(track, index, part, start, min(left.get(index, end), end), episode)
+                until = min(left.get(index, end), end) if part.fate in REMOVED else end
+                self._reconciled(track, index, part, start, until, episode)
             elif episode.kind == "rebalance":
                 if part.fate in REMOVED:
                     barrier_end = {"dropped": join_end, "unsynced": start + synced if synced >= 0 else end}
@@ -189,6 +190,7 @@ class Builder:
             return
         if track.is_gone and part.fate in ("new", "returned"):
             track.tenant(start, part.member_id)
+            track.change(start, Kind.JOINED)
         elif track.is_gone:
             track.begin(part, part.before)
         for wait in sorted((one for one in episode.member_waits if one.member == index), key=lambda one: one.since_ms):
@@ -206,8 +208,6 @@ class Builder:
             track.gone(end, part.fate)
         elif episode.outcome == "stable" or episode.outcome == "replaced":
             track.change(end, Kind.OWNING, part.after)
-        elif track.is_gone:
-            track.change(end, Kind.JOINED)
 
     def _removed(self, track: Track, part: MemberPart, start: int, at: int, join_end: int, owned: int) -> None:
         has_come = track.is_gone and bool(track.lane.changes) and part.came_ms >= 0
