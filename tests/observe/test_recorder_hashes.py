@@ -31,7 +31,13 @@ WHO: dict[str, Any] = {"group_id": "payments", "client_host": "/10.1.2.3"}
 REASON = "Freshly-loaded group payments is over capacity (3 > 2)"
 SAID = record_of("payments", MemberSaid(Member("m", client_host="/10.1.2.3")))
 EVENTS = [
-    event_of(ConsumerGroupLoaded, group_id="payments", members=1, records=[LoggedRecord(SAID.key, SAID.value or b"")]),
+    event_of(
+        ConsumerGroupLoaded,
+        group_id="payments",
+        members=1,
+        topics=[],
+        records=[LoggedRecord(SAID.key, SAID.value or b"")],
+    ),
     event_of(SettingsChanged, group_id="", settings={}, groups={"payments": {}}),
     event_of(MemberAdded, **WHO),
     event_of(FetchParked, **WHO, wanted=["payments", "orders"]),

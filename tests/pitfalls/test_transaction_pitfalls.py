@@ -158,9 +158,11 @@ def test_pitfall_52_who_is_told_of_the_newer_protocol_can_use_it(client: Client)
     named = {"client_software_name": "pitfall", "client_software_version": "1"}
     for version in (3, 4):
         told = client.call(ApiKey.API_VERSIONS, version, **named)
-        assert [(row.name, row.max_version_level) for row in told.finalized_features] == [("transaction.version", 2)]
+        levels = [(row.name, row.max_version_level) for row in told.finalized_features]
+        assert levels == [("transaction.version", 2), ("group.version", 1)]
         assert told.finalized_features_epoch >= 0
-        assert [row.name for row in told.supported_features] == (["transaction.version"] if version >= 4 else [])
+        supported = [row.name for row in told.supported_features]
+        assert supported == (["transaction.version", "group.version"] if version >= 4 else [])
     topic, name = client.topic(), fresh("txn")
     producer = client.producer(name, 5)
     for epoch, value in enumerate((b"first", b"second")):

@@ -118,7 +118,8 @@ expect:
         (
             "members: 1",
             "state: Well",
-            "x, step 3, wait: state 'Well' is none of Empty, PreparingRebalance, CompletingRebalance, Stable, Dead",
+            "x, step 3, wait: state 'Well' is none of Empty, PreparingRebalance, CompletingRebalance, Assigning, "
+            "Reconciling, Stable, Dead",
         ),
         ("{read: 2}", "{red: 2}", "x: Object contains unknown field `red` - at `$.expect.sees[...]`"),
         ("story: It reads.", "", "x: Object missing required field `story`"),

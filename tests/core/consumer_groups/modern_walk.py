@@ -13,7 +13,6 @@ from uuid import UUID
 
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.state import ConsumerGroupState, Member
-from ottla.broker.core.events import Event, TargetComputed
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.state import GroupState
 from ottla.broker.core.groups.config import GroupConfig
@@ -22,8 +21,9 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest
 from tests.core.consumer_groups import consumer_invariants
 from tests.core.consumer_groups.modern_rendering import topic_id
+from tests.core.consumer_groups.watched_world import WatchedWorld
 from tests.core.durable import durable_state
-from tests.core.world import ENTRIES, Ctx, World
+from tests.core.world import ENTRIES, Ctx
 from tests.support.classic_member import ClassicMember
 from tests.support.modern_member import ModernMember
 from tests.support.requests import commit_fields, leave_fields, request
@@ -88,27 +88,6 @@ class ClassicPerson(ClassicMember):
             self.learn(ctx.answer)
 
 
-class WatchedWorld(World):
-    """Looks at what each append has made durable, and at who was asked for what a target is computed with."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.epochs = consumer_invariants.Epochs()
-
-    def look_at(self, event: Event) -> None:
-        super().look_at(event)
-        group = self.coordinator.groups.get(event.group_id)
-        if isinstance(event, TargetComputed) and isinstance(group, ConsumerGroup):
-            votes = [member.server_assignor for member in group.state.members.values() if member.server_assignor]
-            most = max(map(votes.count, votes), default=0)
-            assert votes.count(event.assignor) == most
-            assert votes or event.assignor == self.config.assignors[0]
-
-    def complete(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        super().complete(error)
-        self.epochs.check(self.coordinator)
-
-
 class Walk:
     """One seed's world."""
 
@@ -142,8 +121,6 @@ class Walk:
         self.others: list[Ctx] = []
         self.alone = 0
         """So many steps more are those of members of the classic protocol."""
-
-    # Steps
 
     def step(self) -> None:
         person = self.random.choice(self.people)
@@ -368,8 +345,6 @@ class Walk:
             if classic.open:
                 self.lose_classic(classic)
         self.world.restart()
-
-    # The end
 
     def converge(self) -> None:
         """The faults end. Everybody who is not replaced by another one gets its share, in a group of either kind."""

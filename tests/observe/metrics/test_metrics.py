@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.catalogue import SPECS
 from ottla.observe.metrics.collector import Metrics
-from tests.observe.metrics.looked_at import Looked, Ring, metrics, topic
+from tests.observe.metrics.looked_at import Looked, Ring, group, member, metrics, topic
 
 ALL = ("kminion", "kafka_exporter", "lag_exporter")
 
@@ -121,6 +121,8 @@ def test_names_types_and_units_are_as_prometheus_wants_them() -> None:
 
 @pytest.mark.parametrize("compat", [(), ALL])
 def test_what_is_shown_is_what_was_declared(view: Looked, compat: tuple[str, ...]) -> None:
+    view.groups["balanced"] = group("balanced", "Stable", member("m", {"orders": [0]}, epoch=3, state="STABLE"))
+    view.groups["balanced"].protocol = "consumer"
     text = scrape(metrics(view, *compat))[0].decode()
     declared = {spec.name.removesuffix("_total"): spec for spec in SPECS}
     shown = {family.name: family for family in plain(text) if family.name.startswith("ottla_")}
