@@ -5,7 +5,7 @@ import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SY
 
 export const KIND_WORDS = [
   [OWNING, "owning", "owning partitions", "owns partitions"],
-  [JOINING, "joining", "has yet to rejoin: the group waits for it", "rejoining: the group waits for it"],
+  [JOINING, "joining", "has yet to rejoin: the group waits for it", "rejoining or giving up: the group waits for it"],
   [JOINED, "joined", "has rejoined, waits for others", "waits for others"],
   [SYNCING, "syncing", "has yet to ask for its assignment", "yet to ask for its assignment"],
   [SYNCED, "synced", "waits for its assignment", "waits for its assignment"],

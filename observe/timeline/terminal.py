@@ -29,7 +29,7 @@ class Look(NamedTuple):
 LOOKS: dict[str | Kind, Look] = {
     Kind.OWNING: Look("█", "#", "green", "owns partitions"),
     IDLE: Look("▁", "_", "green", "owns nothing"),
-    Kind.JOINING: Look("▓", "J", "bold yellow", "rejoining: the group waits for it"),
+    Kind.JOINING: Look("▓", "J", "bold yellow", "rejoining or giving up: the group waits for it"),
     Kind.JOINED: Look("░", "j", "yellow", "waits for others"),
     Kind.SYNCING: Look("▚", "S", "bold magenta", "yet to ask for its assignment"),
     Kind.SYNCED: Look("·", "s", "magenta", "waits for its assignment"),
