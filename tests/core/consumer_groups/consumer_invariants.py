@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
-from ottla.broker.core.consumer_groups.state import PARTITION_BYTES, STABLE, UNREVOKED, State
+from ottla.broker.core.consumer_groups.state import IS_AWAY, PARTITION_BYTES, STABLE, UNREVOKED, State
 from ottla.broker.core.consumer_groups.subscriptions import Subscriptions
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups.classic.group import ClassicGroup
@@ -53,7 +53,7 @@ def check_owners(state: State) -> None:
                     assert other == member.member_id, f"{topic_id}-{partition}: {other} and {member.member_id}"
                     epochs.setdefault(topic_id, {})[partition] = member.epoch
                     assert since <= max(member.epoch, 0) or member.epoch == 0
-        assert member.state is UNREVOKED or not member.pending
+        assert (member.state is UNREVOKED and member.epoch != IS_AWAY) or not member.pending
         assert member.epoch <= state.assignment_epoch
     assert state.owner_epochs == epochs
     targets: dict[tuple[UUID, int], str] = {}

@@ -223,7 +223,6 @@ class Walk:
             person.owned = frozenset()
 
     def lose(self, person: Person) -> None:
-        """An answer is lost, or everything is."""
         for ctx in person.open:
             ctx.is_gone = True
         person.open.clear()
@@ -273,6 +272,10 @@ class Walk:
                 says.member_epoch < member.epoch and says.member_epoch == member.previous_epoch and missed_an_answer
             )
         self.world.beat(ctx)
+        if ctx.answer is not None and not ctx.answer.error_code and says.member_epoch >= 0:
+            group = self.world.coordinator.groups[says.group_id]
+            assert isinstance(group, ConsumerGroup)
+            assert group.durable.members[ctx.answer.member_id].epoch == ctx.answer.member_epoch
         assert may_go_on or ctx.answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.INVALID_REQUEST)
 
     def ask(self, key: ApiKey, version: int, fields: dict[str, Any]) -> Ctx:
@@ -337,7 +340,6 @@ class Walk:
                 self.ask(ApiKey.LEAVE_GROUP, 5, leave_fields("g", (person.member_id, None), ("nobody", None)))
 
     def restart(self) -> None:
-        """Who waits is not answered."""
         for person in self.people:
             if person.open:
                 self.lose(person)
@@ -472,7 +474,6 @@ class Walk:
         )
 
     def read_by(self, person: Person | ClassicPerson) -> list[tuple[str, int]]:
-        """What somebody reads, by the names of topics."""
         if isinstance(person, ClassicPerson):
             return sorted(person.owned)
         names = {topic_id: name for name, (topic_id, _) in self.world.topics.items()}
