@@ -11,7 +11,7 @@ from ottla.broker.core.events import GroupConverted
 from tests.core.consumer_groups.modern_walk import STEPS, Walk, play
 from tests.sim.mutants import Mutant, failure_of, read_bugs
 
-SEEDS = range(600 if os.environ.get("OTTLA_TESTS") == "long" else 16)
+SEEDS = range(600 if os.environ.get("OTTLA_TESTS") == "long" else 40)
 BUG_SEEDS = 60
 
 
@@ -36,7 +36,7 @@ def test_the_walk_gets_around() -> None:
     """What it is meant to see happens in it."""
     kinds: dict[str, int] = {}
     short = 0
-    for seed in range(10):
+    for seed in range(8):
         walk = Walk(seed)
         for _ in range(STEPS):
             walk.step()
