@@ -10,7 +10,7 @@ from ottla.broker.core.consumer_groups import notes, resolution
 from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.changes import Change, Refused
 from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberSaid, MemberTarget, OldMetadata
-from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.group import NEVER_CHECKED, ConsumerGroup
 from ottla.broker.core.consumer_groups.reconcile import Reported, Unreconcilable, reconcile
 from ottla.broker.core.consumer_groups.state import STABLE, UNREVOKED, Member
 from ottla.broker.core.events import MemberReplaced
@@ -130,10 +130,12 @@ def refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> None
         reasons.append("regex changed")
     if not reasons and group.checked_version == topics.version:
         return
-    change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     metadata_hash = topics.hash_of(state.subscriptions.topics())
     if metadata_hash != state.metadata_hash:
         reasons.append("topics changed")
+    # What happened to topics that the group does not subscribe to is no occasion to look at who subscribes to what.
+    if reasons or group.checked_version == NEVER_CHECKED:
+        change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     if reasons:
         change.bump(metadata_hash, reasons)
         if change.state.has_old_metadata:
