@@ -8,6 +8,7 @@ from uuid import UUID
 import numpy as np
 
 from ottla.protocol.offsets_topic import group_key, offset_key
+from tests.core.consumer_groups.modern_scenario import ConsumerPlay
 from tests.pipeline.generator import START_MS, Longs, Member, Topic, World
 
 
@@ -320,6 +321,14 @@ def overtaken(group: Group, end: int) -> None:
     group.world.commits(group.name, group.topic, [0], ms, old[None, :1])
 
 
+def consumer_protocol(world: World) -> None:
+    """A group of the consumer protocol that one member joins, and that commits nothing; a coordinator wrote it."""
+    play = ConsumerPlay()
+    play.step("topic t 2")
+    play.step("beat A join")
+    world.write("g", START_MS + 1000, *((record.key, record.value) for _, record in play.world.log))
+
+
 SPECIAL: tuple[tuple[str, Behaviour, dict[str, Any]], ...] = (
     ("storm", storm, {"size": 6}),
     ("rejoin", two_storms, {}),
@@ -360,6 +369,7 @@ def make(*, minutes: int = 120, groups: int = 40, partitions: int = 16, every_s:
             starts = np.zeros_like(group.ends)
             starts[kept_s:] = group.ends[:-kept_s]
             world.topics[group.topic].starts = starts
+    consumer_protocol(world)
     for event in world.events[::7]:
         world.events.append(dict(event))  # a producer that tried again without being idempotent
     return world

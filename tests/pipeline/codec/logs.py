@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from ottla.protocol import consumer_group_records as wire
 from ottla.protocol.batch_filter import stored_records, with_records, without_records
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import MalformedFrame
@@ -32,6 +33,7 @@ from tests.support.batches import build_batch
 
 TIME = 1_700_000_000_000
 CODECS = tuple(Codec)
+CLASSIC_VALUES: dict[type[Any], Any] = {OffsetKey: OffsetValue, GroupKey: GroupValue}
 
 
 def records(count: int, *, start: int = 0, size: int = 0) -> list[Record]:
@@ -142,16 +144,16 @@ def _whole(decode: Any, data: bytes) -> Any:
     raise MalformedFrame("bytes behind it")
 
 
-def reference(one: Record) -> OffsetKey | GroupKey | tuple[Any, Any] | None:
+def reference(one: Record) -> tuple[Any, Any] | None:
     """The key and the value of a record that a table takes; None where it belongs in quarantine."""
-    try:
-        key = _whole(decode_key, one.key or b"")
-        if key is None or one.value is None:
-            return key and (key, None)
-        message_class = GroupValue if isinstance(key, GroupKey) else OffsetValue
-        return key, _whole(partial(decode_value, message_class), one.value)
-    except MalformedFrame:
-        return None
+    for decode_any_key, values in ((decode_key, CLASSIC_VALUES), (wire.decode_consumer_group_key, wire.VALUES)):
+        try:
+            if (key := _whole(decode_any_key, one.key or b"")) is None:
+                continue
+            return key, None if one.value is None else _whole(partial(decode_value, values[type(key)]), one.value)
+        except MalformedFrame:
+            continue
+    return None
 
 
 def commit_row(one: Record, key: OffsetKey, value: OffsetValue | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.pipeline import tables
 from ottla.pipeline.codec import decode, walk
-from ottla.protocol.offsets_topic import OffsetKey, OffsetValue, encode_offset_value, group_key, offset_key
+from ottla.protocol.offsets_topic import GroupKey, OffsetKey, OffsetValue, encode_offset_value, group_key, offset_key
 from ottla.protocol.records import Record
 from tests.pipeline.codec.logs import TIME, commit, commit_row, log_of, reference, rows_in_ms
 from tests.support.batches import build_batch
@@ -34,7 +34,7 @@ def rows_of(*some: Record) -> list[dict[str, object]]:
 def check(some: list[Record]) -> None:
     """Every record is in one table or in quarantine, as the reference says, and rows say what it says."""
     chunk = walk(log_of([some[i : i + 3] for i in range(0, len(some), 3)]), topic=TOPIC, partition=9)
-    wanted, rest, generations = [], [], 0
+    wanted, rest, generations, changes = [], [], 0, 0
     for offset, one in enumerate(some):
         found = reference(one)
         place = {"log_partition": 9, "log_offset": offset, "log_ts": one.timestamp_ms}
@@ -42,13 +42,16 @@ def check(some: list[Record]) -> None:
             rest.append(place | {"key": one.key, "value": one.value})
         elif isinstance(found[0], OffsetKey):
             wanted.append(place | commit_row(one, *found))
-        else:
+        elif isinstance(found[0], GroupKey):
             generations += 1
+        else:
+            changes += 1
     assert rows_in_ms(decode("commits", chunk)) == wanted
     quarantine = rows_in_ms(decode("quarantine", chunk))
     assert all(row.pop("error") for row in quarantine)
     assert quarantine == rest
     assert decode("groups", chunk).num_rows == generations
+    assert decode("consumer_groups", chunk).num_rows == changes
 
 
 @pytest.mark.parametrize("key_version", [0, 1])
@@ -208,7 +211,7 @@ def spoil(draw: st.DrawFn, data: bytes) -> bytes:
 def spoiled(draw: st.DrawFn) -> Record:
     """One that may not be."""
     one = draw(commits())
-    key = draw(st.sampled_from([one.key or b"", group_key("g"), b"\0\4abc"]))
+    key = draw(st.sampled_from([one.key or b"", group_key("g"), b"\0\4abc", b"\0\4\0\2bc"]))
     value = None if one.value is None else spoil(draw, one.value)
     return Record(key=spoil(draw, key), value=value, timestamp_ms=TIME)
 
