@@ -80,7 +80,7 @@ class ClassicPerson(ClassicMember):
     def _hand_over(self, asked: Any) -> None:
         api = ApiKey.JOIN_GROUP if isinstance(asked, JoinGroupRequest) else ApiKey.SYNC_GROUP
         version = 9 if api is ApiKey.JOIN_GROUP else 5
-        self.open.append(self.walk.world.ask(self.name, ENTRIES[api], asked, version))
+        self.open.append(self.walk.send(self.name, api, version, asked))
 
     def hear(self) -> None:
         for ctx in [ctx for ctx in self.open if ctx.answer is not None]:
@@ -118,14 +118,14 @@ class Walk:
             ClassicPerson(self, f"c{number}", "i2" if number == 2 else None, cooperative=number > 0)
             for number in range(3)
         ]
-        self.others: list[Ctx] = []
+        self.waiting: list[Ctx] = []
         self.alone = 0
         """So many steps more are those of members of the classic protocol."""
 
     def step(self) -> None:
         person = self.random.choice(self.people)
         verbs = (
-            [self.heartbeat] * 6 + [self.let_go] * 2 + [self.subscribe, self.leave, self.lose, self.lie, self.commit]
+            [self.heartbeat] * 6 + [Person.let_go] * 2 + [self.subscribe, self.leave, self.lose, self.lie, self.commit]
         )
         verbs += [self.advance, self.advance, self.log, self.log, self.topic, self.admin]
         if self.random.random() < 0.02:
@@ -186,8 +186,7 @@ class Walk:
         elif chance < 0.92:
             self.lose_classic(person)
         elif not person.open and person.member_id:
-            leaving = person.leave()
-            self.others.append(self.world.ask(person.name, ENTRIES[ApiKey.LEAVE_GROUP], leaving, 5))
+            self.send(person.name, ApiKey.LEAVE_GROUP, 5, person.leave())
 
     def leave_alone(self) -> None:
         """The members of the consumer protocol go, and leave the others alone for a while."""
@@ -207,9 +206,6 @@ class Walk:
     def heartbeat(self, person: Person) -> None:
         if not person.open and not person.is_fenced:
             person.heartbeat()
-
-    def let_go(self, person: Person) -> None:
-        person.let_go()
 
     def subscribe(self, person: Person) -> None:
         regex = self.random.choice([None, None, None, "t.*", "u"])
@@ -278,19 +274,17 @@ class Walk:
             assert group.durable.members[ctx.answer.member_id].epoch == ctx.answer.member_epoch
         assert may_go_on or ctx.answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.INVALID_REQUEST)
 
-    def ask(self, key: ApiKey, version: int, fields: dict[str, Any]) -> Ctx:
-        ctx = self.world.ask("admin", ENTRIES[key], request(key, fields), version)
-        self.others.append(ctx)
-        return ctx
+    def ask(self, key: ApiKey, version: int, fields: dict[str, Any]) -> None:
+        self.waiting.append(self.send("admin", key, version, request(key, fields)))
+
+    def send(self, who: str, key: ApiKey, version: int, asked: Any) -> Ctx:
+        return self.world.ask(who, ENTRIES[key], asked, version)
 
     def commit(self, person: Person) -> None:
         """Whoever is at its epoch may commit what it has, and nobody else at an epoch that is over."""
         offsets = [(self.random.choice(TOPICS), self.random.randrange(3), self.random.randrange(99))]
-        self.ask(
-            ApiKey.OFFSET_COMMIT,
-            9,
-            commit_fields("g", offsets, generation=person.epoch, member_id=person.member_id, instance=person.instance),
-        )
+        who: dict[str, Any] = {"member_id": person.member_id, "instance": person.instance}
+        self.ask(ApiKey.OFFSET_COMMIT, 9, commit_fields("g", offsets, generation=person.epoch, **who))
 
     def advance(self, person: Person) -> None:
         self.world.advance_to(self.world.now_ms + self.random.choice([1, 500, 2_000, 7_000, 46_000]))
@@ -346,6 +340,7 @@ class Walk:
         for classic in self.classics:
             if classic.open:
                 self.lose_classic(classic)
+        self.waiting.clear()
         self.world.restart()
 
     def converge(self) -> None:
@@ -354,6 +349,7 @@ class Walk:
         world.hold = False
         world.settle()
         for classic in self.classics:
+            self.waiting += classic.open
             classic.open.clear()
             classic.crash()
             classic.topics = ["t"]
@@ -401,9 +397,12 @@ class Walk:
         room = min(world.config.group_consumer_max_size - len(people), world.config.group_max_size, 2)
         classics = self.classics[:room]
         self.settle([*people, *classics])
-        for person in people:
+        *others, last = people
+        for person in others:
             person.leave()
             self.check()
+        self.settle([last, *classics])
+        last.leave()
         if isinstance(world.coordinator.groups.get("g"), ConsumerGroup):
             # In a consumer group of classic members alone nobody is told that somebody went, until one joins again.
             for classic in classics:
@@ -413,7 +412,7 @@ class Walk:
         if isinstance(group, ConsumerGroup) or world.config.may_convert("upgrade"):
             self.settle([*people, *classics])
         for classic in classics:
-            self.others.append(world.ask(classic.name, ENTRIES[ApiKey.LEAVE_GROUP], classic.leave(), 5))
+            self.send(classic.name, ApiKey.LEAVE_GROUP, 5, classic.leave())
 
     def settle(self, people: Sequence[Person | ClassicPerson]) -> None:
         """Who is there stays until everybody has its share."""
@@ -487,6 +486,7 @@ class Walk:
         world.check_log()
         assert durable_state(world.coordinator) == {}
         assert not world.coordinator.groups
+        assert all(ctx.answer is not None for ctx in self.waiting)
         assert {key.timer for key in world.coordinator.deadlines._due} == {"retention"}
 
 
