@@ -114,7 +114,7 @@ class Reconciling:
         until_wall_ms: before this Unix time no target may be computed, 0 if one may.
         behind: the members that have not arrived at the target, by id.
         names: of topics, by their ids.
-        owners: who had each partition last.
+        owners: who had each partition last; heirs: whose target it was in last.
         resolved: the regexes that were held against the topics, each with how many it comes to.
         asked_ms: since when others have not been.
         unsaid: who came and was not told of, as it began nothing so far: its regex was yet to be held against topics.
@@ -129,6 +129,7 @@ class Reconciling:
     behind: dict[str, None] = field(default_factory=dict)
     names: dict[bytes, str] = field(default_factory=dict)
     owners: dict[Partition, str] = field(default_factory=dict)
+    heirs: dict[Partition, str] = field(default_factory=dict)
     resolved: dict[str, int] = field(default_factory=dict)
     asked_ms: dict[str, int] = field(default_factory=dict)
     unsaid: list[Happening] = field(default_factory=list)
@@ -158,6 +159,11 @@ class Reconciling:
             self.names.update((one.topic_id, one.topic) for one in row.partitions if one.topic)
             if (known := self.member(row.member_id)) is not None:
                 known.target = places(row.partitions)
+                self.heirs.update(dict.fromkeys(known.target, row.member_id))
+        if len(self.heirs) > 2 * sum(len(one.target or ()) for one in self.each()) + MOST_PARTITIONS:
+            # Most are of topics that are gone.
+            self.heirs = {one: known.member_id for known in self.each() for one in known.target or ()}
+            self.owners = {one: owner for one, owner in self.owners.items() if one in self.heirs}
 
     def stepped(self, known: Reconciled, event: MemberReconciled) -> None:
         """A member came a step further."""
@@ -205,14 +211,12 @@ class Reconciling:
         return MemberWait(kind, known.member_id, since_ms, -1, limit_ms, _named(wanted), blocks, known.beats)
 
     def _who_awaits(self, holder: Reconciled, wanted: Mapping[Partition, None]) -> list[str]:
-        if not wanted:
-            return []
-        found = []
-        for one in self.each():
-            shall = one.awaited or one.target or {}
-            if one is not holder and any(partition in shall and partition not in one.has for partition in wanted):
-                found.append(one.member_id)
-        return found
+        found: dict[str, None] = {}
+        for partition in wanted:
+            one = self.member(self.heirs.get(partition, ""))
+            if one is not None and one is not holder and partition in (one.target or {}) and partition not in one.has:
+                found[one.member_id] = None
+        return list(found)
 
     def waits(self, at_ms: int, wall_ms: int) -> list[MemberWait]:
         """All that the group waits for now, the longest first; those that hold others up before all others."""
