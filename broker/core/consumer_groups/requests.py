@@ -23,9 +23,13 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from ottla.protocol.steps import Steps
 
 CHOOSES_ITS_ID = 1
 """From this version on a client chooses its own member id (KIP-1082)."""
+
+MOST_AT_ONCE = 20
+"""So many of those who waited for an assignment are served in one entry; everything else has its turn in between."""
 
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))
 
@@ -89,7 +93,12 @@ def resume(m: Machine, assigning: Assigning, assignment: Assignment | None) -> N
         return  # it was given up
     assigning.assignment, assigning.is_over = assignment, True
     bugs: list[Exception] = []
+    served = 0
     while assigning.waiting and m.assigning[assigning.group_id] is assigning:
+        if served == MOST_AT_ONCE:
+            m.effects.append(Work(_after_others(assignment), assigning))
+            break
+        served += 1
         request, ctx = assigning.waiting.popleft()
         try:
             answer = _serve(m, m.shards[assigning.partition], request, ctx)
@@ -99,10 +108,15 @@ def resume(m: Machine, assigning: Assigning, assignment: Assignment | None) -> N
         if answer is not None:
             m.reply(ctx, answer, request.group_id, request.member_id)
         assigning.tries = 0
-    if m.assigning[assigning.group_id] is assigning:
+    if not assigning.waiting and m.assigning[assigning.group_id] is assigning:
         del m.assigning[assigning.group_id]
     if bugs:
         raise bugs[0]
+
+
+def _after_others(assignment: Assignment | None) -> Steps[Assignment | None]:
+    yield None
+    return assignment
 
 
 def give_up(m: Machine, partition: int) -> None:

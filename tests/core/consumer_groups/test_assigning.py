@@ -243,3 +243,30 @@ def test_what_is_large() -> None:
     assert is_large(spec(1_000, 10))
     assert is_large(spec(1, 10_000))
     assert not is_large(spec(300, 10)) and is_large(spec(300, 10, homogeneous=False))
+
+
+def test_those_who_waited_are_served_in_several_entries(play: ApartPlay, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"M{number}" for number in range(45)]
+    play.step("topic t 45")
+    play.step("beat A join")
+    monkeypatch.setattr(assigning, "LARGE", 1_000_000)
+    for name in names:
+        assert answers(play, f"beat {name} join") == []
+    heard: list[list[str]] = []
+    while play.world.works:
+        heard.append([line.split()[0] for line in answers(play, "work")])
+        assert len(answers(play, "beat X join group=other")) == 1
+    assert [len(some) for some in heard] == [20, 20, 6]
+    assert [name for some in heard for name in some] == ["A", *names]
+    assert not play.world.coordinator.assigning
+
+
+def test_who_comes_while_others_are_served_waits_behind_them(play: ApartPlay, monkeypatch: pytest.MonkeyPatch) -> None:
+    play.step("beat A join")
+    monkeypatch.setattr(assigning, "LARGE", 1_000_000)
+    for number in range(20):
+        play.step(f"beat M{number} join")
+    assert len(answers(play, "work")) == 20
+    assert answers(play, "beat Z join") == []
+    assert [line.split()[0] for line in answers(play, "work")] == ["M19", "Z"]
+    assert not play.world.works
