@@ -136,6 +136,19 @@ def behind(group: GroupDescription) -> str:
     )
 
 
+def is_foreign(protocol_type: str) -> bool:
+    """Whether a group's members are no consumers: what they were assigned only they can read."""
+    return protocol_type not in ("", "consumer")
+
+
+def type_in_words(group_type: str | None, protocol_type: str) -> str | None:
+    """The type of a group: ``classic``, ``consumer``, or such as ``connect`` of members that are no consumers.
+
+    None if the broker does not tell.
+    """
+    return protocol_type if is_foreign(protocol_type) else group_type or None
+
+
 def host(text: str) -> str:
     """A client's host as people write it: Kafka puts a slash before it."""
     return text.removeprefix("/")

@@ -13,7 +13,18 @@ from ottla.cli.group_migrate import migrate
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
 from ottla.cli.group_wait import wait
 from ottla.cli.group_watch import watch
-from ottla.cli.group_words import GROUPS, STATES, TYPES, assignment_in_words, has_members, host, no_group, still_to_do
+from ottla.cli.group_words import (
+    GROUPS,
+    STATES,
+    TYPES,
+    assignment_in_words,
+    has_members,
+    host,
+    is_foreign,
+    no_group,
+    still_to_do,
+    type_in_words,
+)
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import count_of, note, print_each, print_fields, say, state
 from ottla.observe.printable import printable
@@ -41,7 +52,8 @@ async def list_(admin: Admin, states: tuple[str, ...], types: tuple[str, ...]) -
     listed = await admin.list_groups(states=states, types=types)
     described = await admin.describe_groups([one.group_id for one in listed])
     groups = [_brief(described[one.group_id]) for one in listed]
-    return Answer(groups, partial(_print_list, groups, [*states, *(f"of the type {one}" for one in types)]))
+    only = [*states, *(f"of the type {one}" for one in types)]
+    return Answer(groups, partial(_print_list, groups, only, typed=bool(types)))
 
 
 @command.command(short_help="Show state, members, assignment and lag.")
@@ -115,11 +127,6 @@ def _brief(group: GroupDescription) -> dict[str, Any]:
     }
 
 
-def _is_foreign(protocol_type: str) -> bool:
-    """Whether a group's members are no consumers: what they were assigned only they can read."""
-    return protocol_type not in ("", "consumer")
-
-
 def _member(group: GroupDescription, member: MemberDescription) -> dict[str, Any]:
     target = member.target_assignment
     return {
@@ -163,28 +170,24 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
     return {"lag": None if None in lags else sum(lags), "offsets": rows}
 
 
-def _print_list(groups: list[dict[str, Any]], only: list[str]) -> None:
+def _print_list(groups: list[dict[str, Any]], only: list[str], *, typed: bool) -> None:
     if not groups:
         note("There are no groups." if not only else f"No group is {' or '.join(only)}.")
         return
-    # The type is worth a column where there are others than classic consumers, such as Kafka Connect's workers.
-    typed = any(_is_foreign(group["protocol_type"]) or group["type"] == "consumer" for group in groups)
+    # The type is worth a column where it was asked for, or where there are others than classic consumers, such as
+    # Kafka Connect's workers.
+    typed = typed or any(is_foreign(group["protocol_type"]) or group["type"] == "consumer" for group in groups)
     print_fields(
         ("group", "state", *(("type",) if typed else ()), "members", "assignor"),
         groups,
         "group",
         lambda group: state(group["state"]),
-        *((_type,) if typed else ()),
+        *((lambda group: type_in_words(group["type"], group["protocol_type"]),) if typed else ()),
         lambda group: len(group["members"]),
         lambda group: group["assignor"] or None,
     )
     for name in [group["group"] for group in groups if not group["group"].isprintable()][:1]:
         note(f"{printable(name)} is shown with escapes. To name it in bash or zsh, write {word(name)}")
-
-
-def _type(group: dict[str, Any]) -> str | None:
-    found: str | None = group["protocol_type"] if _is_foreign(group["protocol_type"]) else group["type"]
-    return found
 
 
 def _print_group(group: dict[str, Any], only_state: bool, only_members: bool, only_offsets: bool) -> None:
@@ -201,7 +204,7 @@ def _print_group(group: dict[str, Any], only_state: bool, only_members: bool, on
 def _print_head(group: dict[str, Any]) -> None:
     at = group["coordinator"]
     words = [group["state"], count_of(len(group["members"]), "member")]
-    if _is_foreign(group["protocol_type"]):
+    if is_foreign(group["protocol_type"]):
         words.append(f"type {group['protocol_type']}")
     if group["type"] == "consumer":
         words.append("type consumer")
@@ -235,7 +238,7 @@ def _print_members(group: dict[str, Any]) -> None:
         *(("group_instance_id",) if static else ()),
         "member_id",
     )
-    if _is_foreign(group["protocol_type"]):
+    if is_foreign(group["protocol_type"]):
         say(f"What they were assigned is in a form of the type {group['protocol_type']}, which Ottla does not read.")
 
 

@@ -69,6 +69,10 @@ def test_list_and_describe(ottla: Any, modern: Any, join: Any) -> None:
     ]
     assert [row["group"] for row in ottla.json("groups", "list", "--type", "consumer")] == ["billing"]
     assert ottla.json("groups", "list", "--type", "classic", "--state", "empty") == []
+    assert ottla.rows("groups", "list", "--type", "classic") == [
+        ["GROUP", "STATE", "TYPE", "MEMBERS", "ASSIGNOR"],
+        ["old", "Stable", "classic", "1", "range"],
+    ]
     text = ottla.run("groups", "describe", "billing").stdout
     assert text.startswith(
         "Group billing: Stable, 1 member, type consumer, assignor uniform, group epoch 2, assignment epoch 2, coord"
