@@ -304,7 +304,7 @@ class Settings:
     group_consumer_migration_policy: str = setting(
         "bidirectional",
         "Whether groups with members change their protocol: by members of the consumer protocol that come to a classic "
-        "group (upgrade), and by the last of them that goes (downgrade).",
+        "group (upgrade), and by the last of them that goes (downgrade). It cannot change while the broker runs.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     )
     group_consumer_regex_refresh_interval_ms: int = setting(

@@ -12,7 +12,7 @@ import click
 
 from ottla.cli.common import bootstrap_option, duration_option, format_option, run, with_admin
 from ottla.cli.group_looks import Look, turns
-from ottla.cli.group_words import GROUPS, behind, host, no_group
+from ottla.cli.group_words import GROUPS, behind, host, no_group, type_in_words
 from ottla.cli.output import count_of, note, print_json, say, when
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ UP, DOWN = ("upgrade", "bidirectional"), ("downgrade", "bidirectional")
 """The policies under which a classic group becomes a consumer group while it has members, and the other way round."""
 MODERN = "group.protocol=consumer"
 CLASSIC = "group.protocol=classic"
+STOP_ALL = f"stop all members, and start them with {MODERN}"
+"""A group without members may change under each policy, and whatever its assignor was."""
 MOST_NAMED = 5
 
 
@@ -33,28 +35,35 @@ class Standing:
 
     Attributes:
         phase: ``empty``, ``classic``, ``mixed``, ``consumer``, or ``foreign`` for a group that is none of consumers.
+        type: as `ottla groups list` shows it; None if the broker does not tell.
         policy: the broker's; None if it does not have the setting.
         in_the_way: what must change before the group can go on.
-        next: what to do, towards the protocol ``consumer`` first.
+        next: what to do, towards the protocol ``consumer``; while something is in the way, how to get it out of there.
+        done: that there is nothing left to do; empty until then.
+        back: how the group gets back to the protocol ``classic``; empty where nothing was changed yet.
         behind: who keeps the group from being at rest, in words; empty if nobody does.
     """
 
     group: str
     phase: str
+    type: str | None
     state: str
     classic_members: int
     consumer_members: int
     policy: str | None
     in_the_way: list[str]
     next: list[str]
+    done: str
+    back: str
     behind: str
 
 
-def standing(group: GroupDescription, policy: str | None, protocols: str | None) -> Standing:
+def standing(group: GroupDescription, policy: str | None, protocols: str | None, most_members: int = 0) -> Standing:
     """Where a group stands. Pure.
 
     Args:
         policy, protocols: the broker's settings; None for one that it does not have.
+        most_members: how many members it is known to have had at once. While it has fewer, some are being restarted.
     """
     classic = [one for one in group.members if one.protocol == "classic"]
     modern = [one for one in group.members if one.protocol == "consumer"]
@@ -63,67 +72,109 @@ def standing(group: GroupDescription, policy: str | None, protocols: str | None)
         phase = "mixed"
     if group.members and group.protocol_type != "consumer":
         phase = "foreign"
+    obstacles = _obstacles(group, phase, policy, protocols)
+    if not obstacles:
+        obstacles = _unrest(group, phase, most_members - len(group.members))
+    is_done = phase == "consumer" and not obstacles
     return Standing(
         group.group_id,
         phase,
+        type_in_words(group.group_type, group.protocol_type),
         group.state,
         len(classic),
         len(modern),
         policy,
-        _in_the_way(group, phase, policy, protocols),
-        _next(phase, classic, modern, policy),
+        [problem for problem, _ in obstacles],
+        [remedy for _, remedy in obstacles if remedy] or _next(phase, classic),
+        "All members speak the protocol consumer." if is_done else "",
+        _back(phase, modern, policy),
         behind(group),
     )
 
 
-def _in_the_way(group: GroupDescription, phase: str, policy: str | None, protocols: str | None) -> list[str]:
-    found = []
+def _obstacles(group: GroupDescription, phase: str, policy: str | None, protocols: str | None) -> list[tuple[str, str]]:
+    """What does not go away by waiting: each with how to get rid of it, empty if nobody can."""
     if phase == "foreign":
-        return [f"The group is of the type {group.protocol_type}: only groups of consumers can change the protocol."]
+        of_type = f"The group is of the type {group.protocol_type}"
+        return [(f"{of_type}: only groups of consumers can change the protocol.", "")]
+    found = []
     if protocols is not None and "consumer" not in protocols.split(","):
-        found.append(f"The broker does not speak the protocol consumer: add it to {PROTOCOLS}.")
+        problem = "The broker does not speak the protocol consumer."
+        found.append((problem, f"Restart the broker with {PROTOCOLS}={protocols},consumer."))
     if phase == "classic" and (policy or "").lower() not in UP:
         said = f"{POLICY} is {policy}" if policy is not None else f"The broker has no {POLICY}"
-        found.append(f"{said}: it refuses members of the protocol consumer while the group has classic ones.")
+        problem = f"{said}: it refuses members of the protocol consumer while the group has classic ones."
+        newer = "Use a broker that has the setting, such as Ottla, or Apache Kafka from 4.0 on."
+        restart = f"{_restart_with('bidirectional', 'upgrade')}. Or {STOP_ALL}."
+        found.append((problem, newer if policy is None else restart))
     if phase == "classic" and (attached := [one for one in group.members if one.user_data]):
-        found.append(
+        problem = (
             f"The assignor {group.protocol_name} adds data of its own to the assignment of {_named(attached)}, which "
-            "the broker would lose, so it refuses. librdkafka's sticky assignors do so, too: first restart the members "
-            "with the partition.assignment.strategy range or roundrobin."
+            "the broker would lose, so it refuses."
         )
-    if phase in ("classic", "mixed") and group.state != "Stable":
-        found.append(f"The group is {group.state}: wait until it is Stable before you restart the next member.")
+        found.append((problem, _without(group.protocol_name)))
     return found
 
 
-def _next(
-    phase: str, classic: list[MemberDescription], modern: list[MemberDescription], policy: str | None
-) -> list[str]:
-    keeps = (
-        "" if policy is None or policy.lower() in DOWN
-        else f" It stays a consumer group even then: {POLICY} is {policy}."
-    )  # fmt: skip
-    refused = policy is not None and policy.lower() == "disabled"
-    back = (
-        f"Back: {POLICY} is disabled, so classic members are refused."
-        if refused
-        else f"Back: restart {_named(modern)} with {CLASSIC}, one by one.{keeps}"
+def _without(assignor: str) -> str:
+    """How a group gets rid of an assignor that adds data of its own."""
+    if assignor == "cooperative-sticky":
+        return (
+            f"Nobody reads for a moment: {STOP_ALL}. librdkafka, whose cooperative-sticky adds such data, takes no "
+            "range beside it, which members could change to one by one."
+        )
+    return (
+        f"Restart all members with partition.assignment.strategy=range,{assignor}, one by one: the group uses range "
+        f"once all have it. Or {STOP_ALL}."
     )
+
+
+def _unrest(group: GroupDescription, phase: str, missing: int) -> list[tuple[str, str]]:
+    """What goes away by waiting, and what to wait for."""
+    if phase not in ("classic", "mixed", "consumer"):
+        return []
+    then = "; then the change is done." if phase == "consumer" else " before you restart the next member."
+    if group.state != "Stable":
+        return [(f"The group is {group.state}.", f"Wait until it is Stable{then}")]
+    if missing > 0:
+        gone = f"{count_of(missing, 'member')} left and {'is' if missing == 1 else 'are'} not back"
+        return [
+            (f"{gone}.", f"Wait until all members are back{then} If nobody is to come back, nothing is in the way.")
+        ]
+    return []
+
+
+def _next(phase: str, classic: list[MemberDescription]) -> list[str]:
     match phase:
         case "empty":
             return ["The group has no members: it becomes what its first member speaks."]
         case "classic":
             return [f"Restart {_named(classic)} with {MODERN}, one by one: the first turns the group."]
-        case "mixed" if not modern:
-            return [
-                f"Restart {_named(classic)} with {MODERN}, one by one.",
-                f"All members are classic, but the group is not: it turns when one of them leaves.{keeps}",
-            ]
         case "mixed":
-            return [f"Restart {_named(classic)} with {MODERN}, one by one.", back]
-        case "consumer":
-            return ["Done: all members speak the protocol consumer.", back]
+            return [f"Restart {_named(classic)} with {MODERN}, one by one."]
     return []
+
+
+def _back(phase: str, modern: list[MemberDescription], policy: str | None) -> str:
+    if phase not in ("mixed", "consumer"):
+        return ""
+    keeps = (
+        "" if policy is None or policy.lower() in DOWN
+        else f" It stays a consumer group even then: {POLICY} is {policy}."
+    )  # fmt: skip
+    if not modern:
+        return f"All members are classic, but the group is not: it turns when one of them leaves.{keeps}"
+    if policy is not None and policy.lower() == "disabled":
+        refuses = f"{POLICY} is disabled, so the broker refuses classic members"
+        return f"{refuses}. {_restart_with('bidirectional', 'downgrade')}."
+    return f"Restart {_named(modern)} with {CLASSIC}, one by one.{keeps}"
+
+
+def _restart_with(policy: str, other: str) -> str:
+    return (
+        f"Restart the broker with {POLICY}={policy} (or {other}), as in `ottla serve --set {POLICY}={policy}`: it "
+        "cannot change while the broker runs"
+    )
 
 
 def _named(members: list[MemberDescription]) -> str:
@@ -157,12 +208,12 @@ def migrate(group: str, watch: bool, interval: float, output_format: str, bootst
         return
 
 
-async def _ask(admin: Admin, group: str) -> Standing:
+async def _ask(admin: Admin, group: str, most_members: int = 0) -> Standing:
     described = (await admin.describe_groups([group]))[group]
     if described.state == "Dead":
         raise await no_group(admin, group)
     settings = await _settings(admin, described.coordinator.node_id)
-    return standing(described, settings.get(POLICY), settings.get(PROTOCOLS))
+    return standing(described, settings.get(POLICY), settings.get(PROTOCOLS), most_members)
 
 
 async def _settings(admin: Admin, node_id: int) -> dict[str, str | None]:
@@ -173,9 +224,13 @@ async def _settings(admin: Admin, node_id: int) -> dict[str, str | None]:
 async def _follow(bootstrap: str, group: str, interval_s: float, as_json: bool) -> None:
     before: Standing | None = None
     last: list[Standing] = []
+    most_members = 0
 
     async def look(admin: Admin) -> dict[str, Look]:
-        last[:] = [await _ask(admin, group)]
+        nonlocal most_members
+        found = await _ask(admin, group, most_members)
+        most_members = max(most_members, found.classic_members + found.consumer_members)
+        last[:] = [found]
         return {}
 
     each = turns(bootstrap, look, lambda: interval_s, must_begin=True)
@@ -200,12 +255,15 @@ def _print(one: Standing) -> None:
         for kind, number in (("classic", one.classic_members), ("consumer", one.consumer_members))
         if number
     ]
-    words = [one.phase, one.state, *(counts or ["no members"]), f"policy {one.policy or 'unknown'}"]
+    first = (one.type or one.phase) if one.phase in ("empty", "foreign") else one.phase
+    words = [first, one.state, *(counts or ["no members"]), f"policy {one.policy or 'unknown'}"]
     say(f": {', '.join(words)}")
     for label, lines in (
         ("In the way", one.in_the_way),
         ("Behind", [one.behind] if one.behind else []),
         ("Next", one.next),
+        ("Done", [one.done] if one.done else []),
+        ("Back", [one.back] if one.back else []),
     ):
         for line in lines:
             say(f"  {label}: {line}")

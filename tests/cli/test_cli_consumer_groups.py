@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -138,42 +139,30 @@ def member(client_id: str, protocol: str, *, user_data: bytes = b"", **more: Any
 
 
 def group(*members: MemberDescription, kind: str = "consumer", state: str = "Stable", **more: Any) -> GroupDescription:
-    return GroupDescription("g", state, more.pop("protocol_type", "consumer"), "range", [*members], AT, kind, **more)
+    assignor = more.pop("assignor", "mine")
+    return GroupDescription("g", state, more.pop("protocol_type", "consumer"), assignor, [*members], AT, kind, **more)
 
 
 OLD, NEW = member("old", "classic"), member("new", "consumer")
 
 
+OWN = member("own", "classic", user_data=b"x")
+
+
 @pytest.mark.parametrize(
-    ("described", "policy", "phase", "in_the_way", "following"),
+    ("described", "policy", "phase", "following"),
     [
-        (group(kind="classic"), "bidirectional", "empty", "", "becomes what its first member speaks"),
-        (group(OLD, kind="classic"), "bidirectional", "classic", "", "Restart old on 10.0.0.1 with group.protocol=c"),
-        (group(OLD, kind="classic"), "Upgrade", "classic", "", "the first turns the group"),
-        (group(OLD, kind="classic"), "downgrade", "classic", "policy is downgrade: it refuses", "Restart old"),
-        (group(OLD, kind="classic"), None, "classic", "The broker has no group.consumer.migration.policy", "Restart"),
-        (group(OLD, NEW), "bidirectional", "mixed", "", "Restart old on 10.0.0.1 with group.protocol=consumer"),
-        (group(OLD, NEW), "upgrade", "mixed", "", "It stays a consumer group even then"),
-        (group(OLD), "bidirectional", "mixed", "", "it turns when one of them leaves"),
-        (group(NEW), "bidirectional", "consumer", "", "Back: restart new on 10.0.0.1 with group.protocol=classic"),
-        (group(NEW), "disabled", "consumer", "", "so classic members are refused"),
-        (group(OLD, kind="classic", protocol_type="connect"), "upgrade", "foreign", "of the type connect", ""),
-        (group(OLD, NEW, state="Reconciling"), "upgrade", "mixed", "wait until it is Stable", "Restart old"),
-        (
-            group(member("own", "classic", user_data=b"x"), kind="classic"),
-            "upgrade",
-            "classic",
-            "adds data of its own to the assignment of own on 10.0.0.1",
-            "Restart own",
-        ),
+        (group(kind="classic"), "bidirectional", "empty", "becomes what its first member speaks"),
+        (group(kind="classic"), "disabled", "empty", "becomes what its first member speaks"),
+        (group(OLD, kind="classic"), "bidirectional", "classic", "Restart old on 10.0.0.1 with group.protocol=c"),
+        (group(OLD, kind="classic"), "Upgrade", "classic", "the first turns the group"),
+        (group(OLD, NEW), "bidirectional", "mixed", "Restart old on 10.0.0.1 with group.protocol=consumer"),
+        (group(OLD), "bidirectional", "mixed", "Restart old on 10.0.0.1 with group.protocol=consumer"),
     ],
 )
-def test_where_a_migration_stands(
-    described: GroupDescription, policy: str | None, phase: str, in_the_way: str, following: str
-) -> None:
+def test_where_a_migration_stands(described: GroupDescription, policy: str | None, phase: str, following: str) -> None:
     found = standing(described, policy, "classic,consumer")
-    assert found.phase == phase
-    assert in_the_way in " ".join(found.in_the_way) and bool(in_the_way) == bool(found.in_the_way)
+    assert (found.phase, found.in_the_way, found.done) == (phase, [], "")
     assert following in " ".join(found.next)
     assert (found.classic_members, found.consumer_members) == (
         sum(one.protocol == "classic" for one in described.members),
@@ -181,8 +170,89 @@ def test_where_a_migration_stands(
     )
 
 
+@pytest.mark.parametrize(
+    ("described", "policy", "in_the_way", "out_of_it"),
+    [
+        (
+            group(OLD, kind="classic"),
+            "disabled",
+            "policy is disabled: it refuses",
+            "Restart the broker with group.consumer.migration.policy=bidirectional (or upgrade)",
+        ),
+        (
+            group(OLD, kind="classic"),
+            "downgrade",
+            "policy is downgrade: it refuses",
+            "while the broker runs. Or stop all",
+        ),
+        (
+            group(OLD, kind="classic"),
+            None,
+            "The broker has no group.consumer.migration.policy",
+            "Use a broker that has",
+        ),
+        (group(OLD, kind="classic", protocol_type="connect"), "upgrade", "of the type connect", ""),
+        (
+            group(OLD, NEW, state="Reconciling"),
+            "upgrade",
+            "is Reconciling",
+            "Wait until it is Stable before you restart",
+        ),
+        (group(NEW, state="Reconciling"), "upgrade", "is Reconciling", "Stable; then the change is done."),
+        (
+            group(OWN, kind="classic"),
+            "upgrade",
+            "adds data of its own to the assignment of own on 10.0.0.1",
+            "with partition.assignment.strategy=range,mine, one by one",
+        ),
+        (
+            group(OWN, kind="classic", assignor="cooperative-sticky"),
+            "upgrade",
+            "adds data of its own",
+            "stop all members",
+        ),
+    ],
+)
+def test_what_is_in_the_way_and_how_it_gets_out_of_it(
+    described: GroupDescription, policy: str | None, in_the_way: str, out_of_it: str
+) -> None:
+    found = standing(described, policy, "classic,consumer")
+    assert in_the_way in " ".join(found.in_the_way)
+    assert out_of_it in " ".join(found.next) and bool(out_of_it) == bool(found.next)
+    assert "group.protocol=consumer, one by one" not in " ".join(found.next)
+    assert found.done == ""
+
+
+@pytest.mark.parametrize(
+    ("described", "policy", "back"),
+    [
+        (group(OLD, kind="classic"), "bidirectional", ""),
+        (group(OLD, NEW), "upgrade", "It stays a consumer group even then"),
+        (group(OLD), "bidirectional", "it turns when one of them leaves"),
+        (group(NEW), "bidirectional", "Restart new on 10.0.0.1 with group.protocol=classic"),
+        (
+            group(NEW),
+            "disabled",
+            "Restart the broker with group.consumer.migration.policy=bidirectional (or downgrade)",
+        ),
+    ],
+)
+def test_the_way_back(described: GroupDescription, policy: str, back: str) -> None:
+    found = standing(described, policy, "classic,consumer").back
+    assert back in found and bool(back) == bool(found)
+
+
+def test_a_change_is_not_done_while_a_member_is_being_restarted() -> None:
+    found = standing(group(NEW), "bidirectional", "classic,consumer", most_members=3)
+    assert (found.in_the_way, found.done) == (["2 members left and are not back."], "")
+    assert found.next[0].startswith("Wait until all members are back; then the change is done.")
+    assert standing(group(NEW), "bidirectional", "classic,consumer", most_members=1).done
+
+
 def test_a_broker_that_does_not_speak_the_protocol() -> None:
-    assert "add it to group.coordinator.rebalance.protocols" in standing(group(), "upgrade", "classic").in_the_way[0]
+    found = standing(group(), "upgrade", "classic")
+    assert found.in_the_way == ["The broker does not speak the protocol consumer."]
+    assert found.next == ["Restart the broker with group.coordinator.rebalance.protocols=classic,consumer."]
 
 
 def test_migrate_asks_the_broker(ottla: Any, modern: Any) -> None:
@@ -191,8 +261,40 @@ def test_migrate_asks_the_broker(ottla: Any, modern: Any) -> None:
     assert (found["phase"], found["classic_members"], found["consumer_members"]) == ("consumer", 0, 1)
     text = ottla.run("groups", "migrate", "billing").stdout
     assert text.startswith("Group billing: consumer, Stable, 1 consumer member, policy ")
-    assert "Next: Done: all members speak the protocol consumer." in text
+    assert "\n  Done: All members speak the protocol consumer.\n  Back: Restart one on " in text
+    assert "Next:" not in text
     assert "There is no group 'nope'." in ottla.run("groups", "migrate", "nope", expect=1).stderr
+
+
+def test_an_empty_group_is_of_the_type_that_the_list_has(ottla: Any) -> None:
+    ottla.send("orders", b"1\n", "-p", "0")
+    ottla.read("orders", "-G", "g", "--group-protocol", "consumer", "--from-beginning", "-c", "1")
+    ottla.run("groups", "wait", "g", "--state", "Empty")
+    assert ottla.run("groups", "migrate", "g").stdout.startswith("Group g: consumer, Empty, no members, policy ")
+
+
+def test_a_group_that_loses_a_member_while_it_is_watched(ottla: Any, broker: Broker) -> None:
+    client = Client(broker.port)
+
+    def beat(member_id: str, epoch: int = 0) -> int:
+        names = ["nothing-yet"] if epoch == 0 else None
+        fields = consumer_heartbeat_fields("g", member_id, epoch, names=names)
+        return int(client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields).member_epoch)
+
+    first = beat("stays")
+    beat("goes")
+    epoch = beat("stays", first)
+    with ottla.spawn("groups", "migrate", "g", "--watch", "--interval", "100ms", stdout=subprocess.PIPE) as watching:
+        try:
+            lines = iter(watching.stdout.readline, b"")
+            assert any(b"Done: All members speak" in line for line in lines)
+            ottla.run("groups", "evict", "g", "goes")
+            beat("stays", epoch)
+            said = next(line for line in lines if b"Done:" in line or b"1 member left and is not back." in line)
+            assert b"In the way" in said
+        finally:
+            watching.kill()
+    client.close()
 
 
 def test_what_a_member_has_still_to_do() -> None:
