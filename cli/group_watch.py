@@ -52,6 +52,10 @@ class Watched:
             if before is None or (before[:4], before.behind) != (look[:4], look.behind):
                 yield Change(group_id, look)
 
+    def lacks(self, wanted: Sequence[str]) -> list[str]:
+        """Those of the groups that do not exist."""
+        return [group_id for group_id in wanted if group_id not in self.looks]
+
 
 @click.command("watch", short_help="Show what groups do, as it happens.")
 @GROUPS.many("groups", "[GROUP]…", required=False)
@@ -61,8 +65,9 @@ class Watched:
 def watch(groups: list[str], interval: float, output_format: str, bootstrap: str) -> None:
     """Show state, members and lag of GROUPs, or of all, until Ctrl-C.
 
-    A table on a terminal; in a pipe, or with --format json, one line for each change. When the broker does not answer,
-    one line on standard error says so, and another one when it is back. Exit code 0 after Ctrl-C, 1 if no broker
+    A table on a terminal; in a pipe, or with --format json, one line for each change. A GROUP that does not exist yet
+    is named on standard error, and watched for. When the broker does not answer, one line there says so, and another
+    one when it is back. Exit code 0 after Ctrl-C, 1 if no broker
     answers at the beginning.
     """
     try:
@@ -107,7 +112,7 @@ async def _lines(
         note(f"{_now()}  The broker at {bootstrap} {text}")
 
     watched = Watched()
-    out = False
+    out, is_first = False, True
     async for turn in looks(bootstrap, wanted, interval_s):
         if turn.trouble:
             if not out:
@@ -119,6 +124,10 @@ async def _lines(
             out = False
         for change in watched.update(turn.looks, time.monotonic()):
             print_change(change)
+        if is_first:
+            for group_id in watched.lacks(wanted):
+                note(f"There is no group {group_id!r} yet: waiting for it. `ottla groups list` shows those that exist.")
+            is_first = False
 
 
 def _text_line(change: Change) -> None:
@@ -162,10 +171,10 @@ def page(watched: Watched, wanted: Sequence[str], now: float, trouble: str) -> R
     if watched.looks:
         headings = ("group", "state", "for", "members", "assignor", "lag")
         parts.append(table(headings, [_row(watched, group_id, now) for group_id in sorted(watched.looks)]))
-    elif not trouble:
-        parts.append(
-            styled(("There are no groups." if not wanted else f"No such group yet: {', '.join(wanted)}", "dim"))
-        )
+    elif not trouble and not wanted:
+        parts.append(styled(("There are no groups.", "dim")))
+    if not trouble and (lacking := watched.lacks(wanted)):
+        parts.append(styled((f"No such group yet: {', '.join(lacking)}", "dim")))
     if len(watched.looks) == len(wanted) == 1:
         [look] = watched.looks.values()
         parts += [styled(), _members(look)]

@@ -270,6 +270,27 @@ def test_watch_on_a_terminal_draws_a_table(ottla: Any, join: Join) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.parametrize("options", [(), ("--format", "json")])
+def test_watch_says_which_groups_do_not_exist_yet(ottla: Any, options: tuple[str, ...]) -> None:
+    ottla.make_group("billing")
+    watching = Watching(ottla, "billing", "nope", *options)
+    watching.until("billing", "Empty")
+    said = watching.noted("There is no group 'nope' yet: waiting for it.")
+    ottla.make_group("nope")
+    watching.until("nope")
+    assert len(said) == 1
+    assert watching.end() == 0
+
+
+@pytest.mark.e2e
+def test_a_terminal_shows_which_of_several_groups_do_not_exist_yet(ottla: Any) -> None:
+    ottla.make_group("billing")
+    watching = Watching(ottla, "billing", "nope", terminal=True)
+    watching.until("Empty", "No such group yet: nope")
+    assert watching.end() == 0
+
+
+@pytest.mark.e2e
 def test_the_lag_of_many_groups_is_looked_at_in_turn(ottla: Any, broker: Broker) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
