@@ -14,7 +14,7 @@ from ottla.cli.output import Refused, say
 from ottla.cli.workbench_ask import Ask, asks_workbench
 
 if TYPE_CHECKING:
-    from ottla.clients import Admin
+    from ottla.clients import Admin, MemberDescription
 
 
 @click.command("pause", short_help="Let no member join or get partitions for now.")
@@ -48,16 +48,23 @@ def _told(state: dict[str, Any], words: str) -> Answer:
 @click.option("--reason", metavar="TEXT", help="Why; the coordinator logs it.")
 @asks_broker
 async def evict(admin: Admin, group: str, member: str, reason: str | None) -> None:
-    """Remove MEMBER, named by its member id, from GROUP, as if it had left. It hears of that at its next heartbeat.
+    """Remove MEMBER, named by its member id or group.instance.id, from GROUP, as if it had left.
 
-    Most clients join again then. Works with Apache Kafka, too.
+    It hears of that at its next heartbeat; most clients join again then. Works with Apache Kafka, too.
     """
     described = (await admin.describe_groups([group]))[group]
     if described.state == "Dead":
         raise await no_group(admin, group)
-    if member not in [one.member_id for one in described.members]:
-        known = [f"  {one.member_id} ({one.client_id} on {host(one.client_host)})" for one in described.members]
+    by_name = {one.group_instance_id: one.member_id for one in described.members if one.group_instance_id}
+    by_name |= {one.member_id: one.member_id for one in described.members}
+    if member not in by_name:
+        known = [f"  {_words(one)}" for one in described.members]
         more = ". Its members are:" if known else ", nor any other."
         raise Refused(f"Group {group!r} has no member {member!r}{more}", *known)
-    await admin.remove_members(group, [member], reason=reason)
+    await admin.remove_members(group, [by_name[member]], reason=reason)
     say(f"Removed member {member!r} from group {group!r}.")
+
+
+def _words(member: MemberDescription) -> str:
+    instance = f", group.instance.id {member.group_instance_id}" if member.group_instance_id else ""
+    return f"{member.member_id} ({member.client_id} on {host(member.client_host)}{instance})"

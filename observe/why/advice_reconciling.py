@@ -21,7 +21,7 @@ _silent = say(
 _away = say(
     "group.consumer.session.timeout.ms",
     "Start {who} again, with the same group.instance.id: its partitions stand still until it is back or its session is "
-    "over. If it shall not come back, remove it with kafka-consumer-groups or an Admin client.",
+    "over. If it shall not come back, remove it with `ottla groups evict`, kafka-consumer-groups or an Admin client.",
 )
 _not_back = say(
     "group.consumer.session.timeout.ms",

@@ -124,6 +124,19 @@ def test_a_member_can_be_evicted(ottla: Any, broker: Broker) -> None:
     client.close()
 
 
+def test_a_static_member_can_be_evicted_while_it_is_away(ottla: Any, broker: Broker) -> None:
+    client = Client(broker.port)
+    for epoch, names in ((0, ["orders"]), (-2, None)):
+        fields = consumer_heartbeat_fields("g", "a", epoch, names=names, instance="shelf-1")
+        assert client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields).error_code == 0
+    refused = ottla.run("groups", "evict", "g", "shelf-2", expect=1).stderr
+    assert "a (peer on 127.0.0.1, group.instance.id shelf-1)" in refused
+    said = ottla.run("groups", "evict", "g", "shelf-1").stdout
+    assert said == "Removed member 'shelf-1' from group 'g'.\n"
+    assert ottla.json("groups", "describe", "g")[0]["members"] == []
+    client.close()
+
+
 def test_a_protocol_needs_a_group(ottla: Any) -> None:
     refused = ottla.run("consume", "orders", "--group-protocol", "consumer", expect=2)
     assert "name it with --group" in refused.stderr

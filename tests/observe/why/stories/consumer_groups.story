@@ -136,7 +136,7 @@ tell
       i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is fenced in 35.0 s.
       The rebalance has been running for 10.0 s.
       3 partitions stand still, the longest for 10.0 s: 30.0 partition-seconds in which nobody consumes.
-      > Start i1 again, with the same group.instance.id: its partitions stand still until it is back or its session is over. If it shall not come back, remove it with kafka-consumer-groups or an Admin client.
+      > Start i1 again, with the same group.instance.id: its partitions stand still until it is back or its session is over. If it shall not come back, remove it with `ottla groups evict`, kafka-consumer-groups or an Admin client.
 live8 40s b
 tell all
     rebalance 1 stable, cause group-started, triggered by i1, no culprit
