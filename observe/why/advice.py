@@ -220,6 +220,21 @@ def _type(case: Case) -> Advice:
     )
 
 
+def _upgrade(case: Case) -> Advice:
+    policy = "group.consumer.migration.policy"
+    if policy in case.trigger.facts.get("problem", ""):
+        return case.advice(
+            policy,
+            "Restart the broker with group.consumer.migration.policy=bidirectional (or upgrade), which cannot change "
+            "while it runs. Until then start {who} with group.protocol=classic.",
+        )
+    return case.advice(
+        "group.protocol",
+        "Ask `ottla groups migrate` how to get out of the way what keeps the group classic. Until then start {who} "
+        "with group.protocol=classic.",
+    )
+
+
 def _session(case: Case) -> Advice:
     low, high = case.value("group.min.session.timeout.ms"), case.value("group.max.session.timeout.ms")
     return case.advice(
@@ -320,6 +335,7 @@ _ADVICE: dict[str, Make] = {
     Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
     Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
     Cause.INVALID_SESSION_TIMEOUT: _session,
+    Cause.UPGRADE_REFUSED: _upgrade,
 }
 
 

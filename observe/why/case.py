@@ -9,6 +9,7 @@ from ottla.observe.why.plain import application
 
 BROKERS_OWN = (
     "group.consumer.max.size",
+    "group.consumer.migration.policy",
     "group.consumer.session.timeout.ms",
     "group.initial.rebalance.delay.ms",
     "group.max.size",

@@ -1898,7 +1898,26 @@ tell all
 # cause upgrade-refused, culprit a
 join w1
 modern a
-tell
+tell all
+    refusal 2 refused, cause upgrade-refused, triggered by a, culprit a
+    a was turned away: the group stays a classic one.
+      22:13:20.000 a (10.0.0.7) was turned away: the group stays a classic one; its first members are still joining.
+      > Ask `ottla groups migrate` how to get out of the way what keeps the group classic. Until then start a with group.protocol=classic.
+    rebalance 1 running, cause group-started, triggered by w1, no culprit
+    w1 started the group; the rebalance is running.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      The rebalance is running.
+
+== a classic group that stays one, as the policy does not let it change
+# cause upgrade-refused, culprit a
+setup group_consumer_migration_policy=disabled
+join w1
+modern a
+tell all
+    refusal 2 refused, cause upgrade-refused, triggered by a, culprit a
+    a was turned away: the group stays a classic one.
+      22:13:20.000 a (10.0.0.7) was turned away: the group stays a classic one; group.consumer.migration.policy does not allow it.
+      > Restart the broker with group.consumer.migration.policy=bidirectional (or upgrade), which cannot change while it runs. Until then start a with group.protocol=classic.
     rebalance 1 running, cause group-started, triggered by w1, no culprit
     w1 started the group; the rebalance is running.
       22:13:20.000 w1 (10.0.0.9) started the group.
