@@ -65,7 +65,9 @@ def felt(episode: Episode) -> str:
     """The cost to those who wait for records, as a sentence before the headline; empty for less than a second."""
     if not episode.stopped or episode.stood_ms < WORTH_SAYING_MS:
         return ""
-    still = "have stood still" if episode.outcome == "running" else "stood still"
+    still = "stood still"
+    if episode.outcome == "running":
+        still = "has stood still" if episode.stopped == 1 else "have stood still"
     return f"{count(episode.stopped, 'partition')} {still} for up to {duration(episode.longest_ms)}. "
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.observe.why import run
+from ottla.observe.why.model import Episode
+from ottla.observe.why.words import felt
 from tests.observe.why.story import GROUP, Consumer, Story, stable
 
 
@@ -16,6 +18,19 @@ def test_who_has_no_name_at_all() -> None:
     told = " ".join([*story.last.sentences, *(one.text for one in story.last.advice)])
     assert "a client without a name" in told
     assert not [gap for gap in ("  ", " , ", "( ", " .") if gap in told], told
+
+
+@pytest.mark.parametrize(
+    ("stopped", "outcome", "told"),
+    [
+        (1, "running", "1 partition has stood still for up to 30.0 s. "),
+        (2, "running", "2 partitions have stood still for up to 30.0 s. "),
+        (1, "stable", "1 partition stood still for up to 30.0 s. "),
+    ],
+)
+def test_one_partition_is_not_several(stopped: int, outcome: str, told: str) -> None:
+    ran = Episode(1, "rebalance", GROUP, 0, 10, outcome=outcome, stopped=stopped, stood_ms=60_000, longest_ms=30_000)
+    assert felt(ran) == told
 
 
 def test_names_that_all_share_are_told_once() -> None:
