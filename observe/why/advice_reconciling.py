@@ -18,6 +18,18 @@ _silent = say(
     "See whether {who} still runs and reaches the broker: it has not been heard of since it was told. If it ended it "
     "is removed when its session or its time to give up is over.",
 )
+_expired = say(
+    "consumer.session.timeout.ms",
+    "Look for pauses of {who}: garbage collection, a stopped container, a blocked event loop, too little CPU. If such "
+    "pauses are normal, raise the session timeout ({session}): consumer.session.timeout.ms of the group, or "
+    "session.timeout.ms of a client of the classic protocol.",
+)
+_crashed = say(
+    "consumer.session.timeout.ms",
+    "Find out why {who} ended without leaving. Let it call close() when it is stopped; a lower session timeout "
+    "({session}) lets the group notice a crash sooner: consumer.session.timeout.ms of the group, or "
+    "session.timeout.ms of a client of the classic protocol.",
+)
 _away = say(
     "group.consumer.session.timeout.ms",
     "Start {who} again, with the same group.instance.id: its partitions stand still until it is back or its session is "
@@ -64,6 +76,9 @@ ADVICE: dict[str, Make] = {
     Cause.REVOCATION_TIMEOUT: _revokes,
     Cause.STATIC_MEMBER_AWAY: lambda case: _away(case) if case.episode.outcome == "running" else None,
     Cause.STATIC_MEMBER_NOT_BACK: _not_back,
+    Cause.SESSION_EXPIRED: _expired,
+    Cause.SESSION_EXPIRED_SILENT: _expired,
+    Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
     Cause.FENCED_EPOCH: _fenced,
     Cause.REGEX_RESOLVED: _regex,
     Cause.LEFT_CLOSED: _restart,

@@ -19,10 +19,11 @@ from ottla.observe.why.causes import Cause
 from ottla.observe.why.episodes import end, finish, settle
 from ottla.observe.why.members import NEVER, Asked, Happening, Known, Partition
 from ottla.observe.why.model import MemberWait, Move
+from ottla.observe.why.reasons import leaving_class, said
 from ottla.observe.why.reconciling import HEARD_EVERY_MS, Reconciled, Reconciling, note
 from ottla.observe.why.run import MOST_MOVES
 from ottla.protocol.consumer_group_records import decode_consumer_group_key
-from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, Assignment, ConsumerTopicPartitions, encode_assignment
 
 _REASONS = {
     "topics changed": Cause.TOPIC_METADATA_CHANGED,
@@ -252,6 +253,9 @@ def _asking(account: Account) -> Known | None:
     if not isinstance(came, events.RequestReceived):
         return None
     known = account.members.get(came.member_id)
+    known = known or next(
+        (one.known for one in account.happenings if one.known and one.known.member_id == came.member_id), None
+    )
     return known or Known(came.member_id, came.client_id, came.client_host, came.group_instance_id)
 
 
@@ -266,6 +270,9 @@ def on_converted(account: Account, event: events.GroupConverted) -> None:
     for known in members:
         run.place(known)
     run.trigger(cause if members else Cause.TOOK_OVER_FROM_CLASSIC, who, event, "", facts)
+    happenings, account.happenings = account.happenings, []
+    for one in happenings:  # who left, and so let the others become a classic group
+        account.add(run, one, event, first=True)
     run.episode.generation_after = event.generation
     if account.run is not None:
         end(account, event, "superseded")
@@ -284,7 +291,7 @@ def _as_consumer(known: Known) -> Reconciled:
     other = Reconciled(known.member_id, known.client_id, known.client_host, known.group_instance_id)
     other.session_timeout_ms, other.rebalance_timeout_ms = known.session_timeout_ms, known.rebalance_timeout_ms
     other.asked, other.heard_ms = known.asked, known.heard_ms
-    other.has = dict.fromkeys(known.partitions())
+    other.has, other.is_classic = dict.fromkeys(known.partitions()), True
     other.owned = len(other.has)
     return other
 
@@ -293,6 +300,11 @@ def _as_classic(known: Known) -> Known:
     other = Known(known.member_id, known.client_id, known.client_host, known.group_instance_id)
     other.session_timeout_ms, other.rebalance_timeout_ms = known.session_timeout_ms, known.rebalance_timeout_ms
     other.asked, other.heard_ms = known.asked, known.heard_ms
+    numbers: dict[str, list[int]] = {}
+    for topic, number in known.partitions():
+        numbers.setdefault(topic, []).append(number)
+    rows = [ConsumerTopicPartitions(topic=topic, partitions=has) for topic, has in numbers.items()]
+    other.assign(encode_assignment(Assignment(assigned_partitions=rows)))
     return other
 
 
@@ -353,8 +365,9 @@ def on_fenced(account: Account, event: events.MemberFenced) -> None:
     cause: str = _REASONS.get(event.reason, Cause.LEFT_WITHOUT_REASON)
     reason = ""
     if isinstance(came, events.LeaveReceived):
-        reason = came.reason or ""
-        cause, facts = judge.departure(known, came, Cause.REMOVED_BY_ADMIN, event)
+        reason = said(came.reason)
+        own = leaving_class(reason) if known.is_classic else Cause.REMOVED_BY_ADMIN
+        cause, facts = judge.departure(known, came, own, event)
     elif cause == Cause.REVOCATION_TIMEOUT:
         fate, facts = "expired", judge.unrevoked_facts(known, event)
     elif cause in (Cause.CLASSIC_REJOIN_MISSED, Cause.CLASSIC_SYNC_MISSED):
@@ -389,7 +402,8 @@ def on_loaded(account: Account, event: events.ConsumerGroupLoaded) -> None:
         account.members[member.member_id] = known
         known.rebalance_timeout_ms, known.regex = member.rebalance_timeout_ms, member.regex
         known.asked = Asked("", ())
-        known.asked.topics = list(member.names)
+        known.asked.topics, known.asked.is_partial = list(member.names), True
+        known.is_classic = member.classic is not None
         known.epoch, known.previous_epoch, known.state = member.epoch, member.previous_epoch, member.state.name
         known.since_ms = event.at_ms
         for owned, held in ((known.has, member.assigned), (known.giving_up, member.pending)):

@@ -279,7 +279,9 @@ def _over(facts: Mapping[str, str]) -> list[str]:
 
 
 def _converted(facts: Mapping[str, str]) -> list[str]:
-    members, told = facts.get("members", "0"), facts.get("told_to_rejoin", "0")
+    if "members" not in facts:
+        return []
+    members, told = facts["members"], facts.get("told_to_rejoin", "0")
     clauses = [f"it has {members} member{'s' * (members != '1')}"]
     return clauses + ([f"{told} of them had asked for something and were told to join again"] if told != "0" else [])
 

@@ -48,6 +48,7 @@ class Reconciled(Known):
         beats: how often it was heard of since and had not given up; says: whether it said what it has.
         away_ms: when a static member went for a while; `NEVER` if it did not.
         regex: that it subscribes with, empty for none.
+        is_classic: it is of the classic protocol.
         owes: what a member of the classic protocol was told to do, ``must-rejoin`` or ``must-sync``, since owed_ms, and
             until owed_until_ms at the latest; empty for nothing.
     """
@@ -65,6 +66,7 @@ class Reconciled(Known):
     says: bool = False
     away_ms: int = NEVER
     regex: str = ""
+    is_classic: bool = False
     owes: str = ""
     owed_ms: int = NEVER
     owed_until_ms: int = 0
@@ -82,8 +84,9 @@ class Reconciled(Known):
         self.session_timeout_ms = event.session_timeout_ms
         self.rebalance_timeout_ms = event.rebalance_timeout_ms
         self.regex = event.regex
+        self.is_classic = event.is_classic
         self.asked = Asked("", ())
-        self.asked.topics = event.names
+        self.asked.topics, self.asked.is_partial = event.names, True
 
     def partitions(self, *, again: bool = False) -> tuple[Partition, ...]:
         return (*self.has, *self.giving_up)
@@ -197,8 +200,8 @@ class Reconciling:
         elif known.state == UNREVOKED:
             kind = "told-to-revoke"
             limit_ms = min([one for one in (known.deadline_ms, session_ms) if one], default=0)
-            if known.beats:
-                kind = "still-owns" if known.says else "says-nothing"
+            if known.beats:  # so its session goes on
+                kind, limit_ms = "still-owns" if known.says else "says-nothing", known.deadline_ms
         elif known.member_id in self.behind and known.epoch < self.assignment_epoch:
             target = known.target or {}
             kind, since_ms, limit_ms = "not-heard", self.target_ms, session_ms

@@ -37,7 +37,7 @@ class Waits:
         clauses = [self._clause(wait), self._blocked(wait)]
         if wait.limit_ms and self._after_ms >= 0 and wait.kind not in ("waits-for-release", "interval"):
             left_ms = wait.limit_ms - self._after_ms
-            clauses.append(f"{self._who(wait)} is fenced in {duration(left_ms)}" if left_ms > 0 else "")
+            clauses.append(f"{self._who(wait)} is removed in {duration(left_ms)}" if left_ms > 0 else "")
         return "; ".join(clause for clause in clauses if clause)
 
     def _is_part_of_a_chain(self, wait: MemberWait) -> bool:
@@ -51,7 +51,8 @@ class Waits:
             return ""
         who, long = self._who(wait), duration(long_ms)
         if wait.kind == "interval":
-            return f"the target was computed {long} after it was wanted: targets have to be some time apart"
+            why = "targets have to be some time apart, and each is computed with somebody's heartbeat"
+            return f"the target was computed {long} after it was wanted: {why}"
         if wait.kind == "waits-for-release":
             return f"{who} got {_parts(wait)}, which others had to give up first, after {long}"
         if wait.kind == "not-heard":

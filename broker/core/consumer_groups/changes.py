@@ -166,6 +166,8 @@ class Change:
             m.deadlines.set(TimerKey(Timer.REGEX, group.group_id), m.now_ms)
         for event in self.events:
             m.emit(event)
+        if successor is not None:  # behind its occasion, that somebody left
+            self._tell_converted(group.kind, successor.kind, successor.generation)
         before, after = self._before, group.state.group_state
         if after is not before and successor is None:
             group.state_since_ms = m.wall_ms
@@ -184,7 +186,6 @@ class Change:
             m.emit(GroupCreated(group_id=group.group_id, simple=False))
         if self.successor is not None:
             m.replace_group(group, self.successor)
-            self._tell_converted(group.kind, self.successor.kind, self.successor.generation)
 
     def _tell_converted(self, before: str, after: str, generation: int) -> None:
         self.m.emit(

@@ -1794,19 +1794,49 @@ tell all
     rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
     w1 joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
-      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
       22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited.
       22:13:32.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
     conversion 3 converted, cause group-downgraded, triggered by a, no culprit
     The group became a classic one.
-      22:13:32.000 the group became a classic one; it has 2 members.
+      22:13:32.000 the group became a classic one; it has 1 member.
+      22:13:32.000 a was closed.
+      > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
     rebalance 4 running, cause group-downgraded, no culprit
     The group became a classic one; the rebalance is running and waits for w1.
-      22:13:32.000 the group became a classic one; it has 0 members.
+      22:13:32.000 the group became a classic one.
       22:13:32.000 the join barrier opened, to wait for w1 at most 5 min.
       The rebalance is running and waits for w1.
       > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
+
+== a classic member of a consumer group that closes
+# cause left-closed, culprit w1
+modern a
+join w1
+live8 12s a
+leave w1 reason="the consumer is being closed"
+live8 12s a
+tell last
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
+      22:13:20.000 w1 (10.0.0.9) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited.
+      22:13:32.000 another rebalance began before the group was Stable.
+      3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
+    rebalance 3 stable, cause left-closed, triggered by w1, culprit w1
+    w1 was closed; epoch 4 was Stable after 5.0 s.
+      22:13:32.000 w1 (10.0.0.9) was closed; it said "the consumer is being closed".
+      22:13:37.000 the group was Stable with 1 member, 5.0 s after it began.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of w1.
+      Everybody has the partitions that it had before.
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
 
 == a classic member that does not join again
 # cause classic-rejoin-missed, culprit w1
@@ -1939,7 +1969,7 @@ tell all
     rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
     w1 joined; a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited; another rebalance began after 6.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
-      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
       22:13:26.000 a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited.
       22:13:26.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of w1.

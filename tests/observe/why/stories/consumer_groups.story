@@ -50,10 +50,10 @@ live8 20s b
 say a
 tell
     rebalance 2 running, cause member-joined, triggered by b, culprit a
-    a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is fenced in 10.0 s; b joined; the rebalance has been running for 56.0 s.
+    a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is removed in 10.0 s; b joined; the rebalance has been running for 56.0 s.
       22:13:30.000 b (10.0.0.8) joined.
       22:13:36.000 a came for its new target after 6.0 s, for which b waited.
-      a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is fenced in 10.0 s.
+      a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is removed in 10.0 s.
       The rebalance has been running for 56.0 s.
       3 partitions stand still, the longest for 50.0 s: 150.0 partition-seconds in which nobody consumes, all of them on the account of a.
       > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
@@ -115,7 +115,7 @@ tell
     rebalance 2 stable, cause member-joined, triggered by b, culprit b
     b joined; a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which b waited; epoch 3 was Stable after 6.0 s.
       22:13:20.500 b (10.0.0.8) joined.
-      22:13:25.500 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:25.500 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
       22:13:26.500 a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which b waited.
       22:13:26.500 b got orders-3, orders-4 and orders-5, which others had to give up first, after 1.0 s.
       22:13:26.500 the group was Stable with 2 members, 6.0 s after it began.
@@ -131,9 +131,9 @@ live8 10s b
 clock
 tell
     replacement 3 running, cause static-member-away, triggered by i1, no culprit
-    i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is fenced in 35.0 s; i1 went for a while, as it has a group.instance.id; the rebalance has been running for 10.0 s.
+    i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is removed in 35.0 s; i1 went for a while, as it has a group.instance.id; the rebalance has been running for 10.0 s.
       22:13:32.000 i1 (10.0.0.7) went for a while, as it has a group.instance.id; it may be away for 45 s at most.
-      i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is fenced in 35.0 s.
+      i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is removed in 35.0 s.
       The rebalance has been running for 10.0 s.
       3 partitions stand still, the longest for 10.0 s: 30.0 partition-seconds in which nobody consumes.
       > Start i1 again, with the same group.instance.id: its partitions stand still until it is back or its session is over. If it shall not come back, remove it with `ottla groups evict`, kafka-consumer-groups or an Admin client.
@@ -147,7 +147,7 @@ tell all
     rebalance 2 stable, cause member-joined, triggered by b, culprit i1
     b joined; i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
       22:13:20.000 b (10.0.0.8) joined.
-      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
       22:13:30.000 i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
       22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
       22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
@@ -182,7 +182,7 @@ tell all
     rebalance 2 stable, cause member-joined, triggered by b, culprit i1
     b joined; i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
       22:13:20.000 b (10.0.0.8) joined.
-      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
       22:13:30.000 i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
       22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
       22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
@@ -241,11 +241,11 @@ live8 6s a c
 hb c
 tell
     rebalance 3 running, cause member-joined, triggered by c, culprit b
-    b was told at 22:13:42.000 to give up orders-8, and has not been heard of since; c waits for that; b is fenced in 39.0 s; c joined; the rebalance has been running for 6.0 s.
+    b was told at 22:13:42.000 to give up orders-8, and has not been heard of since; c waits for that; b is removed in 39.0 s; c joined; the rebalance has been running for 6.0 s.
       22:13:42.000 c (10.0.0.9) joined.
       22:13:47.000 a came for its new target after 5.0 s, for which c waited.
       22:13:48.000 a gave up orders-3 and orders-4 after 1.0 s, for which c waited.
-      b was told at 22:13:42.000 to give up orders-8, and has not been heard of since; c waits for that; b is fenced in 39.0 s.
+      b was told at 22:13:42.000 to give up orders-8, and has not been heard of since; c waits for that; b is removed in 39.0 s.
       The rebalance has been running for 6.0 s.
       3 partitions stand still, the longest for 6.0 s: 8.0 partition-seconds in which nobody consumes, all of them on the account of b.
       2 partitions changed hands: 2 from a to c.
@@ -324,7 +324,7 @@ tell all
     rebalance 2 stable, cause member-joined, triggered by b, culprit a
     b joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
       22:13:20.000 b (10.0.0.8) joined.
-      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
       22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
       22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
       22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
