@@ -9,6 +9,7 @@ from ottla.observe.timeline.build import build
 from ottla.observe.timeline.model import FATES, Kind, Lane, Timeline
 from ottla.observe.why.model import Episode, Fault, MemberPart, Trigger, Wait
 from tests.observe.timeline.synthetic import T0, Crowd, member, part, rebalance, state
+from tests.observe.why.story import Story
 
 
 def told(timeline: Timeline, lane: Lane) -> list[str]:
@@ -204,6 +205,20 @@ def test_a_static_member_keeps_its_lane() -> None:
     assert [one.member_id for one in lane.tenants] == ["a-id", "z-id"]
     assert told(timeline, lane)[-1] == "100 owning 2", "nothing stood still"
     assert [mark.kind for mark in timeline.marks] == ["rebalance", "replacement"]
+
+
+def test_the_last_of_the_consumer_protocol_goes_with_the_downgrade_that_it_causes() -> None:
+    happens = Story()
+    happens.modern_join("a")
+    happens.join("w1")
+    happens.live8(12_000, "a")
+    happens.go("a")
+    episodes = happens.episodes()
+    timeline = build("billing", episodes, now_ms=episodes[-1].started_ms + 5_000)
+    (gone,), (stays,) = named(timeline, "a"), named(timeline, "w1")
+    assert told(timeline, gone)[-1].endswith("gone left")
+    assert gone.changes[-3] + timeline.from_ms == episodes[0].started_ms + 12_000
+    assert Kind.GONE not in stays.changes[1::3]
 
 
 def test_the_refused_have_no_lane() -> None:
