@@ -166,10 +166,7 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
         raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory; name one, or say --data-dir DIR")
     left_out = _leave_out_controllers(values, controllers)
     settings = Settings(given=frozenset(values), **{FIELDS[key].name: value for key, value in values.items()})
-    for lower, upper in ORDERED:
-        low, high = getattr(settings, FIELDS[lower].name), getattr(settings, FIELDS[upper].name)
-        if low > high:
-            raise BadSetting(f"{lower}={low}: must not exceed {upper}={high}")
+    _check_order(settings)
     _check_consumer_groups(settings)
     without_effect = [
         key for key, value in values.items() if not FIELDS[key].metadata["effective"] and value != FIELDS[key].default
@@ -191,18 +188,29 @@ ORDERED = (
     ),
 )
 """Pairs of settings of which the first must not exceed the second."""
+LESS = ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms")
+"""The first must be less than the second."""
+
+
+def _check_order(settings: Settings) -> None:
+    """Raises `BadSetting` with all pairs at once: who shortens a timeout has to change several settings."""
+    problems: list[str] = []
+    for lower, upper in (*ORDERED, LESS):
+        low, high = getattr(settings, FIELDS[lower].name), getattr(settings, FIELDS[upper].name)
+        strictly = (lower, upper) == LESS
+        if low < high or (low == high and not strictly):
+            continue
+        if lower in settings.given:
+            more = "" if upper in settings.given else ": raise that as well"
+            problems.append(f"{lower}={low}: must {'be less than' if strictly else 'not exceed'} {upper}={high}{more}")
+        else:  # nobody knows a setting that he did not name: the one that was named is to blame
+            must = "exceed" if strictly else "not be below"
+            problems.append(f"{upper}={high}: must {must} {lower}={low}: lower that as well")
+    if problems:
+        raise BadSetting("; ".join(problems))
 
 
 def _check_consumer_groups(settings: Settings) -> None:
-    session_ms, heartbeat_ms = (
-        settings.group_consumer_session_timeout_ms,
-        settings.group_consumer_heartbeat_interval_ms,
-    )
-    if heartbeat_ms >= session_ms:
-        raise BadSetting(
-            f"group.consumer.heartbeat.interval.ms={heartbeat_ms}: must be less than "
-            f"group.consumer.session.timeout.ms={session_ms}"
-        )
     for key in ("group.consumer.assignors", "group.coordinator.rebalance.protocols"):
         items = [item.strip() for item in getattr(settings, FIELDS[key].name).split(",")]
         if len(set(items)) != len(items):

@@ -1,4 +1,4 @@
-"""`ottla configs`: settings of topics and of the running broker, with the option names of Kafka's tool."""
+"""`ottla configs`: settings of topics, groups and the running broker, with the option names of Kafka's tool."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import Answer, Subjects, bootstrap_option, formatted, names, near, topics_exist, with_admin
-from ottla.cli.completion import complete_topics
+from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.output import Refused, note, print_each, print_fields, say
 
 if TYPE_CHECKING:
     from ottla.clients import Admin, ConfigEntry
 
-TOPICS, BROKERS = "topics", "brokers"
+TOPICS, BROKERS, GROUPS = "topics", "brokers", "groups"
+NOUNS = {TOPICS: "topic", BROKERS: "broker", GROUPS: "group"}
 # Where a value comes from (KIP-226).
 SOURCES = {
     1: "topic",
@@ -29,28 +30,36 @@ SOURCES = {
 }
 NO_EFFECT = "No effect yet."
 """The end of the documentation of a setting that the broker knows and does not act on."""
-_OWN = {TOPICS: {1}, BROKERS: {2, 3, 4}}
+_OWN = {TOPICS: {1}, BROKERS: {2, 3, 4}, GROUPS: {8}}
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The topics or groups whose names begin so."""
+    kind = context.params.get("entity_type") or TOPICS
+    if kind == BROKERS:
+        return []
+    return (complete_groups if kind == GROUPS else complete_topics)(context, parameter, incomplete)
 
 
 ENTITIES = Subjects(
     "topic",
     "--entity-name",
     metavar="NAME",
-    complete=complete_topics,
-    help="A topic, or a broker's id; the same as an argument.",
+    complete=_complete,
+    help="A topic, a group, or a broker's id; the same as an argument.",
 )
 type_option = click.option(
     "--entity-type",
-    type=click.Choice([TOPICS, BROKERS]),
+    type=click.Choice(list(NOUNS)),
     default=TOPICS,
     show_default=True,
-    help="Whether each NAME is a topic or a broker.",
+    help="Whether each NAME is a topic, a broker or a group.",
 )
 
 
 @click.group("configs")
 def command() -> None:
-    """Show and change settings of topics and of the broker."""
+    """Show and change settings of topics, of groups and of the broker."""
 
 
 @command.command(short_help="Show settings.")
@@ -61,9 +70,9 @@ def command() -> None:
 @formatted
 @bootstrap_option
 def describe(entities: list[str], entity_type: str, everything: bool, keys: tuple[str, ...], bootstrap: str) -> Answer:
-    """Show what is set for the topics or brokers NAME; with --all what is in force."""
-    if entity_type == TOPICS:
-        names(entities, (), "entity-name", "topic")
+    """Show what is set for the topics, brokers or groups NAME; with --all what is in force."""
+    if entity_type != BROKERS:
+        names(entities, (), "entity-name", NOUNS[entity_type])
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
         if entity_type == TOPICS:
@@ -103,8 +112,8 @@ def alter(
     validate_only: bool,
     bootstrap: str,
 ) -> None:
-    """Change settings of the topics or brokers NAME; those that are not named stay as they are."""
-    names(entities, (), "entity-name", "topic" if entity_type == TOPICS else "broker's id")
+    """Change settings of the topics, brokers or groups NAME; those that are not named stay as they are."""
+    names(entities, (), "entity-name", "broker's id" if entity_type == BROKERS else NOUNS[entity_type])
     changes: dict[str, str | None] = {}
     for text in added:
         changes |= parse_pairs(text)
@@ -130,8 +139,7 @@ def alter(
     known = with_admin(bootstrap, ask)
     words = [f"{key} back to its default" if value is None else f"{key}={value}" for key, value in changes.items()]
     for name in entities:
-        what = "topic" if entity_type == TOPICS else "broker"
-        say(f"{'Could change' if validate_only else 'Changed'} {what} {name!r}: {', '.join(words)}.")
+        say(f"{'Could change' if validate_only else 'Changed'} {NOUNS[entity_type]} {name!r}: {', '.join(words)}.")
 
     for key, value in changes.items():
         if value is not None and key in known and (known[key].documentation or "").endswith(NO_EFFECT):
@@ -149,10 +157,9 @@ def _check_known(changes: Iterable[str], known: Mapping[str, Any], entity_type: 
         unlisted = entity_type == BROKERS and (key.startswith("listener.name.") or "throttled" in key)
         if key in known or unlisted:
             continue
-        what = "topic" if entity_type == TOPICS else "broker"
         meant = near(key, known)
         raise Refused(
-            f"A {what} has no setting {key!r}" + (f"; did you mean {meant!r}?" if meant else "."),
+            f"A {NOUNS[entity_type]} has no setting {key!r}" + (f"; did you mean {meant!r}?" if meant else "."),
             f"`ottla configs describe --entity-type {entity_type} NAME --all` shows those that there are.",
         )
 
@@ -200,8 +207,8 @@ def _split(text: str) -> list[str]:
 
 
 def _ids(wanted: list[str], entity_type: str) -> list[Any]:
-    """Names of topics as they are, brokers by number."""
-    if entity_type == TOPICS:
+    """Names of topics and groups as they are, brokers by number."""
+    if entity_type != BROKERS:
         return list(wanted)
     for name in wanted:
         if not name.isdecimal():
@@ -221,8 +228,7 @@ def _row(entry: ConfigEntry) -> dict[str, Any]:
 
 
 def _print(described: dict[str, Any]) -> None:
-    what = "Topic" if described["entity_type"] == TOPICS else "Broker"
-    say(f"{what} {described['entity_name']}", bold=True)
+    say(f"{NOUNS[described['entity_type']].capitalize()} {described['entity_name']}", bold=True)
     if not described["configs"]:
         note("  Nothing is set; --all shows what is in force.")
         return

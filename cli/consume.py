@@ -218,7 +218,7 @@ async def _begin(consumer: Consumer, wish: Wish) -> None:
 
     topics_exist(wish.topics, await consumer.topics())
     if wish.group is not None:
-        consumer.subscribe(list(wish.topics), listener=None if wish.quiet else _listener(consumer))
+        consumer.subscribe(list(wish.topics), listener=None if wish.quiet else _listener(consumer, wish.group_protocol))
         return
     places: list[TopicPartition] = []
     for topic, listed in wish.topics.items():
@@ -234,9 +234,11 @@ async def _begin(consumer: Consumer, wish: Wish) -> None:
         note("Waiting for new records; --from-beginning prints those that are there.")
 
 
-def _listener(consumer: Consumer) -> Any:
+def _listener(consumer: Consumer, group_protocol: str) -> Any:
     """Tells which partitions the group assigns and takes away."""
     from ottla.clients import ConsumerRebalanceListener
+
+    counted = "epoch" if group_protocol == "consumer" else "generation"
 
     class Listener(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
@@ -244,7 +246,9 @@ def _listener(consumer: Consumer) -> Any:
                 note(f"Given up: {gone}")
 
         def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-            note(f"Assigned in generation {consumer.generation_id}: {_listed(assigned) or 'nothing'}")
+            kept = _listed(consumer.assignment())  # where members keep partitions, only those that come are told
+            what = _listed(assigned) or (f"nothing more; still has {kept}" if kept else "nothing")
+            note(f"Assigned in {counted} {consumer.generation_id}: {what}")
 
     return Listener()
 

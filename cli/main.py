@@ -23,7 +23,7 @@ COMMANDS = {
     "consume": "Print the records of topics, alone or as a member of a group.",
     "pipeline": "Keep the history of groups as tables, with Spark.",
     "lake": "Write topics to Parquet, every record once; compact it.",
-    "configs": "Show and change settings of topics and of the broker.",
+    "configs": "Show and change settings of topics, of groups and of the broker.",
     "fault": "Let requests fail on purpose, or play a failure of production.",
     "clock": "Show a broker's clock, freeze it, move it ahead, for tests.",
     "transactions": "List transactions; find and abort those that hang.",

@@ -67,11 +67,11 @@ SEVERAL_LEAVE_SINCE = 3
 """The version of LeaveGroup from which somebody else can remove members (KIP-345)."""
 DURATION_SINCE, PATTERN_SINCE = 1, 2
 """The versions of ListTransactions that can choose by duration and by pattern."""
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
 OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 """The operations of IncrementalAlterConfigs, by their numbers on the wire (KIP-339)."""
 Thing = str | int
-"""A topic by its name, or a broker by its id."""
+"""A topic or a group by its name, or a broker by its id."""
 Change = str | None | ConfigChange
 Altered = alter_configs.AlterConfigsResponse | incremental_alter_configs.IncrementalAlterConfigsResponse
 C = TypeVar("C", bound=Change)
@@ -524,21 +524,35 @@ class Admin(Life[AdminOptions]):
     # settings
 
     async def describe_configs(
-        self, *, topics: Iterable[str] = (), brokers: Iterable[int] = (), keys: Iterable[str] | None = None
+        self,
+        *,
+        topics: Iterable[str] = (),
+        brokers: Iterable[int] = (),
+        groups: Iterable[str] = (),
+        keys: Iterable[str] | None = None,
     ) -> dict[Thing, dict[str, ConfigEntry]]:
-        """Settings by topic name or broker id, then by key.
+        """Settings by topic name, broker id or group id, then by key.
 
         Args:
             topics: names of topics.
             brokers: ids of brokers.
+            groups: ids of groups, which need not exist; for settings as ``consumer.session.timeout.ms`` (KIP-848).
             keys: the settings to ask for; by default all.
+
+        Raises:
+            OptionError: a topic and a group have one name; ask for them in two calls.
         """
         wanted_keys = None if keys is None else given.several("keys", keys, str)
+        types = _resource_types(
+            given.several("topics", topics, str),
+            given.several("brokers", brokers, int, "ids"),
+            given.several("groups", groups, str, "ids"),
+        )
 
         async def ask(node_id: int, things: list[Thing]) -> Outcomes[Thing, dict[str, ConfigEntry]]:
             resources = [
                 describe_configs.DescribeConfigsResource(
-                    resource_type=_type_of(thing), resource_name=str(thing), configuration_keys=wanted_keys
+                    resource_type=types[thing], resource_name=str(thing), configuration_keys=wanted_keys
                 )
                 for thing in things
             ]
@@ -551,31 +565,33 @@ class Admin(Life[AdminOptions]):
                 for one in answer.results
             }
 
-        things: list[Thing] = [*given.several("topics", topics, str), *given.several("brokers", brokers, int, "ids")]
-        return await self._calls.for_topics_and_brokers(things, ask)
+        return await self._calls.for_configured(types, ask)
 
     async def alter_configs(
         self,
         *,
         topics: Mapping[str, Mapping[str, str | None]] | None = None,
         brokers: Mapping[int, Mapping[str, str | None]] | None = None,
+        groups: Mapping[str, Mapping[str, str | None]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Replace all settings of topics or brokers: those that are not named go back to their defaults.
+        """Replace all settings of topics, brokers or groups: those that are not named go back to their defaults.
 
         Args:
-            topics, brokers: by name or id the settings that are to remain, by key.
+            topics, brokers, groups: by name or id the settings that are to remain, by key.
             validate_only: change nothing, and only check whether it could be done.
 
         Raises:
+            OptionError: a topic and a group have one name; change them in two calls.
             KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
         """
         wanted = {
             thing: [ConfigValue(name=key, value=value) for key, value in new.items()]
-            for thing, new in _given_settings(topics, brokers).items()
+            for thing, new in _given_settings(topics, brokers, groups).items()
         }
         await self._alter(
             wanted,
+            _resource_types(topics or (), brokers or (), groups or ()),
             validate_only,
             alter_configs.AlterConfigsResource,
             alter_configs.AlterConfigsRequest,
@@ -587,24 +603,27 @@ class Admin(Life[AdminOptions]):
         *,
         topics: Mapping[str, Mapping[str, Change]] | None = None,
         brokers: Mapping[int, Mapping[str, Change]] | None = None,
+        groups: Mapping[str, Mapping[str, Change]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change single settings of topics or brokers, and leave the others as they are (KIP-339).
+        """Change single settings of topics, brokers or groups, and leave the others as they are (KIP-339).
 
         Args:
-            topics, brokers: by key a value to set, None to go back to the default, or a `ConfigChange`.
+            topics, brokers, groups: by name or id, then by key, a value to set, None to go back to the default, or a
+                `ConfigChange`. A group need not exist yet.
             validate_only: change nothing, and only check whether it could be done.
 
         Raises:
-            OptionError: an operation that does not exist.
+            OptionError: an operation that does not exist, or a topic and a group have one name.
             KafkaError: INVALID_CONFIG, if there is no such setting or it cannot have that value.
         """
         wanted = {
             thing: [_change(key, change) for key, change in new.items()]
-            for thing, new in _given_settings(topics, brokers).items()
+            for thing, new in _given_settings(topics, brokers, groups).items()
         }
         await self._alter(
             wanted,
+            _resource_types(topics or (), brokers or (), groups or ()),
             validate_only,
             incremental_alter_configs.AlterConfigsResource,
             incremental_alter_configs.IncrementalAlterConfigsRequest,
@@ -614,6 +633,7 @@ class Admin(Life[AdminOptions]):
     async def _alter(
         self,
         wanted: Mapping[Thing, Any],
+        types: Mapping[Thing, int],
         validate_only: bool,
         resource: Callable[..., Any],
         request: Callable[..., Message],
@@ -623,7 +643,7 @@ class Admin(Life[AdminOptions]):
 
         async def ask(node_id: int, things: list[Thing]) -> Outcomes[Thing, None]:
             resources = [
-                resource(resource_type=_type_of(thing), resource_name=str(thing), configs=wanted[thing])
+                resource(resource_type=types[thing], resource_name=str(thing), configs=wanted[thing])
                 for thing in things
             ]
             made = request(resources=resources, validate_only=validate_only)
@@ -635,7 +655,7 @@ class Admin(Life[AdminOptions]):
                 for one in answer.responses
             }
 
-        await self._calls.for_topics_and_brokers(wanted, ask)
+        await self._calls.for_configured(wanted, ask)
 
     # quotas
 
@@ -841,13 +861,15 @@ def _offset_outcomes(
 
 
 def _given_settings(
-    topics: Mapping[str, Mapping[str, C]] | None, brokers: Mapping[int, Mapping[str, C]] | None
+    topics: Mapping[str, Mapping[str, C]] | None,
+    brokers: Mapping[int, Mapping[str, C]] | None,
+    groups: Mapping[str, Mapping[str, C]] | None,
 ) -> dict[Thing, Mapping[str, C]]:
-    """The settings given for topics and for brokers, in one."""
+    """The settings given for topics, brokers and groups, in one."""
     found: dict[Thing, Mapping[str, C]] = {}
-    for key, kind, one in (("topics", str, topics or {}), ("brokers", int, brokers or {})):
-        by_thing = given.mapping(key, one, "with a dict of settings for each")
-        for thing in given.several(key, by_thing, kind, "names" if kind is str else "ids"):
+    for key, kind, one in (("topics", str, topics), ("brokers", int, brokers), ("groups", str, groups)):
+        by_thing = given.mapping(key, one or {}, "with a dict of settings for each")
+        for thing in given.several(key, by_thing, kind, "names" if key == "topics" else "ids"):
             found[thing] = given.mapping(f"settings of {thing!r}", by_thing[thing], "values by key")
             for name, value in found[thing].items():
                 if not isinstance(value, (str, NoneType, ConfigChange)):
@@ -855,12 +877,18 @@ def _given_settings(
     return found
 
 
-def _type_of(thing: Thing) -> int:
-    return TOPIC_RESOURCE if isinstance(thing, str) else BROKER_RESOURCE
+def _resource_types(topics: Iterable[str], brokers: Iterable[int], groups: Iterable[str]) -> dict[Thing, int]:
+    """Everything that a call names, and what it is."""
+    types: dict[Thing, int] = dict.fromkeys(topics, TOPIC_RESOURCE)
+    for group in groups:
+        if group in types:
+            raise OptionError(f"groups={group!r}: a topic of this name is asked for, too: make two calls")
+        types[group] = GROUP_RESOURCE
+    return types | dict.fromkeys(brokers, BROKER_RESOURCE)
 
 
 def _thing(kind: int, name: str) -> Thing:
-    return name if kind == TOPIC_RESOURCE else int(name)
+    return int(name) if kind == BROKER_RESOURCE else name
 
 
 def _settings(result: describe_configs.DescribeConfigsResult) -> dict[str, ConfigEntry]:

@@ -208,10 +208,10 @@ class AdminCalls:
 
         return await self._routed(partitions, route, ask)
 
-    async def for_topics_and_brokers(
+    async def for_configured(
         self, things: Iterable[str | int], ask: Callable[[int, list[str | int]], Awaitable[Outcomes[str | int, T]]]
     ) -> dict[str | int, T]:
-        """Ask any broker for topics, by name, and each broker, by its id, for itself."""
+        """Ask any broker for what has a name, topics and groups, and each broker, by its id, for itself."""
 
         async def route(pending: list[str | int]) -> Routes[int, str | int]:
             groups: dict[int, list[str | int]] = {}

@@ -91,6 +91,9 @@ class Consumer(Life[ConsumerOptions]):
     async def start(self) -> None:
         """Connect to the cluster; with a subscription also join the group and wait for the first assignment.
 
+        With ``group_protocol="consumer"`` and a pattern the first assignment is empty as a rule: the broker matches the
+        pattern after it has answered. The partitions come with a later heartbeat.
+
         Raises:
             KafkaConnectionError: no bootstrap server can be reached.
             KafkaError: the group refuses this consumer.

@@ -54,6 +54,23 @@ def test_settings_of_the_broker(ottla: Any) -> None:
     assert "node.id" in refused
 
 
+def test_settings_of_a_group_that_need_not_exist(ottla: Any) -> None:
+    group = ("billing", "--entity-type", "groups")
+    key = "consumer.session.timeout.ms"
+    text = ottla.run("configs", "alter", *group, "--add-config", f"{key}=46000").stdout
+    assert text == f"Changed group 'billing': {key}=46000.\n"
+    assert {name: (row["value"], row["source"]) for name, row in configs(ottla, *group).items()} == {
+        key: ("46000", "group")
+    }
+    assert configs(ottla, *group, "--all")["consumer.heartbeat.interval.ms"]["source"] != "group"
+    assert ottla.rows("configs", "describe", *group)[0] == ["Group", "billing"]
+    for change, words in ((f"{key}=1", key), ("consumer.sesion.timeout.ms=46000", f"did you mean '{key}'?")):
+        assert words in ottla.run("configs", "alter", *group, "--add-config", change, expect=1).stderr
+    ottla.run("configs", "alter", *group, "--delete-config", key)
+    assert configs(ottla, *group) == {}
+    assert "Name a group" in ottla.run("configs", "describe", "--entity-type", "groups", expect=2).stderr
+
+
 def test_refusals_change_nothing(ottla: Any) -> None:
     assert "nonsense" in ottla.run("configs", "alter", "orders", "--add-config", "nonsense=1", expect=1).stderr
     ottla.run("configs", "alter", "absent", "--add-config", "retention.ms=1", expect=1)

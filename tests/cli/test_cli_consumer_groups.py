@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -102,6 +103,29 @@ def test_who_is_behind_and_why(ottla: Any, broker: Broker) -> None:
     assert "Reconciling, 2 members, " in in_vain and "has not given up orders" in in_vain
     assert "has not given up orders" in ottla.run("groups", "describe", "g").stdout
     client.close()
+
+
+def test_a_member_tells_what_it_still_has(ottla: Any, broker: Broker) -> None:
+    """`ottla consume` gives partitions up to a member that comes, and says epoch."""
+
+    def at(epoch: int) -> bool:
+        members = ottla.json("groups", "list") and ottla.json("groups", "describe", "g")[0]["members"]
+        return any(one["client_id"].startswith("ottla-consume") and one["member_epoch"] == epoch for one in members)
+
+    options = ("-G", "g", "--group-protocol", "consumer", "--from-beginning", "-c", "1")
+    with ottla.spawn("consume", "orders", *options, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as consume:
+        wait_for(lambda: at(2), "`ottla consume` to join")
+        client = Client(broker.port)
+        client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_heartbeat_fields("g", "b", names=["orders"]))
+        wait_for(lambda: at(3), "`ottla consume` to give partitions up")
+        client.close()
+        for partition in range(3):
+            broker.produce("orders", b"x", partition=partition)
+        told = consume.communicate(timeout=30)[1].decode()
+    assert told.startswith("Assigned in epoch 2: orders 0, 1, 2\n")
+    moved = re.search(r"^Given up: orders (.+)\nAssigned in epoch 2: nothing more; still has orders (.+)$", told, re.M)
+    assert moved is not None, told
+    assert sorted(", ".join(moved.groups()).split(", ")) == ["0", "1", "2"]
 
 
 def test_verbs_on_such_a_group(ottla: Any, broker: Broker) -> None:

@@ -120,7 +120,7 @@ def test_commands_are_completed_without_importing_them() -> None:
 
 GROUP = ("groups describe", "groups delete", "groups wait", "groups watch", "groups reset-offsets", "why", "timeline",
          "groups delete-offsets", "consume orders --group", "groups describe --group", "why -G",
-         "offsets decode -G")  # fmt: skip
+         "offsets decode -G", "configs alter --entity-type groups")  # fmt: skip
 TOPIC = ("topics describe", "topics delete", "topics grow", "consume", "produce", "produce -t", "configs describe",
          "configs alter", "transactions abort", "transactions find-hanging", "transactions describe-producers",
          "groups reset-offsets billing --topic", "groups delete-offsets billing -t", "topics describe -t")  # fmt: skip

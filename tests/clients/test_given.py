@@ -24,6 +24,7 @@ ADMIN: list[tuple[Callable[[Any, Any], Awaitable[Any]], str]] = [
     (lambda admin, text: admin.delete_group_offsets("g", text), "partitions"),
     (lambda admin, text: admin.describe_configs(topics=text), "topics"),
     (lambda admin, text: admin.describe_configs(brokers=text), "brokers"),
+    (lambda admin, text: admin.describe_configs(groups=text), "groups"),
     (lambda admin, text: admin.describe_configs(brokers=[1], keys=text), "keys"),
     (lambda admin, text: admin.alter_configs(topics=text), "topics"),
     (lambda admin, text: admin.incremental_alter_configs(brokers=text), "brokers"),

@@ -132,6 +132,39 @@ async def test_settings(broker: Broker, name: str) -> None:
         assert list(only[name]) == ["retention.ms"]
 
 
+async def test_settings_of_a_group(broker: Broker, name: str) -> None:
+    session = "consumer.session.timeout.ms"
+
+    async def has(value: str, source: int) -> bool:
+        entry = (await admin.describe_configs(groups=[name], keys=[session]))[name][session]
+        return (entry.value, entry.source) == (value, source)
+
+    async with admin_of(broker) as admin:
+        [node] = (await admin.describe_cluster()).brokers
+        default = (await admin.describe_configs(groups=[name]))[name][session]
+        await admin.incremental_alter_configs(groups={name: {session: "46000"}}, brokers={node.node_id: {}})
+        await eventually(lambda: has("46000", 8))
+        await admin.alter_configs(groups={name: {session: "47000"}})
+        await eventually(lambda: has("47000", 8))
+        with pytest.raises(KafkaError) as caught:
+            await admin.incremental_alter_configs(groups={name: {session: "1"}})
+        assert caught.value.code is ErrorCode.INVALID_CONFIG
+        await admin.incremental_alter_configs(groups={name: {session: None}})
+        assert default.value is not None
+        await eventually(lambda: has(default.value, default.source))
+
+
+async def test_a_topic_and_a_group_of_one_name_take_two_calls(broker: Broker, name: str) -> None:
+    async with admin_of(broker) as admin:
+        for call in (
+            admin.describe_configs(topics=[name], groups=[name]),
+            admin.alter_configs(topics={name: {}}, groups={name: {}}),
+            admin.incremental_alter_configs(topics={name: {}}, groups={name: {}}),
+        ):
+            with pytest.raises(OptionError, match="make two calls"):
+                await call
+
+
 async def test_offsets_and_records(broker: Broker, name: str) -> None:
     a, b = await create(broker, name, 2)
     async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:

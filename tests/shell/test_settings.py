@@ -118,8 +118,23 @@ def test_a_later_source_takes_security_back() -> None:
     ("settings", "words"),
     [
         ("group.min.session.timeout.ms=10 group.max.session.timeout.ms=5", "group.max.session.timeout.ms=5"),
-        ("group.consumer.session.timeout.ms=44000", "group.consumer.session.timeout.ms=44000"),
-        ("group.consumer.max.heartbeat.interval.ms=4000", "group.consumer.max.heartbeat.interval.ms=4000"),
+        (
+            "group.consumer.session.timeout.ms=1000",
+            "group.consumer.session.timeout.ms=1000: must not be below group.consumer.min.session.timeout.ms=45000: "
+            "lower that as well; "
+            "group.consumer.session.timeout.ms=1000: must exceed group.consumer.heartbeat.interval.ms=5000: "
+            "lower that as well",
+        ),
+        (
+            "group.consumer.heartbeat.interval.ms=16000",
+            "group.consumer.heartbeat.interval.ms=16000: must not exceed "
+            "group.consumer.max.heartbeat.interval.ms=15000: raise that as well",
+        ),
+        (
+            "group.consumer.max.heartbeat.interval.ms=4000",
+            "group.consumer.max.heartbeat.interval.ms=4000: must not be below "
+            "group.consumer.heartbeat.interval.ms=5000: lower that as well",
+        ),
         ("group.consumer.min.assignment.interval.ms=1001", "group.consumer.assignment.interval.ms=1000"),
         (
             "group.consumer.heartbeat.interval.ms=45000 group.consumer.max.heartbeat.interval.ms=50000",
