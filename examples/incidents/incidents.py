@@ -205,7 +205,7 @@ async def late_revocation(stage: Stage) -> list[Truth]:
     joined_ms, meanwhile = since_ms, (Told.of(running),)
     since_ms = await stage.gone(group, since_ms, "returns-1")
     stage.view.note(group, "its time is over: it is fenced, and returns-2 has all partitions")
-    waits = ("its heartbeats still report", "returns-2 waits for that", "is fenced in")
+    waits = ("its heartbeats still report", "returns-2 waits for that", "is removed in")
     return [
         Truth("returns-1", ("member-joined",), joined_ms, words=waits, meanwhile=meanwhile, trigger="returns-2"),
         Truth("returns-1", ("revocation-timeout",), since_ms),
