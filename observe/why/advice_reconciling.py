@@ -76,7 +76,6 @@ ADVICE: dict[str, Make] = {
     Cause.REVOCATION_TIMEOUT: _revokes,
     Cause.STATIC_MEMBER_AWAY: lambda case: _away(case) if case.episode.outcome == "running" else None,
     Cause.STATIC_MEMBER_NOT_BACK: _not_back,
-    Cause.SESSION_EXPIRED: _expired,
     Cause.SESSION_EXPIRED_SILENT: _expired,
     Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
     Cause.FENCED_EPOCH: _fenced,

@@ -17,7 +17,7 @@ from ottla.observe.why import comings, judge
 from ottla.observe.why.account import Account
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.episodes import end, finish, settle
-from ottla.observe.why.members import NEVER, Asked, Happening, Known, Partition
+from ottla.observe.why.members import NEVER, Happening, Known, Partition
 from ottla.observe.why.model import MemberWait, Move
 from ottla.observe.why.reasons import leaving_class, said
 from ottla.observe.why.reconciling import HEARD_EVERY_MS, Reconciled, Reconciling, note
@@ -401,8 +401,7 @@ def on_loaded(account: Account, event: events.ConsumerGroupLoaded) -> None:
         known = Reconciled(member.member_id, member.client_id, member.client_host, member.instance_id)
         account.members[member.member_id] = known
         known.rebalance_timeout_ms, known.regex = member.rebalance_timeout_ms, member.regex
-        known.asked = Asked("", ())
-        known.asked.topics, known.asked.is_partial = list(member.names), True
+        known.subscribe(list(member.names))
         known.is_classic = member.classic is not None
         known.epoch, known.previous_epoch, known.state = member.epoch, member.previous_epoch, member.state.name
         known.since_ms = event.at_ms

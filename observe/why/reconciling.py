@@ -85,8 +85,12 @@ class Reconciled(Known):
         self.rebalance_timeout_ms = event.rebalance_timeout_ms
         self.regex = event.regex
         self.is_classic = event.is_classic
+        self.subscribe(event.names)
+
+    def subscribe(self, names: list[str]) -> None:
+        """Take over the topics that it names; of the protocols that it may offer nothing is known."""
         self.asked = Asked("", ())
-        self.asked.topics, self.asked.is_partial = event.names, True
+        self.asked.topics, self.asked.is_partial = names, True
 
     def partitions(self, *, again: bool = False) -> tuple[Partition, ...]:
         return (*self.has, *self.giving_up)
@@ -167,6 +171,8 @@ class Reconciling:
             # Most are of topics that are gone.
             self.heirs = {one: known.member_id for known in self.each() for one in known.target or ()}
             self.owners = {one: owner for one, owner in self.owners.items() if one in self.heirs}
+            topics = {topic for topic, _ in self.heirs}
+            self.names = {topic_id: topic for topic_id, topic in self.names.items() if topic in topics}
 
     def stepped(self, known: Reconciled, event: MemberReconciled) -> None:
         """A member came a step further."""
