@@ -55,9 +55,12 @@ class Case:
     Args:
         watch: of the thread that plays it.
         counts: requests sent by API, shared by all cases.
+        most_items: how long an array may be made.
     """
 
-    def __init__(self, port: int, seed: int, number: int, watch: Stopwatch, counts: Counter[str]) -> None:
+    def __init__(
+        self, port: int, seed: int, number: int, watch: Stopwatch, counts: Counter[str], most_items: int
+    ) -> None:
         self.port = port
         self.name = f"fuzz-{number}"
         self.rng = Random(f"{seed}:{number}")
@@ -65,7 +68,7 @@ class Case:
         self.watch = watch
         self.counts = counts
         self.known = Known()
-        self.writer = Writer(self.rng, self.known)
+        self.writer = Writer(self.rng, self.known, most_items)
         self.sent: list[bytes] = []
         self.longest_s = 0.0
         self.refused = 0

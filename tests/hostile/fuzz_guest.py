@@ -49,6 +49,7 @@ _SAYS_UNKNOWN = (
     ApiKey.CREATE_ACLS,
     ApiKey.FETCH,
     ApiKey.JOIN_GROUP,
+    ApiKey.OFFSET_FETCH,
     ApiKey.SYNC_GROUP,
 )
 """Where Kafka itself answers UNKNOWN_SERVER_ERROR to some requests. What fails here is in the log, too."""
