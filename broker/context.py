@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.broker.core.security.session import Session
 from ottla.protocol.errors import AnswerTooLarge
 from ottla.protocol.framing import Gathered
 from ottla.protocol.steps import Steps
@@ -16,6 +17,7 @@ class Transport(Protocol):
     Attributes:
         client_software: the client's library and its version, as it said with ApiVersions; empty if it did not.
         half_closed: the client sends nothing more.
+        session: who the client is.
         on_gone: called once if the client closes its side, or the connection is lost.
     """
 
@@ -24,6 +26,7 @@ class Transport(Protocol):
     local_host: str
     local_port: int
     half_closed: bool
+    session: Session
     on_gone: Callable[[], None] | None
 
     @property
@@ -146,6 +149,11 @@ class RequestContext:
     @property
     def client_host(self) -> str:
         return self.connection.client_host
+
+    @property
+    def session(self) -> Session:
+        """Who sent it."""
+        return self.connection.session
 
     @property
     def is_gone(self) -> bool:

@@ -9,6 +9,7 @@ by ``setting_sources``. Some may also be changed while the broker runs (``core.c
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 INT16_MAX = 2**15 - 1
@@ -25,11 +26,15 @@ def setting(
     is_list: bool = False,
     effective: bool = True,
     dynamic: bool = False,
+    sensitive: bool = False,
+    by_listener: bool = False,
 ) -> Any:
     """Declare a setting: its default, what it does, and its bounds (both included) or choices.
 
     One that is not ``effective`` is checked and described, as Kafka's tools and properties files know it, and has no
-    effect yet; the user is warned. One that is ``dynamic`` may be changed while the broker runs (KIP-226).
+    effect yet; the user is warned. One that is ``dynamic`` may be changed while the broker runs (KIP-226). One that is
+    ``sensitive`` is shown to nobody. One that is ``by_listener`` may be set for one listener, too, or for a mechanism
+    of it: ``listener.name.<name>.[<mechanism>.]<key>``.
     """
     metadata = {
         "documentation": documentation,
@@ -38,6 +43,8 @@ def setting(
         "list": is_list,
         "effective": effective,
         "dynamic": dynamic,
+        "sensitive": sensitive,
+        "by_listener": by_listener,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -80,6 +87,8 @@ class Settings:
 
     given: frozenset[str] = dataclasses.field(default=frozenset(), repr=False, compare=False)
     """The keys that somebody has set, maybe to their default."""
+    by_listener: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+    """What was set for one listener, or a mechanism of it: by the key without ``listener.name.``, in lower case."""
 
     # Metrics
     ottla_metrics_compat: str = setting(
@@ -242,10 +251,135 @@ class Settings:
     ottla_insecure: bool = setting(
         False, "Permit listeners that other machines reach without authentication, and HTTP without a token."
     )
-    ottla_unenforced_security_apis_enable: bool = setting(
-        False,
-        "Whether SCRAM credentials can be set, and access control rules set and described. Nobody is held to them yet.",
+    listener_security_protocol_map: str = setting(
+        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "The protocol of each listener by its name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+        is_list=True,
     )
+    connection_failed_authentication_delay_ms: int = setting(
+        100, "How long a connection stays open, unread, after it failed to authenticate.", ints(0)
+    )
+    connections_max_reauth_ms: int = setting(
+        0,
+        "How long a session lasts before its client has to authenticate again; 0: for ever.",
+        longs(0),
+        by_listener=True,
+    )
+    ottla_authentication_timeout_ms: int = setting(
+        10_000, "How long a connection may take to authenticate, its TLS handshake included.", ints(1)
+    )
+    ottla_unauthenticated_request_bytes: int = setting(
+        67_108_864, "Bytes that all connections which have not authenticated yet may hold together.", longs(1)
+    )
+    authorizer_class_name: str = setting(
+        "",
+        "Who decides what clients may do: org.apache.kafka.metadata.authorizer.StandardAuthorizer, by access control "
+        "rules. Empty: everybody may do everything.",
+    )
+    super_users: str = setting("", "Principals that may do everything, between semicolons: User:admin;User:root.")
+    allow_everyone_if_no_acl_found: bool = setting(False, "Whether what no rule is about is open to everybody.")
+    ottla_audit_file: str = setting("", "A file to write down in who did what, as JSON lines. Empty: none.")
+
+    # TLS
+    ssl_enabled_protocols: str = setting(
+        "TLSv1.2,TLSv1.3", "Versions of TLS.", choices=("TLSv1.2", "TLSv1.3"), is_list=True, by_listener=True
+    )
+    ssl_cipher_suites: str = setting(
+        "", "Cipher suites, by Java's names. Empty: those that are safe.", is_list=True, by_listener=True
+    )
+    ssl_keystore_type: str = setting("PEM", "The form of the keystore.", choices=("PEM", "PKCS12"), by_listener=True)
+    ssl_keystore_location: str = setting(
+        "", "The file with the key and the certificate chain of the broker.", by_listener=True
+    )
+    ssl_keystore_password: str = setting(
+        "", "The password of a keystore of type PKCS12.", sensitive=True, by_listener=True
+    )
+    ssl_keystore_key: str = setting("", "The key itself, as PEM.", sensitive=True, by_listener=True)
+    ssl_keystore_certificate_chain: str = setting(
+        "", "The certificate chain itself, as PEM.", sensitive=True, by_listener=True
+    )
+    ssl_key_password: str = setting("", "The password of an encrypted key.", sensitive=True, by_listener=True)
+    ssl_truststore_type: str = setting(
+        "PEM", "The form of the truststore.", choices=("PEM", "PKCS12"), by_listener=True
+    )
+    ssl_truststore_location: str = setting(
+        "", "The file with the authorities whose client certificates are accepted.", by_listener=True
+    )
+    ssl_truststore_password: str = setting(
+        "", "The password of a truststore of type PKCS12.", sensitive=True, by_listener=True
+    )
+    ssl_truststore_certificates: str = setting(
+        "", "The authorities themselves, as PEM.", sensitive=True, by_listener=True
+    )
+    ssl_client_auth: str = setting(
+        "none", "Whether clients show a certificate.", choices=("none", "requested", "required"), by_listener=True
+    )
+    ssl_principal_mapping_rules: str = setting(
+        "DEFAULT",
+        "How the name of a principal comes of the subject of a certificate: RULE:pattern/replacement/[LU].",
+        by_listener=True,
+    )
+    ssl_allow_dn_changes: bool = setting(False, "Whether a new certificate may have another subject.", by_listener=True)
+    ssl_allow_san_changes: bool = setting(False, "Whether a new certificate may be for other names.", by_listener=True)
+    ottla_tls_crl_location: str = setting(
+        "", "A PEM file with certificates of clients that are revoked.", by_listener=True
+    )
+    ottla_tls_reload_interval_ms: int = setting(
+        10_000, "How often the files of keys and certificates are looked at.", ints(100)
+    )
+    ottla_tls_handshakes_max: int = setting(64, "TLS handshakes under way at a time; others wait.", ints(1))
+
+    # SASL
+    sasl_enabled_mechanisms: str = setting(
+        "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "The mechanisms by which clients may authenticate.",
+        choices=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+        is_list=True,
+        by_listener=True,
+    )
+    sasl_jaas_config: str = setting(
+        "",
+        'The users of PLAIN, as Kafka has it: …PlainLoginModule required user_alice="…";',
+        sensitive=True,
+        by_listener=True,
+    )
+    sasl_server_max_receive_size: int = setting(
+        524_288, "The longest request of a client that has not authenticated yet.", ints(1), by_listener=True
+    )
+    ottla_sasl_plain_users_file: str = setting(
+        "", "A file with the users of PLAIN, as `ottla users hash` prints them.", by_listener=True
+    )
+    ottla_sasl_plain_without_tls: bool = setting(
+        False, "Permit PLAIN without TLS on a listener that other machines reach.", by_listener=True
+    )
+    ottla_sasl_scram_terminate_on_change: bool = setting(
+        False, "Whether a new password, or its removal, closes the connections of its user."
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str = setting(
+        "", "Where the keys are that sign tokens: an https: or file: URL.", by_listener=True
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = setting(
+        3_600_000, "How often those keys are fetched.", longs(1), by_listener=True
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: int = setting(
+        100, "How long to wait after they could not be fetched.", longs(1), by_listener=True
+    )
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: int = setting(
+        10_000, "The longest wait after several failures.", longs(1), by_listener=True
+    )
+    sasl_oauthbearer_expected_audience: str = setting(
+        "", "Audiences of which a token has to name one.", is_list=True, by_listener=True
+    )
+    sasl_oauthbearer_expected_issuer: str = setting("", "The issuer that a token has to name.", by_listener=True)
+    sasl_oauthbearer_allow_unverified_audience: bool = setting(
+        False, "Accept tokens for any audience.", by_listener=True
+    )
+    sasl_oauthbearer_allow_unverified_issuer: bool = setting(False, "Accept tokens of any issuer.", by_listener=True)
+    sasl_oauthbearer_clock_skew_seconds: int = setting(
+        30, "How far the clocks of issuer and broker may be apart.", ints(0), by_listener=True
+    )
+    sasl_oauthbearer_scope_claim_name: str = setting("scope", "The claim with the scopes of a token.", by_listener=True)
+    sasl_oauthbearer_sub_claim_name: str = setting("sub", "The claim with the name of the principal.", by_listener=True)
 
     # Groups
     group_min_session_timeout_ms: int = setting(6_000, "The shortest session timeout a member may ask for.", ints(1))
@@ -553,6 +687,18 @@ class Settings:
             )
             for key, field in FIELDS.items()
         )
+
+    def of_listener(self, listener: str, key: str, mechanism: str = "") -> Any:
+        """The value that counts for a listener, and for a mechanism of it: the most specific one.
+
+        Raises:
+            KeyError: there is no such key.
+        """
+        field, name = FIELDS[key], listener.lower()
+        for wanted in (f"{name}.{mechanism.lower()}.{key}", f"{name}.{key}") if mechanism else (f"{name}.{key}",):
+            if wanted in self.by_listener:
+                return self.by_listener[wanted]
+        return getattr(self, field.name)
 
     def is_given(self, key: str) -> bool:
         """Whether somebody has set a key, be it to its default."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from ottla.broker.core.security.session import ANONYMOUS
 from ottla.broker.net.accepting import plain
 from ottla.broker.net.answers import PIECE_BYTES, Answers, Buffer, Frame
 from ottla.broker.net.large_frame import LARGE_BYTES, LargeFrame
@@ -110,6 +111,7 @@ class Connection(asyncio.Protocol):
         "prepared",
         "quiet_since_ms",
         "repeat",
+        "session",
     )  # fmt: skip
 
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
@@ -146,6 +148,7 @@ class Connection(asyncio.Protocol):
         self.client_id = ""
         self.client_id_bytes = b""
         self.client_software = ""
+        self.session = ANONYMOUS
         self.client_host = ""
         self.local_host = ""
         self.local_port = 0
