@@ -12,7 +12,6 @@ import pytest
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.scram import (
     Credentials,
-    Mechanism,
     credentials_from_state,
     credentials_state,
     described,
@@ -24,6 +23,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from ottla.protocol.sasl.scram import Mechanism
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
 
