@@ -17,14 +17,25 @@ NOT_SETTINGS = frozenset(
     {
         "OTTLA_AIOKAFKA_TREE",
         "OTTLA_BOOTSTRAP_SERVERS",
+        "OTTLA_CAFILE",
+        "OTTLA_CERTFILE",
+        "OTTLA_COMMAND_CONFIG",
         "OTTLA_DIFFERENTIAL_CACHE",
         "OTTLA_INTEROP_CACHE",
+        "OTTLA_KEYFILE",
         "OTTLA_LIBRDKAFKA_TREE",
+        "OTTLA_PASSWORD",
+        "OTTLA_PASSWORD_FILE",
         "OTTLA_PIPELINE_TASKS",
+        "OTTLA_PROFILE",
         "OTTLA_RECORD_ANSWERS",
+        "OTTLA_SASL_MECHANISM",
+        "OTTLA_SECURITY_PROTOCOL",
         "OTTLA_SEED",
         "OTTLA_SIM_SEEDS",
         "OTTLA_TESTS",
+        "OTTLA_TOKEN_FILE",
+        "OTTLA_USERNAME",
     }
 )
 """Environment variables that the command-line tools and the tests read."""
