@@ -25,6 +25,7 @@ class Sources:
     Attributes:
         address: host and port that clients are told.
         nanoseconds: a clock.
+        authentications: how many there were, by what came of them, listener and mechanism.
     """
 
     view: View
@@ -33,6 +34,7 @@ class Sources:
     nanoseconds: Callable[[], int]
     settings: Settings
     connections_opened: Callable[[], int]
+    authentications: Callable[[], Mapping[tuple[str, str, str], int]]
     address: tuple[str, int]
     syncs: Durations
     recorder: Recorder | None
