@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.broker import app
-from ottla.broker.endpoints import Endpoint
+from ottla.broker.endpoints import Endpoint, endpoints
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
@@ -163,6 +163,10 @@ class EmbeddedBroker:
     def port(self) -> int:
         return self._running.port
 
+    def port_of(self, listener: str) -> int:
+        """The port of one of several listeners, which the setting ``listeners`` names."""
+        return next(one.port for one in self._running.endpoints if one.name == listener.upper())
+
     def start(self) -> Self:
         """Start and wait until clients can connect."""
         if self._thread is not None:
@@ -174,7 +178,7 @@ class EmbeddedBroker:
         broker = app.Broker(
             self.settings,
             directory=self._data_dir,
-            endpoints=[Endpoint(LOOPBACK, self._port, self._protocol, self._protocol)],
+            endpoints=self._endpoints(),
             topics=self._wanted,
             log=self._log,
             observing=self._observatory,
@@ -283,9 +287,11 @@ class EmbeddedBroker:
         self._running  # noqa: B018 - it runs
         return self._observatory
 
-    @property
-    def _protocol(self) -> str:
-        return "PLAINTEXT" if self._authority is None else "SSL"
+    def _endpoints(self) -> list[Endpoint]:
+        if "listeners" in self.settings.given:
+            return endpoints(self.settings)
+        protocol = "PLAINTEXT" if self._authority is None else "SSL"
+        return [Endpoint(LOOPBACK, self._port, protocol, protocol)]
 
     @property
     def is_running(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.scram import Mechanism, described
+from ottla.broker.core.security.scram import described
 from ottla.broker.handlers.services import Services
 from ottla.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -16,6 +16,7 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from ottla.protocol.sasl.scram import Mechanism
 
 
 def handle(

@@ -9,6 +9,7 @@ from typing import Any
 
 from ottla.clients.connection import ClientConnection
 from ottla.clients.errors import KafkaTimeout, OptionError
+from ottla.clients.security import Security
 from ottla.pipeline.source.security import Tls
 from ottla.protocol.schema import Message
 
@@ -36,9 +37,9 @@ class Connection:
         # With a factory it does not become the thread's own loop, of which there may be another.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         try:
-            context = None if tls is None else tls.context()
+            security = Security(None if tls is None else tls.context())
             self._connection = self._runner.run(
-                _Named.connect(*address, client_id=client_id, timeout_ms=timeout_ms, ssl_context=context)
+                _Named.connect(*address, client_id=client_id, timeout_ms=timeout_ms, security=security)
             )
         except BaseException as error:
             self._runner.close()
