@@ -262,7 +262,9 @@ def risks(loaded: Loaded) -> list[str]:
 # -- certificates
 
 
-def check_certificate(listener: str, open_tls: Callable[[], Contexts], now_ms: Callable[[], int] | None = None) -> Finding:
+def check_certificate(
+    listener: str, open_tls: Callable[[], Contexts], now_ms: Callable[[], int] | None = None
+) -> Finding:
     """Whether a listener has a certificate, for which names, and until when. ``open_tls`` does what a start does."""
     from ottla.broker.net.tls import DAY_MS, WARN_DAYS
     from ottla.broker.settings import BadSetting

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ssl
 import tempfile
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SERVER_NAMES = ("localhost", "127.0.0.1", "::1")
-_PARTS = {"CN": "common_name", "O": "organization_name", "OU": "organization_unit_name"}
+_BEGIN, _END = datetime(2000, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
 class ClientCertificate(NamedTuple):
@@ -42,7 +43,9 @@ class Authority:
         try:
             import trustme
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("TLS in tests needs trustme: pip install 'ottla[test-tls]'", name=error.name) from error
+            raise ModuleNotFoundError(
+                "TLS in tests needs trustme: pip install 'ottla[test-tls]'", name=error.name
+            ) from error
         self._ca = trustme.CA()
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-tls-")
         self._clients: dict[str, ClientCertificate] = {}
@@ -56,23 +59,49 @@ class Authority:
         """A certificate of a client; the same one each time.
 
         Args:
-            subject: ``CN=alice``, or with ``OU`` and ``O`` as well: ``CN=alice,OU=billing,O=example``.
+            subject: a name as RFC 4514 has it, the last part first: ``CN=alice`` or ``CN=alice,OU=billing,O=example``.
 
         Raises:
             ValueError: it is something else.
         """
         if subject not in self._clients:
-            parts = dict(part.strip().partition("=")[::2] for part in subject.split(","))
-            if not parts.keys() <= _PARTS.keys() or not all(parts.values()):
-                raise ValueError(f"client_certificate({subject!r}): write CN=…, or CN=…,OU=…,O=…")
-            issued = self._ca.issue_cert(**{_PARTS[key]: value for key, value in parts.items()})
             number = len(self._clients)
             files = self._path(f"client-{number}.pem"), self._path(f"client-{number}.key")
-            Path(files[0]).write_bytes(b"".join(one.bytes() for one in issued.cert_chain_pems))
-            issued.private_key_pem.write_to_path(files[1])
-            Path(files[1]).chmod(0o600)
+            for path, pem in zip(files, self._signed(subject), strict=True):
+                Path(path).write_bytes(pem)
+                Path(path).chmod(0o600)
             self._clients[subject] = ClientCertificate(*files, self.cafile)
         return self._clients[subject]
+
+    def _signed(self, subject: str) -> tuple[bytes, bytes]:
+        """A certificate with just this subject, and its key: trustme adds parts of its own."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+            load_pem_private_key,
+        )
+
+        try:
+            name = x509.Name.from_rfc4514_string(subject)
+        except ValueError:
+            raise ValueError(f"client_certificate({subject!r}): write CN=…, or CN=…,OU=…,O=…") from None
+        key = generate_private_key(SECP256R1())
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(x509.load_pem_x509_certificate(self._ca.cert_pem.bytes()).subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(_BEGIN)
+            .not_valid_after(_END)
+        )
+        signer: Any = load_pem_private_key(self._ca.private_key_pem.bytes(), None)
+        signed = builder.sign(signer, SHA256()).public_bytes(Encoding.PEM)
+        return signed, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
     def _path(self, name: str) -> str:
         return str(Path(self._folder.name) / name)

@@ -112,7 +112,9 @@ class EmbeddedBroker:
             ValueError: as `client_certificate`.
         """
         given = self._given_authority
-        return given.client(subject).ssl_context() if self._is_mutual else ssl.create_default_context(cafile=given.cafile)
+        return (
+            given.client(subject).ssl_context() if self._is_mutual else ssl.create_default_context(cafile=given.cafile)
+        )
 
     def client_certificate(self, subject: str) -> ClientCertificate:
         """Files with a certificate of a client, ``certfile`` and ``keyfile``, and with the authority, ``cafile``.

@@ -332,6 +332,11 @@ class Connection(asyncio.Protocol):
 
     # -- from the dispatcher and the handlers
 
+    def peer_certificate(self) -> bytes | None:
+        """The certificate that the client has shown, as DER; None if it has not."""
+        shown = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if shown is None else cast("bytes | None", shown.getpeercert(True))
+
     @property
     def has_asked(self) -> bool:
         """A request was whole and served, be it only the first."""

@@ -8,22 +8,26 @@ from __future__ import annotations
 import asyncio
 import calendar
 import os
+import socket
 import ssl
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.security.certificates import Certificate, host_of, read_certificate
 from ottla.broker.core.security.principal_rules import BadRules, Rule, principal_name, read_rules
+from ottla.broker.endpoints import endpoints
 from ottla.broker.logger import Logger
 from ottla.broker.net.keystores import (
     Lookup,
     Material,
     Unreadable,
+    of_http,
     of_listener,
     others_may_read,
     read_material,
@@ -167,6 +171,35 @@ class Contexts:
             )
         return made
 
+    # -- connections
+
+    async def accept(self, sock: socket.socket, protocol: asyncio.BaseProtocol, timeout_s: float) -> None:
+        """Let a connection begin with a handshake.
+
+        Raises:
+            OSError: it failed; see `reason_of`. The protocol hears nothing then.
+        """
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: protocol,
+            sock,
+            ssl=self.context,
+            ssl_handshake_timeout=timeout_s,
+            ssl_shutdown_timeout=SHUTDOWN_S,
+        )
+
+    @staticmethod
+    def reason_of(error: OSError) -> str:
+        """Why a handshake failed; empty if the client has just gone, as those do that look whether a port is open."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return f"the certificate of the client: {error.verify_message}"
+        if isinstance(error, ssl.SSLError):
+            return (error.reason or "not understood").replace("_", " ").lower()
+        return "" if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)
+
+    def principal_of(self, der: bytes) -> str | None:
+        """The principal of a client by its certificate; see the function."""
+        return principal_of(der, self.rules)
+
     # -- while the broker runs
 
     def look_soon(self) -> None:
@@ -213,8 +246,21 @@ class Contexts:
             log.warning("TLS", listener=self.listener, reason=warning)
 
 
+def contexts_of_http(settings: Settings) -> Contexts:
+    """The TLS of the HTTP port: ``ottla.http.ssl.keystore.*``, or else that of the first listener that has any.
+
+    Raises:
+        BadSetting: there can be none.
+    """
+    listener = next((one.name for one in endpoints(settings) if one.has_tls), "")
+    try:
+        return Contexts(settings, listener, look_up=of_http)
+    except BadSetting as error:
+        raise BadSetting(f"ottla.http.tls=true: {error}") from None
+
+
 def principal_of(der: bytes, rules: Sequence[Rule]) -> str | None:
-    """The principal of a client by its certificate, which was verified; None: no rule fits, the connection is closed."""
+    """The principal of a client by its certificate, which was verified; None: no rule fits, and it has to go."""
     try:
         name = principal_name(read_certificate(der).subject, rules)
     except ValueError:  # a subject that is too long
@@ -353,7 +399,7 @@ def _doubts(material: Material, chain: Sequence[Certificate]) -> list[str]:
 
 
 def _is_in_order(chain: Sequence[Certificate]) -> bool:
-    return all(one.issuer == above.subject for one, above in zip(chain, chain[1:], strict=False))
+    return all(one.issuer == above.subject for one, above in pairwise(chain))
 
 
 def _unix_ms(text: str) -> int:

@@ -21,7 +21,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from ottla.broker.clock import LoopClock
-from ottla.broker.endpoints import endpoints
 from ottla.broker.logger import Logger
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.http.access import Access
@@ -72,7 +71,7 @@ class HttpPort:
         self.host, self.port = parse_address(settings.ottla_http_listen, "ottla.http.listen")
         self.health = Health()
         self._log = log
-        self._contexts = _contexts(settings) if settings.ottla_http_tls else None
+        self._contexts = _contexts(settings)
         self._watching: asyncio.Task[None] | None = None
         self._token = _token(settings.ottla_http_token_file, log)
         self._allowed_hosts = [one.strip() for one in settings.ottla_http_allowed_hosts.split(",") if one.strip()]
@@ -161,6 +160,11 @@ class HttpPort:
         turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))
         self._app = application(parts, self._feed, turns, protected=bool(self._token), more=more)
 
+    def look_at_keys(self) -> None:
+        """Read the files of keys and certificates now."""
+        if self._contexts is not None:
+            self._contexts.look_soon()
+
     def stopping(self) -> None:
         """Say that the broker is not ready any more, and end every stream."""
         self.health.status = "stopping"
@@ -174,6 +178,7 @@ class HttpPort:
             self._server = None
         if self._watching is not None:
             self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         self._max_connections = 0  # some may be on their way
         if self._feed is not None:
             self._feed.stop()
@@ -364,16 +369,12 @@ def _bind(host: str, port: int) -> socket.socket:
     return socket.create_server(address[:2], family=family, backlog=128, dualstack_ipv6=host == "::")
 
 
-def _contexts(settings: Settings) -> Contexts:
-    """The TLS of the port. Raises BadSetting."""
-    from ottla.broker.net.keystores import of_http
-    from ottla.broker.net.tls import Contexts
+def _contexts(settings: Settings) -> Contexts | None:
+    if not settings.ottla_http_tls:
+        return None
+    from ottla.broker.net.tls import contexts_of_http
 
-    listener = next((one.name for one in endpoints(settings) if one.has_tls), "")
-    try:
-        return Contexts(settings, listener, look_up=of_http)
-    except BadSetting as error:
-        raise BadSetting(f"ottla.http.tls=true: {error}") from None
+    return contexts_of_http(settings)
 
 
 def _token(file: str, log: Logger) -> str:

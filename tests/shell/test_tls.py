@@ -27,6 +27,7 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from ottla.broker.net.tls import TRIES, Contexts, principal_of
 from ottla.broker.settings import BadSetting, Settings
+from tests.clients.live import until
 from tests.shell.host import Log
 
 CA, OTHER_CA = trustme.CA(), trustme.CA()
@@ -210,7 +211,7 @@ def test_a_setting_of_a_listener_counts_for_it_and_is_named(tmp_path: Path, pem:
     own = {"internal.ssl.keystore.location": "/nowhere/b.pem"}
     settings = Settings(ssl_keystore_location=pem, by_listener=own)
     assert Contexts(settings, "EXTERNAL").context
-    with pytest.raises(BadSetting, match="^listener.name.internal.ssl.keystore.location=/nowhere/b.pem: "):
+    with pytest.raises(BadSetting, match=r"^listener.name.internal.ssl.keystore.location=/nowhere/b.pem: "):
         Contexts(settings, "INTERNAL")
 
 
@@ -449,12 +450,6 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.net.tls.RETRY_S", 0.001)
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not is_so():
-            await asyncio.sleep(0.002)
-
-
 @pytest.mark.usefixtures("fast")
 async def test_key_and_certificate_that_are_written_one_after_the_other(tmp_path: Path, log: Log) -> None:
     """Whoever replaces two files does not do it at once."""
@@ -471,12 +466,12 @@ async def test_key_and_certificate_that_are_written_one_after_the_other(tmp_path
     new = CA.issue_cert("localhost")
     task = asyncio.create_task(made.watch(log, clock))  # type: ignore[arg-type]
     replace(chain, new.cert_chain_pems[0].bytes())
-    await until(lambda: bool(log.lines))
+    await until(lambda: log.lines, "a line")
     assert log.events == ["New keys or certificates are not used, the old ones stay"]
     assert "does not belong to the first certificate" in log.lines[0][1]["reason"]
     assert made.context is before
     replace(key, new.private_key_pem.bytes())
-    await until(lambda: len(log.lines) == 2)
+    await until(lambda: len(log.lines) == 2, "a second line")
     assert log.events[1] == "New keys and certificates are used"
     assert made.context is not before
     task.cancel()
@@ -506,7 +501,7 @@ async def test_a_second_file_that_comes_soon_is_waited_for(
     monkeypatch.setattr(made, "look_again", look_again)
     replace(chain, new.cert_chain_pems[0].bytes())
     task = asyncio.create_task(made.watch(log, clock))  # type: ignore[arg-type]
-    await until(lambda: bool(log.lines))
+    await until(lambda: log.lines, "a line")
     task.cancel()
     assert log.events == ["New keys and certificates are used"]
 

@@ -20,6 +20,7 @@ from ottla.broker.net.large_frame import LARGE_BYTES
 from ottla.broker.settings import Settings
 from ottla.protocol.framing import Gathered
 from ottla.testing.authority import authority
+from tests.clients.live import until
 from tests.shell.host import UnboundedHost, framed
 
 RECORD_BYTES = 16 << 10
@@ -154,9 +155,7 @@ def test_what_waits_decrypted_is_served_when_reading_goes_on(run: Any) -> None:
     async def story(host: Host, client: Client) -> None:
         client.send(b"park")
         client.writer.write(framed(*frames))
-        async with asyncio.timeout(5):
-            while not host.parked or host.connections[0].buffered_bytes < READ_AHEAD_BYTES:
-                await asyncio.sleep(0.001)
+        await until(lambda: host.parked and host.connections[0].buffered_bytes >= READ_AHEAD_BYTES, "frames")
         for _ in range(20):
             await asyncio.sleep(0.001)
         assert host.connections[0].buffered_bytes < 2 * READ_AHEAD_BYTES + RECORD_BYTES, "it was not read on"
@@ -183,9 +182,7 @@ def test_an_answer_that_is_not_read_is_counted(run: Any) -> None:
     async def story(host: Host, client: Client) -> None:
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         client.send(b"give40000000")
-        async with asyncio.timeout(5):
-            while not host.was_unread:
-                await asyncio.sleep(0.001)
+        await until(lambda: host.was_unread, "an answer that waits")
         for _ in range(50):
             await asyncio.sleep(0.001)
         connection = host.connections[0]
@@ -203,9 +200,7 @@ def test_the_end_of_tls_ends_both_directions(run: Any, caplog: pytest.LogCapture
 
     async def story(host: Host, client: Client) -> None:
         client.send(b"park")
-        async with asyncio.timeout(5):
-            while not host.parked:
-                await asyncio.sleep(0.001)
+        await until(lambda: host.parked, "a request")
         client.writer.close()
         async with asyncio.timeout(5):
             await host.lost.wait()
@@ -219,9 +214,7 @@ def test_the_end_of_tls_ends_both_directions(run: Any, caplog: pytest.LogCapture
 def test_a_client_that_goes_without_a_word(run: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def story(host: Host, client: Client) -> None:
         client.send(b"park")
-        async with asyncio.timeout(5):
-            while not host.parked:
-                await asyncio.sleep(0.001)
+        await until(lambda: host.parked, "a request")
         client.writer.transport.abort()
         async with asyncio.timeout(5):
             await host.lost.wait()

@@ -30,7 +30,7 @@ def test_the_verbs_of_tests_work(broker: Broker) -> None:
 
 def test_our_client(broker: Broker) -> None:
     async def use() -> None:
-        async with Consumer("orders", **broker.connection, group_id="g") as client:
+        async with Consumer("orders", **broker.connection, group_id="g"):
             await broker.group("g").wait_async(members=1)
             (member_id,) = broker.group("g").members
             broker.group("g").evict(member_id)
@@ -112,4 +112,3 @@ def aiokafka(options: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("ask", [confluent, kafka_python, aiokafka])
 def test_configurations_of_clients(broker: Broker, ask: Any) -> None:
     assert "orders" in ask(broker.client_config(ask.__name__.replace("_", "-")))
-

@@ -1,8 +1,8 @@
 """How the name of a principal comes of the subject of a certificate (KIP-371): ``ssl.principal.mapping.rules``.
 
-The patterns are Java's, and are matched by RE2: a name comes from a client, and other engines, Java's and Python's among
-them, can be kept busy for minutes by a long one, even with the example of Kafka's documentation. What RE2 does not have
-(looking around, references to groups, possessive quantifiers), or takes for something else, is refused.
+The patterns are Java's, and are matched by RE2: a name comes from a client, and other engines can be kept busy for
+minutes by a long one, Java's and Python's among them, and even with the example of Kafka's documentation. What RE2 does
+not have (looking around, references to groups, possessive quantifiers), or takes for something else, is refused.
 """
 
 from __future__ import annotations
