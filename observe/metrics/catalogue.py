@@ -29,6 +29,9 @@ SPECS = (
         LISTENER,
     ),
     Spec(
+        "ottla_tls_certificate_expiry_seconds", "When the certificate of a listener ends, in Unix time.", ("listener",)
+    ),
+    Spec(
         "ottla_requests_total",
         "Requests that were answered, by the error at the top of the answer, or the first of what it lists.",
         ("api", "error"),

@@ -26,6 +26,7 @@ class Sources:
         address: host and port that clients are told.
         nanoseconds: a clock.
         authentications: how many there were, by what came of them, listener and mechanism.
+        certificates_end: when the certificate of each listener with TLS ends, in Unix milliseconds.
     """
 
     view: View
@@ -39,6 +40,7 @@ class Sources:
     syncs: Durations
     recorder: Recorder | None
     sentinels: Board | None
+    certificates_end: Callable[[], Mapping[str, int]] = dict
 
 
 @dataclass
