@@ -30,7 +30,7 @@ class BadRules(Exception):
 
 
 def read_rules(text: str) -> Sequence[Rule]:
-    """Read rules: ``DEFAULT`` or ``RULE:pattern/replacement/[LU]``, with commas between them.
+    """Read rules: ``DEFAULT`` or ``RULE:pattern/replacement/[LU]``, with commas between them. Where none is, none fits.
 
     Raises:
         BadRules: one of them cannot be used.
@@ -45,7 +45,7 @@ def read_rules(text: str) -> Sequence[Rule]:
         elif rule[1]:
             rules.append(str)
         at = rule.end()
-    return rules or [str]
+    return rules
 
 
 def principal_name(subject: str, rules: Sequence[Rule]) -> str | None:
