@@ -38,7 +38,9 @@ def written(path: Path, *parts: bytes) -> str:
 
 def new_certificate(path: Path, subject: str) -> trustme.LeafCert:
     """A certificate in the place of the one in a file, as careful programs put it there."""
-    leaf = CA.issue_cert("localhost", "127.0.0.1", common_name=subject, organization_name="o", organization_unit_name="u")
+    leaf = CA.issue_cert(
+        "localhost", "127.0.0.1", common_name=subject, organization_name="o", organization_unit_name="u"
+    )
     Path(written(path.with_suffix(".new"), leaf.private_key_and_cert_chain_pem.bytes())).replace(path)
     return leaf
 
@@ -248,8 +250,8 @@ def test_an_answer_that_is_read_slowly_costs_little() -> None:
     """40 MiB that nobody reads stay what they are, once; and the others are served meanwhile."""
     limits = {"fetch.max.bytes": PRODUCED + 1024, "message.max.bytes": 8 << 20}
     with Broker(limits, topics=["orders"], tls=True) as broker:
-        for _ in range(PRODUCED // (1 << 20)):
-            broker.produce("orders", [b"x" * (1 << 20)])
+        for _ in range(PRODUCED // 1_000_000):
+            broker.produce("orders", [b"x" * 1_000_000])
         context, server = broker.ssl_context(), broker._running._server
         partition = {"partition": 0, "partition_max_bytes": PRODUCED, "fetch_offset": 0}
         wanted = {"topics": [{"topic": "orders", "partitions": [partition]}], "max_bytes": PRODUCED, "max_wait_ms": 100}

@@ -56,7 +56,7 @@ def principal_name(subject: str, rules: Sequence[Rule]) -> str | None:
 def _rule(pattern: str, replacement: str, case: str) -> Rule:
     compiled = _compiled(pattern)
     parts = _parts_of(replacement, compiled.groups)
-    change = {"L": str.lower, "U": str.upper, "": str}[case]
+    change: Callable[[str], str] = {"L": str.lower, "U": str.upper}.get(case, str)
 
     def name(match: Any) -> str:
         return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
