@@ -48,7 +48,7 @@ from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
 
 if TYPE_CHECKING:
-    from ottla.broker.core.security.scram import Credentials
+    from ottla.broker.core.security.scram import Credentials, Mechanism
     from ottla.broker.net.guests import Guests, Lobby
     from ottla.broker.net.tls import Contexts
     from ottla.broker.runtime.mechanisms import ListenerMechanisms
@@ -329,6 +329,7 @@ class Broker:
         self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)
         self._topics.on_quotas = self._quota_keeper.go_by
         self._topics.on_quotas(self._topics.catalog.quotas)
+        self._topics.on_credentials = self._credentials_changed
 
     def _settings_changed(self) -> None:
         self._groups.configure(self._group_config(), self._topics.group_configs)
@@ -355,6 +356,16 @@ class Broker:
         server.wait_of = self._connection_wait_ms if quotas.addresses.limits else None
         for connection in server.connections:
             connection.repeat = None  # what is repeated is not measured
+
+    def _credentials_changed(self, changed: list[tuple[str, Mechanism]]) -> None:
+        """Close connections of users who have another password now, or none, if the settings say so."""
+        if not self.settings.ottla_sasl_scram_terminate_on_change:
+            return
+        whose = [(f"User:{user}", mechanism.words) for user, mechanism in changed]
+        loop = asyncio.get_running_loop()
+        for connection in self._server.connections:
+            if (connection.session.principal, connection.session.mechanism) in whose:
+                loop.call_soon(connection.close)  # the answer to whoever changes his own goes before
 
     def _connection_wait_ms(self, address: str) -> int:
         return self._quotas.addresses.opened(address, self._clock.monotonic_ms())
@@ -433,6 +444,7 @@ class Broker:
         self._guests = Guests(
             settings, clock.real, self.log, self._dispatcher.versions, server.most_connections, server.somebody_went
         )
+        server.authentications = self._guests.counts
         for mechanisms in self._mechanisms.values():
             await mechanisms.start()
         most_bytes = "sasl.server.max.receive.size"

@@ -14,6 +14,7 @@ from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.quotas.entities import Quotas
+from ottla.broker.core.security.scram import Mechanism
 from ottla.broker.core.topics.catalog import (
     PRODUCER_ID_BLOCK,
     Catalog,
@@ -73,6 +74,7 @@ class TopicManager:
         on_changed: told of each topic that was created or has more partitions, by name, with how many it had.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
+        on_credentials: told of users with a new credential, or with one less, and of its mechanism.
         on_served: told of each topic as it is served from then on: it came, or has more partitions.
         on_settings: called when settings of groups or of the broker have changed.
         keys: puts changes of keys and certificates in force.
@@ -96,6 +98,7 @@ class TopicManager:
         self.on_changed: Callable[[str, int, int], None] = lambda name, partitions_before, partitions: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
+        self.on_credentials: Callable[[list[tuple[str, Mechanism]]], None] = lambda changed: None
         self.on_served: Callable[[Topic], None] = lambda topic: None
         self.on_settings: Callable[[], None] = lambda: None
         self.keys = Keys(log)
@@ -296,6 +299,9 @@ class TopicManager:
                                credentials=len(catalog.credentials), rules=len(catalog.acls))  # fmt: skip
                 if catalog.quotas != before.quotas:
                     self.on_quotas(catalog.quotas)
+                if catalog.credentials != before.credentials:
+                    now = catalog.credentials
+                    self.on_credentials([key for key, one in before.credentials.items() if now.get(key) != one])
         return answer
 
     async def alter_configs(
