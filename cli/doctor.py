@@ -78,14 +78,15 @@ def _configured(
 ) -> tuple[Path, tuple[str, int]]:
     """Check the settings; gives the directory and the address that they name."""
     from ottla.broker.settings import BadSetting
-    from ottla.cli import serve
+    from ottla.cli import listening, serve
 
     directory, address = Path("ottla-data"), ("localhost", 9092)
     try:
         loaded = serve.settings_of(config_file, pairs)
         directory = Path(loaded.settings.log_dirs or directory)
-        serve.check_http(loaded.settings)
-        address = serve.listening_address(listen, loaded.settings)
+        listening.check_http(loaded.settings)
+        host, port, *_ = listening.listeners(loaded.settings, listening.Options(listen))[0]
+        address = host, port
         findings.append(checks.check_settings(loaded))
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))

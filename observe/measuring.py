@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.clock import Clock
 from ottla.broker.engine import Engine, Sync
 from ottla.broker.handlers.services import Services
-from ottla.broker.net.listener import Listener
+from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.counters import Counters
@@ -70,7 +70,7 @@ class Measuring:
     def metrics(
         self,
         view: View,
-        listener: Listener,
+        server: SocketServer,
         address: tuple[str, int],
         recorder: Recorder | None,
         sentinels: Board | None,
@@ -86,7 +86,7 @@ class Measuring:
             counters=self.counters,
             nanoseconds=perf_counter_ns,
             settings=settings,
-            connections_opened=lambda: listener.accepted,
+            connections_opened=lambda: server.accepted,
             address=address,
             syncs=self._syncs,
             recorder=recorder,

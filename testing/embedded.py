@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.broker import app
+from ottla.broker.endpoints import endpoints
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
@@ -96,6 +97,10 @@ class EmbeddedBroker:
     def port(self) -> int:
         return self._running.port
 
+    def port_of(self, listener: str) -> int:
+        """The port of one of several listeners, which the setting ``listeners`` names."""
+        return next(one.port for one in self._running.endpoints if one.name == listener.upper())
+
     def start(self) -> Self:
         """Start and wait until clients can connect."""
         if self._thread is not None:
@@ -108,6 +113,7 @@ class EmbeddedBroker:
             self.settings,
             directory=self._data_dir,
             port=self._port,
+            endpoints=endpoints(self.settings) if "listeners" in self.settings.given else (),
             topics=self._wanted,
             log=self._log,
             observing=self._observatory,

@@ -13,6 +13,7 @@ from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.security.session import ANONYMOUS
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
@@ -55,6 +56,7 @@ class Exchange:
     local_port = 9092
     half_closed = False
     answer_room_bytes = 1 << 30
+    session = ANONYMOUS
 
     def __init__(self, layout):
         self.layout = layout
