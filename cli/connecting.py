@@ -153,6 +153,30 @@ def client_options(bootstrap: str) -> dict[str, Any]:
     return options
 
 
+def source_options() -> dict[str, str]:
+    """The same for the pipeline's source, by its names. Raises as `client_options`."""
+    from ottla.clients.properties import NAMES, TOKEN_URL
+
+    given = kept()
+    found = {key: value for key, value in properties().items() if key in NAMES}
+    flags = {
+        "security_protocol": "security.protocol",
+        "sasl_mechanism": "sasl.mechanism",
+        "sasl_plain_username": "sasl.username",
+        "ssl_cafile": "ssl.ca.location",
+        "ssl_certfile": "ssl.certificate.location",
+        "ssl_keyfile": "ssl.key.location",
+    }
+    found |= {key: given[name] for name, key in flags.items() if name in given}
+    if "password_file" in given:
+        found["sasl.password"] = read_secret(given["password_file"])
+    elif "sasl.username" in found and "sasl.password" not in found:
+        found["sasl.password"] = _asked(f"Password of {found['sasl.username']}") or ""
+    if "token_file" in given:
+        found[TOKEN_URL] = Path(given["token_file"]).absolute().as_uri()
+    return {f"kafka.{key}": value for key, value in found.items()}
+
+
 def read_secret(file: str) -> str:
     """The text of a file without the line break at its end.
 
