@@ -30,7 +30,9 @@ class Connection:
         OptionError: the broker's certificate is not trusted, or a file of ``secured`` cannot be read.
     """
 
-    def __init__(self, address: tuple[str, int], client_id: str, timeout_ms: int, secured: Secured | None = None) -> None:
+    def __init__(
+        self, address: tuple[str, int], client_id: str, timeout_ms: int, secured: Secured | None = None
+    ) -> None:
         self.name = f"{address[0]}:{address[1]}"
         self._timeout_ms = timeout_ms
         # With a factory it does not become the thread's own loop, of which there may be another.
