@@ -50,6 +50,7 @@ from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
 if TYPE_CHECKING:
     from ottla.broker.core.security.scram import Credentials
     from ottla.broker.net.guests import Guests, Lobby
+    from ottla.broker.net.tls import Contexts
     from ottla.broker.runtime.mechanisms import ListenerMechanisms
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
@@ -222,6 +223,7 @@ class Broker:
             mechanisms.stop()
         if self._guests is not None:
             self._guests.stop()
+        await self._server.stop_watching()
         await self._looking_up.stop()
         await self._validating.stop()
         await self._long_work.stop()
@@ -391,13 +393,30 @@ class Broker:
         try:
             lobbies = await self._lobbies()
             listeners = [
-                Listener(one, limits.get(f"{one.name.lower()}.max.connections"), lobbies.get(one.name))
+                Listener(one, limits.get(f"{one.name.lower()}.max.connections"), lobbies.get(one.name), self._tls(one))
                 for one in self.endpoints
             ]
             await self._server.start(listeners)
         except (CannotListen, BadSetting, OSError) as error:
             raise CannotStart(str(error)) from error
         self.endpoints = [listener.endpoint for listener in listeners]
+
+    def _tls(self, endpoint: Endpoint) -> Contexts | None:
+        if not endpoint.has_tls:
+            return None
+        from ottla.broker.net.tls import Contexts
+
+        return Contexts(self.settings, endpoint.name, with_sasl=endpoint.has_sasl)
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether it has keys and certificates."""
+        return self.settings.ottla_http_tls or any(one.has_tls for one in self.endpoints)
+
+    def look_at_keys(self) -> None:
+        """Read the files of keys and certificates now: somebody says that they are new."""
+        self._server.look_at_keys()
+        self.observing.look_at_keys()
 
     async def _lobbies(self) -> dict[str, Lobby]:
         """Where clients of listeners with SASL say who they are, by the name of the listener."""

@@ -108,6 +108,9 @@ class Observing:
     def tell_ready(self) -> None:
         """Log where else the broker is reached."""
 
+    def look_at_keys(self) -> None:
+        """Somebody says that the files of keys and certificates are new."""
+
     def failed(self) -> None:
         """Nothing can be made durable any more."""
 

@@ -331,7 +331,10 @@ class Settings:
     ssl_allow_dn_changes: bool = setting(False, "Whether a new certificate may have another subject.", by_listener=True)
     ssl_allow_san_changes: bool = setting(False, "Whether a new certificate may be for other names.", by_listener=True)
     ottla_tls_crl_location: str = setting(
-        "", "A PEM file with certificates of clients that are revoked.", by_listener=True
+        "",
+        "A PEM file with lists of revoked certificates of clients, one of each authority. Nobody gets in whose "
+        "authority has no list in it, or one that has ended.",
+        by_listener=True,
     )
     ottla_tls_reload_interval_ms: int = setting(
         10_000, "How often the files of keys and certificates are looked at.", ints(100)
@@ -665,6 +668,18 @@ class Settings:
     ottla_http_stream_max_bytes: int = setting(
         4_194_304, "How far a reader of the HTTP stream may be behind; then it is dropped.", ints(65_536)
     )
+
+    ottla_http_tls: bool = setting(
+        False, "Serve HTTP with TLS: with ottla.http.ssl.keystore.*, or else the certificate of the first SSL listener."
+    )
+    ottla_http_ssl_keystore_type: str = setting("PEM", "The form of the keystore for HTTP.", choices=("PEM", "PKCS12"))
+    ottla_http_ssl_keystore_location: str = setting("", "The file with the key and the certificate chain for HTTP.")
+    ottla_http_ssl_keystore_password: str = setting("", "The password of that file, if PKCS12.", sensitive=True)
+    ottla_http_ssl_keystore_key: str = setting("", "The key for HTTP itself, as PEM.", sensitive=True)
+    ottla_http_ssl_keystore_certificate_chain: str = setting(
+        "", "The certificate chain for HTTP itself, as PEM.", sensitive=True
+    )
+    ottla_http_ssl_key_password: str = setting("", "The password of an encrypted key for HTTP.", sensitive=True)
 
     # What dataclasses write for this many fields takes longer to compile than all else here.
     def __eq__(self, other: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
 from ottla.cli.output import say
 
 if TYPE_CHECKING:
+    from ottla.broker.endpoints import Endpoint
+    from ottla.broker.settings import Settings
     from ottla.clients import Admin
 
 ROUND_TRIPS = 20
@@ -85,12 +88,34 @@ def _configured(
         loaded = serve.settings_of(config_file, pairs)
         directory = Path(loaded.settings.log_dirs or directory)
         listening.check_http(loaded.settings)
-        host, port, *_ = listening.listeners(loaded.settings, listening.Options(listen))[0]
-        address = host, port
+        found = listening.listeners(loaded.settings, listening.Options(listen))
+        address = found[0].host, found[0].port
         findings.append(checks.check_settings(loaded))
+        findings += _of_listeners(loaded.settings, found)
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
     return directory, address
+
+
+def _of_listeners(settings: Settings, found: Sequence[Endpoint]) -> list[Finding]:
+    """Certificates, and passwords that go over the network as they are."""
+    findings = []
+    for one in found:
+        if one.has_tls:
+            from ottla.broker.net.tls import Contexts
+
+            findings.append(
+                checks.check_certificate(one.name, partial(Contexts, settings, one.name, with_sasl=one.has_sasl))
+            )
+        elif "PLAIN" in one.mechanisms(settings):
+            advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
+            words = "with PLAIN passwords go over the network as they are"
+            findings.append(Finding(f"SASL of {one.name}", WARN, words, advice))
+    if settings.ottla_http_tls:
+        from ottla.broker.net.tls import contexts_of_http
+
+        findings.append(checks.check_certificate("HTTP", partial(contexts_of_http, settings)))
+    return findings
 
 
 def _of_directory(directory: Path) -> list[Finding]:

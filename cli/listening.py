@@ -159,6 +159,10 @@ def check_keys(found: Sequence[Endpoint], settings: Settings) -> None:
         BadSetting: one is missing, or cannot be used.
     """
     for one in found:
+        if one.has_tls:
+            from ottla.broker.net.tls import Contexts
+
+            Contexts(settings, one.name, with_sasl=one.has_sasl)
         if "PLAIN" in one.mechanisms(settings):
             from ottla.broker.runtime.mechanisms import plain_users  # with what hashes passwords
 

@@ -37,6 +37,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SETTINGS = {
     "insecure": "ottla.insecure",
     "http": "ottla.http.listen",
+    "http_tls": "ottla.http.tls",
     "http_token_file": "ottla.http.token.file",
     "record": "ottla.recorder.file",
     "metrics_compat": "ottla.metrics.compat",
@@ -96,6 +97,11 @@ _SETTINGS = {
     "--metrics-compat",
     metavar="TOOL[,TOOL]",
     help="Show metrics also under the names of kminion, kafka_exporter or lag_exporter.",
+)
+@click.option(
+    "--http-tls",
+    is_flag=True,
+    help="Serve HTTP with TLS, by the certificate of --tls-cert or ottla.http.ssl.keystore.*.",
 )
 @click.option(
     "--http-token-file",
@@ -258,6 +264,8 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: boo
             _tell_taken(where["endpoints"], loaded.settings.ottla_http_listen)
         return 1
     started.set()
+    if broker.has_tls:
+        loop.add_signal_handler(signal.SIGHUP, broker.look_at_keys)
     if not stopping.is_set():
         if ready is not None:
             _write_atomically(ready, f"{broker.listening}\n")

@@ -91,6 +91,7 @@ class Measuring:
             syncs=self._syncs,
             recorder=recorder,
             sentinels=sentinels,
+            certificates_end=server.certificates_end,
         )
         return Metrics(sources, [name.strip() for name in settings.ottla_metrics_compat.split(",") if name.strip()])
 

@@ -271,6 +271,10 @@ class Observatory(Observing):
         if self.http is not None:
             self.http.tell_ready()
 
+    def look_at_keys(self) -> None:
+        if self.http is not None:
+            self.http.look_at_keys()
+
     def failed(self) -> None:
         if self.http is not None:
             self.http.health.status = "failed"

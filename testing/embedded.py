@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -10,10 +11,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.broker import app
-from ottla.broker.endpoints import endpoints
+from ottla.broker.endpoints import Endpoint, endpoints
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
+from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 from ottla.workbench.bench import Workbench
@@ -32,6 +34,9 @@ TEST_SETTINGS = {
     # A topic that Kafka does not have: tests that list topics expect their own.
     "ottla.group.events.enable": "false",
 }
+LOOPBACK = "127.0.0.1"
+OWN_SUBJECT = "CN=ottla-testing"
+"""Of whom our own clients are, where they have to show a certificate."""
 HTTP_SETTINGS = {"ottla.http.listen": "127.0.0.1:0"}
 
 
@@ -49,6 +54,8 @@ class EmbeddedBroker:
         data_dir: keep logs there; by default everything is in memory and gone with the broker.
         port: 0 for any free one.
         http: whether to serve console, metrics and HTTP API, on any free port of this machine.
+        tls: whether clients have to speak TLS, with certificates of a throw-away authority; ``"mutual"``: they have
+            to show a certificate as well, see `client_certificate`. It takes the package trustme (``ottla[test-tls]``).
         log: a structlog logger; by default the broker is silent.
 
     Raises:
@@ -65,9 +72,14 @@ class EmbeddedBroker:
         data_dir: Path | str | None = None,
         port: int = 0,
         http: bool = False,
+        tls: bool | str = False,
         log: Any = None,
     ) -> None:
-        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {})
+        if tls not in (False, True, "mutual"):
+            raise TypeError(f"tls={tls!r}: write True, or 'mutual' for clients that show a certificate, too")
+        self._is_mutual = tls == "mutual"
+        self._authority = authority() if tls else None
+        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {}, self._tls_settings())
         self._wanted = wanted_topics(topics)
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._port = port
@@ -81,6 +93,62 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """``127.0.0.1:port``, for any client's option of that name."""
         return self._running.listening
+
+    # TLS
+
+    @property
+    def cafile(self) -> str:
+        """The file with the authority that clients have to trust, as PEM. Raises RuntimeError without TLS."""
+        return self._given_authority.cafile
+
+    def ssl_context(self, subject: str = OWN_SUBJECT) -> ssl.SSLContext:
+        """How a client speaks TLS with this broker. Where it has to show a certificate, this has one.
+
+        Args:
+            subject: whose certificate that is; see `client_certificate`.
+
+        Raises:
+            RuntimeError: the broker has no TLS.
+            ValueError: as `client_certificate`.
+        """
+        given = self._given_authority
+        return (
+            given.client(subject).ssl_context() if self._is_mutual else ssl.create_default_context(cafile=given.cafile)
+        )
+
+    def client_certificate(self, subject: str) -> ClientCertificate:
+        """Files with a certificate of a client, ``certfile`` and ``keyfile``, and with the authority, ``cafile``.
+
+        Args:
+            subject: ``CN=alice``, or with OU and O as well. The client is then ``User:CN=alice``.
+
+        Raises:
+            RuntimeError: the broker has no TLS.
+            ValueError: the subject is something else.
+        """
+        return self._given_authority.client(subject)
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """The options with which our own clients connect."""
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        if self._authority is not None:
+            options |= {"security_protocol": "SSL", "ssl_context": self.ssl_context()}
+        return options
+
+    @property
+    def _given_authority(self) -> Authority:
+        if self._authority is None:
+            raise RuntimeError("the broker has no TLS: say Broker(tls=True), or tls='mutual'")
+        return self._authority
+
+    def _tls_settings(self) -> dict[str, str]:
+        if (given := self._authority) is None:
+            return {}
+        mutual = {"ssl.client.auth": "required", "ssl.truststore.location": given.cafile} if self._is_mutual else {}
+        return {"ssl.keystore.location": given.serverfile, **mutual}
+
+    # life
 
     @property
     def http_url(self) -> str:
@@ -112,8 +180,7 @@ class EmbeddedBroker:
         broker = app.Broker(
             self.settings,
             directory=self._data_dir,
-            port=self._port,
-            endpoints=endpoints(self.settings) if "listeners" in self.settings.given else (),
+            endpoints=self._endpoints(),
             topics=self._wanted,
             log=self._log,
             observing=self._observatory,
@@ -222,6 +289,12 @@ class EmbeddedBroker:
         self._running  # noqa: B018 - it runs
         return self._observatory
 
+    def _endpoints(self) -> list[Endpoint]:
+        if "listeners" in self.settings.given:
+            return endpoints(self.settings)
+        protocol = "PLAINTEXT" if self._authority is None else "SSL"
+        return [Endpoint(LOOPBACK, self._port, protocol, protocol)]
+
     @property
     def is_running(self) -> bool:
         return self._broker is not None
@@ -241,11 +314,11 @@ class EmbeddedBroker:
             loop.close()
 
 
-def _checked(given: Mapping[str, Any], more: Mapping[str, str]) -> Settings:
+def _checked(given: Mapping[str, Any], *more: Mapping[str, str]) -> Settings:
     if not isinstance(given, Mapping):
         raise TypeError(f"settings={given!r}: write a dict of Kafka's names; topics are named by topics=['orders']")
     texts = {key: setting_text(value) for key, value in given.items()}
-    loaded = load(TEST_SETTINGS, more, texts)
+    loaded = load(TEST_SETTINGS, *more, texts)
     for key in loaded.unknown + loaded.unprotected:
         raise BadSetting(f"unknown setting {key!r}{did_you_mean(key)}")
     return loaded.settings

@@ -171,12 +171,15 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._answers = Answers(self._transport)
-        self._write = self._transport.write
+        has_tls = transport.get_extra_info("ssl_object") is not None
+        self._answers = Answers(self._transport, has_tls=has_tls)
+        self._write = self._send if has_tls else self._transport.write
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.client_host = "/" + (plain(peer[0]) if peer else "?")
         self.local_host, self.local_port = (plain(local[0]), local[1]) if local else ("", 0)
         self._host.opened(self)
+        if has_tls and self._transport is not None:
+            self._transport.set_write_buffer_limits(high=1)  # below it is another one, with a limit of its own
 
     def data_received(self, data: bytes) -> None:
         self.active = True
@@ -274,9 +277,12 @@ class Connection(asyncio.Protocol):
 
         A client that is gone looks the same until we write to it. Kafka, which does not read from a connection with an
         open request, does not see it either. Nor is one closed that has yet to read what it was answered with.
+        The end of TLS is that of both directions.
         """
         self.half_closed = True
         self._tell_gone()
+        if self._transport is not None and self._transport.get_extra_info("ssl_object") is not None:
+            return False
         return self.is_waited_for or self._pump_scheduled or self._answers.paused
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -325,6 +331,11 @@ class Connection(asyncio.Protocol):
             self._schedule_pump()
 
     # -- from the dispatcher and the handlers
+
+    def peer_certificate(self) -> bytes | None:
+        """The certificate that the client has shown, as DER; None if it has not."""
+        shown = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if shown is None else cast("bytes | None", shown.getpeercert(True))
 
     @property
     def has_asked(self) -> bool:

@@ -13,6 +13,7 @@ from ottla.broker.net.accepting import Acceptor
 
 if TYPE_CHECKING:
     from ottla.broker.net.guests import Lobby
+    from ottla.broker.net.tls import Contexts
 
 _BACKLOG: Final = 1024
 
@@ -25,6 +26,7 @@ class Server(Protocol):
     """What has the connections of all listeners; see `ottla.broker.net.socket_server`."""
 
     def room(self) -> int: ...
+    def room_for_handshakes(self) -> int: ...
     def take(self, listener: Listener, sock: socket.socket, address: str) -> None: ...
     def paused(self, reason: str) -> None: ...
     def resumed(self) -> None: ...
@@ -36,6 +38,7 @@ class Listener:
     Args:
         most: so many connections it may have (``listener.name.<name>.max.connections``); None: as all together.
         lobby: where clients are asked who they are; None: nowhere.
+        tls: its TLS; None: none.
 
     Attributes:
         endpoint: where it listens; with the host and port that it is bound to, once it is.
@@ -43,9 +46,12 @@ class Listener:
         count: its connections that are open.
     """
 
-    def __init__(self, endpoint: Endpoint, most: int | None = None, lobby: Lobby | None = None) -> None:
+    def __init__(
+        self, endpoint: Endpoint, most: int | None = None, lobby: Lobby | None = None, tls: Contexts | None = None
+    ) -> None:
         self.endpoint = endpoint
         self.lobby = lobby
+        self.tls = tls
         self.guest = Session(listener=endpoint.name) if endpoint.name != ANONYMOUS.listener else ANONYMOUS
         self.count = 0
         self._most = most

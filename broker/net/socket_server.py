@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import Mute
@@ -19,6 +20,9 @@ from ottla.broker.net.rate_limit import RateLimit
 from ottla.broker.net.unfinished import UnfinishedRequests
 from ottla.broker.net.unread import UnreadAnswers
 from ottla.broker.settings import INT32_MAX, Settings
+
+if TYPE_CHECKING:
+    from ottla.broker.net.tls import Contexts
 
 SWEEPS_PER_IDLE_TIME = 8
 SILENT_MS = 10_000
@@ -73,6 +77,9 @@ class SocketServer:
         self._addresses = Addresses(in_force or (lambda: settings), self._unknown_address)
         self._stopped = False
         self._arriving: set[asyncio.Task[None]] = set()
+        self._handshakes = 0  # that are under way
+        self._failed_handshakes = RateLimit(clock)
+        self._watching: list[asyncio.Task[None]] = []  # tasks that look after certificates
         self._sweep_timer: TimerHandle | None = None
         self._room_timer: TimerHandle | None = None
         self._requests = UnfinishedRequests(
@@ -110,7 +117,11 @@ class SocketServer:
                 accepted=self.most_connections,
             )
         self.listeners = list(listeners)
+        loop = asyncio.get_running_loop()
         for listener in listeners:
+            if listener.tls is not None:
+                listener.tls.tell_doubts(self._log)
+                self._watching.append(loop.create_task(listener.tls.watch(self._log, self._clock)))
             listener.accept(self, self._settings.listener_backlog_size)
         self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
 
@@ -119,6 +130,8 @@ class SocketServer:
         self._stopped = True
         for listener in self.listeners:
             listener.close()
+        for task in self._arriving:
+            task.cancel()  # a handshake may take long
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
             self._sweep_timer = None
@@ -143,6 +156,12 @@ class SocketServer:
         for connection in list(self.connections):
             connection.close()
 
+    async def stop_watching(self) -> None:
+        """Look after keys and certificates no more."""
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
     def abort_all(self) -> None:
         """Close every connection at once, with nothing more sent."""
         for connection in list(self.connections):
@@ -161,6 +180,10 @@ class SocketServer:
         """How many more connections there may be at the moment."""
         return self.most_connections - len(self.connections)
 
+    def room_for_handshakes(self) -> int:
+        """How many more TLS handshakes there may be at the moment."""
+        return self._settings.ottla_tls_handshakes_max - self._handshakes
+
     def take(self, listener: Listener, sock: socket.socket, address: str) -> None:
         """Serve somebody who comes."""
         if not self._addresses.came(address):
@@ -176,19 +199,37 @@ class SocketServer:
         self.connections[connection] = address
         self._came_by[connection] = listener
         listener.count += 1
+        self._handshakes += listener.tls is not None
         task = loop.create_task(self._connect(listener, sock, connection))
         self._arriving.add(task)
         task.add_done_callback(self._arriving.discard)
 
     async def _connect(self, listener: Listener, sock: socket.socket, connection: Connection) -> None:
+        tls, timeout_s = listener.tls, self._settings.ottla_authentication_timeout_ms / 1000
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
-        except OSError:  # it is gone already
+            if tls is None:
+                await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
+            else:
+                await tls.accept(sock, connection, timeout_s)
+        except OSError as error:  # it is gone already, or the handshake failed
+            address = "/" + self.connections[connection]
+            if tls is not None and (reason := tls.reason_of(error)):
+                self._note("TLS handshake failed", address, "", reason, self._failed_handshakes)
             sock.close()
             connection.connection_lost(None)
+        except asyncio.CancelledError:
+            sock.close()
+            connection.connection_lost(None)
+            raise
+        finally:
+            if tls is not None:
+                self._handshakes -= 1
+                self.somebody_went()
 
     def paused(self, reason: str) -> None:
         """Nobody is accepted for now."""
+        if self.room() > 0 >= self.room_for_handshakes():
+            reason = f"{self._handshakes} TLS handshakes are under way"
         if allowed := self._pauses.allows():
             self._log.warning("Accepting no connections for now", connections=len(self.connections), reason=reason)
         self._told_pause = self._told_pause or allowed
@@ -216,6 +257,16 @@ class SocketServer:
             self._told_pause = False
             self._log.warning("Accepting connections again", connections=len(self.connections))
 
+    def certificates_end(self) -> dict[str, int]:
+        """When the certificate of each listener with TLS ends, in Unix milliseconds."""
+        return {one.endpoint.name: one.tls.ends_ms for one in self.listeners if one.tls is not None}
+
+    def look_at_keys(self) -> None:
+        """Read the files of keys and certificates now: somebody says that they are new."""
+        for listener in self.listeners:
+            if listener.tls is not None:
+                listener.tls.look_soon()
+
     # -- from connections
 
     @property
@@ -234,8 +285,19 @@ class SocketServer:
         self.connections.setdefault(connection, "")
         self.accepted += 1
         connection.quiet_since_ms = self._clock.monotonic_ms()
+        if (listener := self._came_by.get(connection)) is not None and listener.tls is not None:
+            self._identify(connection, listener.tls, has_sasl=listener.lobby is not None)
         if self.wait_of is not None and (wait_ms := self.wait_of(connection.client_host.removeprefix("/"))) > 0:
             self._turn_away(connection, wait_ms)
+
+    def _identify(self, connection: Connection, tls: Contexts, *, has_sasl: bool) -> None:
+        """Take the principal of the certificate that a client has shown, if it is not SASL that says who it is."""
+        if has_sasl or (der := connection.peer_certificate()) is None:
+            return
+        if (principal := tls.principal_of(der)) is None:
+            connection.kill("no rule of ssl.principal.mapping.rules fits the subject of its certificate")
+        else:
+            connection.session = connection.session._replace(principal=principal)
 
     def _turn_away(self, connection: Connection, wait_ms: int) -> None:
         """Close a connection that exceeds a quota, but after a while: its client would try again at once."""

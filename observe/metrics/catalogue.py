@@ -14,6 +14,9 @@ SPECS = (
     Spec("ottla_connections", "Connections of clients that are open."),
     Spec("ottla_connections_opened_total", "Connections of clients that were accepted."),
     Spec(
+        "ottla_tls_certificate_expiry_seconds", "When the certificate of a listener ends, in Unix time.", ("listener",)
+    ),
+    Spec(
         "ottla_requests_total",
         "Requests that were answered, by the error at the top of the answer, or the first of what it lists.",
         ("api", "error"),

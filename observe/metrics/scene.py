@@ -25,6 +25,7 @@ class Sources:
     Attributes:
         address: host and port that clients are told.
         nanoseconds: a clock.
+        certificates_end: when the certificate of each listener with TLS ends, in Unix milliseconds.
     """
 
     view: View
@@ -37,6 +38,7 @@ class Sources:
     syncs: Durations
     recorder: Recorder | None
     sentinels: Board | None
+    certificates_end: Callable[[], Mapping[str, int]] = dict
 
 
 @dataclass

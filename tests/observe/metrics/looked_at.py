@@ -108,6 +108,7 @@ def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Met
         syncs=Durations(),
         recorder=Ring(),
         sentinels=Alarms(),
+        certificates_end=lambda: {"EXTERNAL": 1_900_000_000_500},
     )
     sources.counters.rebalances["member-left"] += 2
     sources.counters.durations.add(3_000_000_000)
