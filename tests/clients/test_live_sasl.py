@@ -90,7 +90,7 @@ def options(broker: Broker, mechanism: str, name: str = "alice", password: str |
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "OAUTHBEARER"])
 async def test_the_included_client(broker: Broker, mechanism: str, name: str) -> None:
     async with Admin(**options(broker, mechanism, name)) as admin:
-        assert await admin.list_topics() == ["orders"]
+        assert "orders" in await admin.list_topics()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -105,7 +105,7 @@ async def test_a_wrong_password(broker: Broker, mechanism: str) -> None:
 async def test_aiokafka(broker: Broker, mechanism: str) -> None:
     admin = AIOKafkaAdminClient(**options(broker, mechanism))
     await admin.start()
-    assert await admin.list_topics() == ["orders"]
+    assert "orders" in await admin.list_topics()
     await admin.close()
 
 
@@ -119,7 +119,7 @@ async def test_aiokafka_with_a_wrong_password(broker: Broker) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_python(broker: Broker, mechanism: str) -> None:
     admin = KafkaAdminClient(**options(broker, mechanism))
-    assert admin.list_topics() == ["orders"]
+    assert "orders" in admin.list_topics()
     admin.close()
 
 
@@ -132,7 +132,7 @@ def test_librdkafka(broker: Broker, mechanism: str) -> None:
         "sasl.username": "a,b=c",
         "sasl.password": PASSWORDS["a,b=c"],
     }
-    assert list(AdminClient(given).list_topics(timeout=20).topics) == ["orders"]
+    assert "orders" in AdminClient(given).list_topics(timeout=20).topics
 
 
 async def test_sessions_are_renewed_while_consuming(broker: Broker) -> None:
@@ -156,7 +156,7 @@ async def test_a_password_that_is_set_holds_at_once(broker: Broker) -> None:
         for password in ("first", "second"):
             await admin.set_user("carol", password, mechanism, 4096)
             async with Admin(**options(broker, "SCRAM-SHA-512", "carol", password)) as carols:
-                assert await carols.list_topics() == ["orders"]
+                assert "orders" in await carols.list_topics()
         await admin.remove_user("carol", mechanism)
         with pytest.raises(AuthenticationFailed):
             await Admin(**options(broker, "SCRAM-SHA-512", "carol", "second")).start()
@@ -170,7 +170,7 @@ def test_commands(broker: Broker, tmp_path: Path) -> None:
         'username="alice" password="alice-secret";\n'
     )
     where = "-b", broker.bootstrap_servers
-    assert HERE.rows("topics", "list", *where, "--command-config", config)[1][0] == "orders"
+    assert "orders" in HERE.run("topics", "list", *where, "--command-config", config).stdout
     said = HERE.run("topics", "list", *where, expect=1).stderr
     assert "closes the connection" in said and "ottla help connecting" in said
     config.write_text(config.read_text().replace("alice-secret", "other-secret"))
