@@ -409,6 +409,7 @@ class Broker:
                 for one in self.endpoints
             ]
             await self._server.start(listeners)
+            self._topics.keys.renew = self._server.renew_keys if any(one.tls for one in listeners) else None
         except (CannotListen, BadSetting, OSError) as error:
             raise CannotStart(str(error)) from error
         self.endpoints = [listener.endpoint for listener in listeners]
@@ -418,7 +419,7 @@ class Broker:
             return None
         from ottla.broker.net.tls import Contexts
 
-        return Contexts(self.settings, endpoint.name, with_sasl=endpoint.has_sasl)
+        return Contexts(self._topics.broker_configs.settings, endpoint.name, with_sasl=endpoint.has_sasl)
 
     @property
     def has_tls(self) -> bool:

@@ -12,6 +12,7 @@ import click
 
 from ottla.cli import doctor_checks as checks
 from ottla.cli.common import Answer, duration_option, formatted, with_admin
+from ottla.cli.connecting import connecting_options
 from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
 from ottla.cli.output import say
@@ -30,6 +31,7 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
     "--data-dir", metavar="DIR", type=click.Path(path_type=Path), help="Where the logs are, or would be. [./ottla-data]"
 )
 @click.option("--bootstrap-server", "-b", "bootstrap", metavar="HOST:PORT", help="Ask this broker, too.")
+@connecting_options
 @click.option(
     "--config",
     "config_file",

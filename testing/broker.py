@@ -20,6 +20,10 @@ CLIENTS = {"confluent": "bootstrap.servers", "aiokafka": "bootstrap_servers", "k
 """The name by which each client takes the address."""
 
 _LIBRDKAFKAS = {
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_plain_password": "sasl.password",
+    "sasl_plain_username": "sasl.username",
+    "security_protocol": "security.protocol",
     "ssl_cafile": "ssl.ca.location",
     "ssl_certfile": "ssl.certificate.location",
     "ssl_keyfile": "ssl.key.location",
@@ -183,29 +187,36 @@ class Broker(EmbeddedBroker):
 
     # clients
 
-    def client_config(self, client: str) -> dict[str, Any]:
+    def client_config(self, client: str, user: str = "") -> dict[str, Any]:
         """The settings that have a client connect to this broker: ``confluent``, ``aiokafka`` or ``kafka-python``.
 
+        Args:
+            user: of a broker with SASL, who the client is; the first that there is unless you say it.
+
         Raises:
-            ValueError: the client is none of them.
+            ValueError: the client is none of them, or there is no such user.
         """
         if client not in CLIENTS:
             raise ValueError(f"client_config({client!r}): write one of {', '.join(map(repr, CLIENTS))}")
-        return {CLIENTS[client]: self.bootstrap_servers, **self._tls_config(client)}
+        options: dict[str, Any] = {CLIENTS[client]: self.bootstrap_servers}
+        secured = self._tls_options(client) | ({} if self._logins is None else self._logins.options(user))
+        if self.security_protocol != "PLAINTEXT":
+            secured["security_protocol"] = self.security_protocol
+        if client != "confluent":
+            return options | secured
+        return options | {_LIBRDKAFKAS[name]: value for name, value in secured.items()}
 
-    def _tls_config(self, client: str) -> dict[str, Any]:
+    def _tls_options(self, client: str) -> dict[str, Any]:
         """How a client is told of TLS; of a certificate, where it has to show one."""
         if self._authority is None:
             return {}
         if client == "aiokafka":
-            return {"security_protocol": "SSL", "ssl_context": self.ssl_context()}
+            return {"ssl_context": self.ssl_context()}
         files = {"ssl_cafile": self.cafile}
         if self._is_mutual:
             shown = self.client_certificate(OWN_SUBJECT)
             files |= {"ssl_certfile": shown.certfile, "ssl_keyfile": shown.keyfile}
-        if client == "kafka-python":
-            return {"security_protocol": "SSL", **files}
-        return {"security.protocol": "ssl", **{_LIBRDKAFKAS[name]: file for name, file in files.items()}}
+        return files
 
 
 def _bytes(name: str, given: Any) -> bytes | None:

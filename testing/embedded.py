@@ -17,6 +17,7 @@ from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
 from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
+from ottla.testing.logins import GivenSasl, logins_of
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 from ottla.workbench.bench import Workbench
 from ottla.workbench.clock import VirtualClock
@@ -56,6 +57,8 @@ class EmbeddedBroker:
         http: whether to serve console, metrics and HTTP API, on any free port of this machine.
         tls: whether clients have to speak TLS, with certificates of a throw-away authority; ``"mutual"``: they have
             to show a certificate as well, see `client_certificate`. It takes the package trustme (``ottla[test-tls]``).
+        sasl: who has to log in, and how: passwords by user, ``("PLAIN", {"alice": "secret"})``, or a mechanism alone,
+            with one user. Without a mechanism it is SCRAM-SHA-512.
         log: a structlog logger; by default the broker is silent.
 
     Raises:
@@ -73,13 +76,16 @@ class EmbeddedBroker:
         port: int = 0,
         http: bool = False,
         tls: bool | str = False,
+        sasl: GivenSasl = None,
         log: Any = None,
     ) -> None:
         if tls not in (False, True, "mutual"):
             raise TypeError(f"tls={tls!r}: write True, or 'mutual' for clients that show a certificate, too")
         self._is_mutual = tls == "mutual"
         self._authority = authority() if tls else None
-        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {}, self._tls_settings())
+        self._logins = logins_of(sasl)
+        secured = self._tls_settings() | ({} if self._logins is None else self._logins.settings())
+        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {}, secured)
         self._wanted = wanted_topics(topics)
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._port = port
@@ -129,12 +135,20 @@ class EmbeddedBroker:
         return self._given_authority.client(subject)
 
     @property
+    def security_protocol(self) -> str:
+        """What clients have to speak: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        transport = "PLAINTEXT" if self._authority is None else "SSL"
+        return transport if self._logins is None else f"SASL_{transport}"
+
+    @property
     def connection(self) -> dict[str, Any]:
         """The options with which our own clients connect."""
         options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        if self.security_protocol != "PLAINTEXT":
+            options["security_protocol"] = self.security_protocol
         if self._authority is not None:
-            options |= {"security_protocol": "SSL", "ssl_context": self.ssl_context()}
-        return options
+            options["ssl_context"] = self.ssl_context()
+        return options if self._logins is None else options | self._logins.options()
 
     @property
     def _given_authority(self) -> Authority:
@@ -182,6 +196,7 @@ class EmbeddedBroker:
             directory=self._data_dir,
             endpoints=self._endpoints(),
             topics=self._wanted,
+            users={} if self._logins is None else self._logins.credentials(),
             log=self._log,
             observing=self._observatory,
             clock=VirtualClock,
@@ -292,8 +307,7 @@ class EmbeddedBroker:
     def _endpoints(self) -> list[Endpoint]:
         if "listeners" in self.settings.given:
             return endpoints(self.settings)
-        protocol = "PLAINTEXT" if self._authority is None else "SSL"
-        return [Endpoint(LOOPBACK, self._port, protocol, protocol)]
+        return [Endpoint(LOOPBACK, self._port, self.security_protocol, self.security_protocol)]
 
     @property
     def is_running(self) -> bool:

@@ -292,10 +292,11 @@ class Connection(asyncio.Protocol):
         self.open = self._large = None
         self._line.clear()
         self._line_sizes.clear()
+        if self._transport is not None:  # a handshake that failed has made none
+            self._answers.drop()
         self._transport = None
         self._write = _nowhere
         self._reader.clear()
-        self._answers.drop()
         self._buffered = False
         if self.guest is not None:
             self.guest.gone()

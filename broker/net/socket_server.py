@@ -269,6 +269,16 @@ class SocketServer:
             if listener.tls is not None:
                 listener.tls.look_soon()
 
+    async def renew_keys(self, settings: Settings, validate_only: bool) -> None:
+        """Use the keys and certificates that settings name, or only look whether they can be used.
+
+        Raises:
+            BadSetting: they cannot; those that there were stay.
+        """
+        for listener in self.listeners:
+            if listener.tls is not None:
+                await asyncio.to_thread(listener.tls.renew, settings, validate_only=validate_only)
+
     # -- from connections
 
     @property

@@ -167,7 +167,7 @@ class Cluster:
     def connect(self, address: tuple[str, int]) -> Connection:
         """The connection to an address; opened when it is first asked for. Raises `KafkaError`."""
         if address not in self._connections:
-            opened = Connection(address, self.options.client_id, self.options.request_timeout_ms, self.options.tls)
+            opened = Connection(address, self.options.client_id, self.options.request_timeout_ms, self.options.secured)
             self._connections[address] = opened
         return self._connections[address]
 

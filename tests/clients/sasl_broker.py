@@ -1,4 +1,4 @@
-"""A broker that knows SASL and little else: ApiVersions, SaslHandshake, SaslAuthenticate, Metadata, FindCoordinator, ListGroups."""
+"""A broker that knows SASL, and little else: no topics, no groups."""
 
 from __future__ import annotations
 

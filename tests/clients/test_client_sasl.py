@@ -41,6 +41,10 @@ def plain() -> PlainServer:
     return PlainServer(lambda user, password: (user, password) == ("alice", "alice-secret"), lambda *_: False)
 
 
+def refusing() -> PlainServer:
+    return PlainServer(lambda *_: False, lambda *_: False)
+
+
 def scram(mechanism: Mechanism, password: str = "alice-secret", iterations: int = 4096) -> Callable[[], ScramServer]:
     known = credential_of(mechanism, salted_password(mechanism, password, b"salt", iterations), b"salt", iterations)
     return lambda: ScramServer(mechanism, lambda user: Found(known), nonce_of(bytes(24)))
@@ -175,10 +179,11 @@ async def test_a_broker_that_does_not_know_the_password() -> None:
 
 
 async def test_a_poll_raises_it() -> None:
-    async with SaslBroker(ALL) as broker:
-        consumer = Consumer("orders", **broker.options, **USER, group_id="g")
+    once = iter([plain()])
+    async with SaslBroker({"PLAIN": lambda: next(once, refusing())}) as broker:
+        consumer = Consumer(**broker.options, **USER, group_id="g")
         await consumer.start()
-        broker.exchanges = {"PLAIN": lambda: PlainServer(lambda *_: False, lambda *_: False)}
+        consumer.subscribe(["orders"])
         with pytest.raises(AuthenticationFailed):
             await asyncio.wait_for(consumer.getone(), 20)
         assert len(broker.connections) < 5
@@ -245,7 +250,7 @@ async def test_a_request_that_waits_at_the_broker_is_answered_first(monkeypatch:
 async def test_a_renewal_that_is_refused_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     async with SaslBroker(ALL, lifetime_ms=100_000) as broker:
         connection = await connected(broker, **USER)
-        broker.exchanges = {"PLAIN": lambda: PlainServer(lambda *_: False, lambda *_: False)}
+        broker.exchanges = {"PLAIN": refusing}
         pass_time(connection, monkeypatch, 96)
         outcomes = await asyncio.gather(*(ask(connection) for _ in range(3)), return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [AuthenticationFailed] * 3
