@@ -285,8 +285,6 @@ async def test_unknown_keys_of_brokers_are_kept_and_their_values_not_shown(world
         ("listener.name.plaintext.num.network.threads", "4", 3),
         ("leader.replication.throttled.rate", "1000", 5),
         ("metric.reporters", "a,b", 7),
-        ("ssl.key.password", None, 0),
-        ("listener.name.tls.ssl.key.password", None, 0),
         ("listener.name.num.io.threads", None, 0),
         ("plugin.secret", None, 0),
     ],
