@@ -315,7 +315,7 @@ def test_the_directory_and_the_port_are_those_of_the_settings(tmp_path: Path) ->
         ("num.partitions", "0"),
         ("listeners", "PLAINTEXT://:0"),
         ("ottla.http.listen", "0.0.0.0:9644"),
-        ("ssl.keystore.location", "/keys"),
+        ("ssl.engine.factory.class", "a.b.C"),
     ],
 )
 def test_a_setting_that_no_broker_starts_with(key: str, value: str, tmp_path: Path) -> None:
