@@ -48,10 +48,11 @@ from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
 
 if TYPE_CHECKING:
-    from ottla.broker.core.security.scram import Credentials, Mechanism
+    from ottla.broker.core.security.scram import Credentials
     from ottla.broker.net.guests import Guests, Lobby
     from ottla.broker.net.tls import Contexts
     from ottla.broker.runtime.mechanisms import ListenerMechanisms
+    from ottla.protocol.sasl.scram import Mechanism
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"

@@ -94,11 +94,9 @@ def list_(bootstrap: str, pattern: str, principal: str | None, **named: Any) -> 
     """Show rules; with --resource-pattern-type match all that are about what is named."""
     from ottla.clients.security_admin import AclRule
 
-    kinds = [(kind, name) for kind, name in _named(named)] or [(None, None)]
-    filters = [
-        AclRule(_number("Resource", kind) if kind else 1, name, _pattern_number(pattern), principal)
-        for kind, name in kinds
-    ]
+    number = _pattern_number(pattern)
+    filters = [AclRule(_number("Resource", kind), name, number, principal) for kind, name in _named(named)]
+    filters = filters or [AclRule(pattern_type=number, principal=principal)]
 
     async def work(admin: Any) -> list[AclRule]:
         found: list[AclRule] = []

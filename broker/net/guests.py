@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.context import Mute
+from ottla.broker.context import Mute, RequestContext
 from ottla.broker.core.security.session import Session
 from ottla.broker.logger import Logger
 from ottla.broker.net.answers import Frame
@@ -263,7 +263,7 @@ class Guest:
     def _wall_ms(self) -> int:
         return self._lobby.guests.clock.wall_ms()
 
-    def _carry_out(self, outcome: Outcome, hold: Any) -> None:
+    def _carry_out(self, outcome: Outcome, hold: RequestContext) -> None:
         connection = self._connection
         if isinstance(outcome, Failed):
             self._fail(outcome, hold)
@@ -276,7 +276,7 @@ class Guest:
             connection.mute(hold)
             self._lobby.guests.derive(outcome, partial(self._derived, hold))
 
-    def _derived(self, hold: Any, done: asyncio.Future[Any]) -> None:
+    def _derived(self, hold: RequestContext, done: asyncio.Future[Any]) -> None:
         conversation = self._conversation
         if conversation is None or self._connection.open is not hold or done.cancelled():
             return
@@ -309,7 +309,7 @@ class Guest:
         if lobby.guests.present.pop(connection, 0) is None:
             lobby.guests.somebody_went()
 
-    def _fail(self, failed: Failed, hold: Any) -> None:
+    def _fail(self, failed: Failed, hold: RequestContext) -> None:
         lobby, connection, conversation = self._lobby, self._connection, self._conversation
         assert conversation is not None
         guests, mechanism = lobby.guests, conversation.mechanism

@@ -13,7 +13,6 @@ from ottla.broker.clock import Clock
 from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.quotas.entities import Quotas
-from ottla.broker.core.security.scram import Mechanism
 from ottla.broker.core.topics.catalog import (
     PRODUCER_ID_BLOCK,
     Catalog,
@@ -36,6 +35,7 @@ from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.records import BatchError, TopicPartition
+from ottla.protocol.sasl.scram import Mechanism
 
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""

@@ -105,7 +105,7 @@ def _key(row: Mapping[str, Any]) -> Key | None:
     if "verify" not in row.get("key_ops", ["verify"]) or not isinstance(kid, str):
         return None
     parts = {name: row[name] for name in _PUBLIC[kind] if name in row} | {"kty": kind}
-    reader = {"RSA": RSAAlgorithm, "EC": ECAlgorithm, "OKP": OKPAlgorithm}[kind]
+    reader: Any = {"RSA": RSAAlgorithm, "EC": ECAlgorithm, "OKP": OKPAlgorithm}[kind]
     try:
         return Key(kid, kind, curve, algorithm, reader.from_jwk(parts))
     except Exception:  # whatever is wrong with one of them, the others are of use
