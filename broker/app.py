@@ -443,7 +443,13 @@ class Broker:
         scram = ScramUsers(lambda: self._topics.catalog.credentials, kept_secret(self._directory))
         self._mechanisms = {one.name: ListenerMechanisms(one, settings, scram, clock, self.log) for one in asking}
         self._guests = Guests(
-            settings, clock.real, self.log, self._dispatcher.versions, server.most_connections, server.somebody_went
+            settings,
+            clock.real,
+            self.log,
+            self._dispatcher.versions,
+            server.most_connections,
+            wall_ms=clock.wall_ms,
+            somebody_went=server.somebody_went,
         )
         server.authentications = self._guests.counts
         for mechanisms in self._mechanisms.values():

@@ -88,7 +88,7 @@ class World(UnboundedHost):
         self.rejections: list[str] = []
         self.mechanisms = Offered()
         given = Settings(connection_failed_authentication_delay_ms=DELAY_MS, **settings)
-        self.guests = Guests(given, self.clock, self.log, self.versions, MOST)
+        self.guests = Guests(given, self.clock, self.log, self.versions, MOST, wall_ms=self.clock.wall_ms)
         self.work = Work(self.guests)
         self.lobby = Lobby(self, self.guests, "SASL", self.mechanisms, 1000)
 
