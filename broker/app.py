@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ottla.broker.net.guests import Guests, Lobby
     from ottla.broker.net.tls import Contexts
     from ottla.broker.runtime.mechanisms import ListenerMechanisms
+    from ottla.protocol.sasl.scram import Mechanism
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"
@@ -329,6 +330,7 @@ class Broker:
         self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)
         self._topics.on_quotas = self._quota_keeper.go_by
         self._topics.on_quotas(self._topics.catalog.quotas)
+        self._topics.on_credentials = self._credentials_changed
 
     def _settings_changed(self) -> None:
         self._groups.configure(self._group_config(), self._topics.group_configs)
@@ -355,6 +357,16 @@ class Broker:
         server.wait_of = self._connection_wait_ms if quotas.addresses.limits else None
         for connection in server.connections:
             connection.repeat = None  # what is repeated is not measured
+
+    def _credentials_changed(self, changed: list[tuple[str, Mechanism]]) -> None:
+        """Close connections of users who have another password now, or none, if the settings say so."""
+        if not self.settings.ottla_sasl_scram_terminate_on_change:
+            return
+        whose = [(f"User:{user}", mechanism.words) for user, mechanism in changed]
+        loop = asyncio.get_running_loop()
+        for connection in self._server.connections:
+            if (connection.session.principal, connection.session.mechanism) in whose:
+                loop.call_soon(connection.close)  # the answer to whoever changes his own goes before
 
     def _connection_wait_ms(self, address: str) -> int:
         return self._quotas.addresses.opened(address, self._clock.monotonic_ms())
@@ -397,6 +409,7 @@ class Broker:
                 for one in self.endpoints
             ]
             await self._server.start(listeners)
+            self._topics.keys.renew = self._server.renew_keys if any(one.tls for one in listeners) else None
         except (CannotListen, BadSetting, OSError) as error:
             raise CannotStart(str(error)) from error
         self.endpoints = [listener.endpoint for listener in listeners]
@@ -406,7 +419,7 @@ class Broker:
             return None
         from ottla.broker.net.tls import Contexts
 
-        return Contexts(self.settings, endpoint.name, with_sasl=endpoint.has_sasl)
+        return Contexts(self._topics.broker_configs.settings, endpoint.name, with_sasl=endpoint.has_sasl)
 
     @property
     def has_tls(self) -> bool:
@@ -432,6 +445,7 @@ class Broker:
         self._guests = Guests(
             settings, clock.real, self.log, self._dispatcher.versions, server.most_connections, server.somebody_went
         )
+        server.authentications = self._guests.counts
         for mechanisms in self._mechanisms.values():
             await mechanisms.start()
         most_bytes = "sasl.server.max.receive.size"

@@ -304,7 +304,7 @@ def _known_authorities() -> dict[str, None]:
 
     from ottla.broker.core.security.certificates import read_certificate
 
-    found = {}
+    found: dict[str, None] = {}
     for der in ssl.create_default_context().get_ca_certs(binary_form=True):
         with suppress(ValueError):
             found[read_certificate(der).subject] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -167,6 +168,16 @@ def check_keys(found: Sequence[Endpoint], settings: Settings) -> None:
             from ottla.broker.runtime.mechanisms import plain_users  # with what hashes passwords
 
             plain_users(one.name, settings)
+        if "OAUTHBEARER" in one.mechanisms(settings):
+            asyncio.run(_check_issuer(one.name, settings))
+
+
+async def _check_issuer(listener: str, settings: Settings) -> None:
+    from ottla.broker.clock import LoopClock
+    from ottla.broker.logger import Silent
+    from ottla.broker.runtime.jwks import issuer_of
+
+    issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), Silent())
 
 
 def openings(found: Sequence[Endpoint], settings: Settings) -> tuple[str, str] | None:

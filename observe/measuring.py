@@ -87,6 +87,7 @@ class Measuring:
             nanoseconds=perf_counter_ns,
             settings=settings,
             connections_opened=lambda: server.accepted,
+            authentications=lambda: server.authentications,
             address=address,
             syncs=self._syncs,
             recorder=recorder,

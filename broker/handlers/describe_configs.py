@@ -15,6 +15,7 @@ from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.configs import EffectiveValue, effective_values
 from ottla.broker.handlers.services import Services
+from ottla.broker.setting_sources import of_listener
 from ottla.broker.settings import FIELDS, type_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs import (
@@ -176,6 +177,9 @@ def _foreign_row(name: str, synonyms: Sequence[Synonym]) -> DescribeConfigsResou
     kind = idle_type(name)
     if kind is not None:
         return _row(name, synonyms, kind, "A setting of Kafka's. No effect.")
+    if (setting := of_listener(name)) is not None and not FIELDS[setting].metadata["sensitive"]:
+        documentation = FIELDS[setting].metadata["documentation"]
+        return _row(name, synonyms, ConfigType[type_of(setting).upper()], documentation)
     return _hidden(_row(name, _without_values(synonyms), ConfigType.UNKNOWN, None, read_only=True))
 
 

@@ -111,6 +111,11 @@ class Conversation:
         """The user that the client says it is; empty as long as it has not."""
         return "" if self._exchange is None else self._exchange.name
 
+    @property
+    def tells_lifetime(self) -> bool:
+        """Whether the client is told when its session ends: from version 1 of SaslAuthenticate on (KIP-368)."""
+        return self._asked is not None and self._asked[0] >= 1
+
     def take(self, frame: bytes, start: int, wall_ms: int) -> Outcome:
         """Take the frame that holds a request, or a raw token, from ``start`` to its end.
 

@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
         """Nothing waits, and several frames were read, or parts of some."""
         end, position, collected = len(data), 0, 0
         self._serving = True
-        receive, limit = self._receive, self._reader.max_frame_bytes
+        host, receive, limit = self._host, self._receive, self._reader.max_frame_bytes
         unchecked = min(limit, ANY_REQUEST_BYTES)
         try:
             while end - position >= 4:
@@ -245,7 +245,7 @@ class Connection(asyncio.Protocol):
                     break
                 else:
                     collected += self._take_finished()
-                    if self._receive is not receive:  # the client has authenticated: other bounds hold for what follows
+                    if self._host is not host:  # the client has authenticated: other bounds hold for what follows
                         break
                 if collected >= COLLECT_BYTES:
                     collected = 0
@@ -292,10 +292,11 @@ class Connection(asyncio.Protocol):
         self.open = self._large = None
         self._line.clear()
         self._line_sizes.clear()
+        if self._transport is not None:  # a handshake that failed has made none
+            self._answers.drop()
         self._transport = None
         self._write = _nowhere
         self._reader.clear()
-        self._answers.drop()
         self._buffered = False
         if self.guest is not None:
             self.guest.gone()

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.context import Mute
+from ottla.broker.context import Mute, RequestContext
 from ottla.broker.core.security.session import Session
 from ottla.broker.logger import Logger
 from ottla.broker.net.answers import Frame
@@ -50,7 +50,7 @@ class Guests:
 
     Attributes:
         present: those that have not authenticated yet.
-        counts: of what became of them: by what it was, listener, mechanism.
+        counts: of what came of them: by what it was, as metrics call it, listener, mechanism.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Guest:
             return self.receive(frame, start, connection)
         if now_ms >= self._ends_ms:
             assert self._session is not None
-            lobby.guests.count("expired", lobby.listener, self._session.mechanism)
+            lobby.guests.count("expired_connections_killed", lobby.listener, self._session.mechanism)
             lobby.guests.debug("Session expired", connection, self._session)
             connection.mute(Mute(connection))
             connection.close()
@@ -263,7 +263,7 @@ class Guest:
     def _wall_ms(self) -> int:
         return self._lobby.guests.clock.wall_ms()
 
-    def _carry_out(self, outcome: Outcome, hold: Any) -> None:
+    def _carry_out(self, outcome: Outcome, hold: RequestContext) -> None:
         connection = self._connection
         if isinstance(outcome, Failed):
             self._fail(outcome, hold)
@@ -276,7 +276,7 @@ class Guest:
             connection.mute(hold)
             self._lobby.guests.derive(outcome, partial(self._derived, hold))
 
-    def _derived(self, hold: Any, done: asyncio.Future[Any]) -> None:
+    def _derived(self, hold: RequestContext, done: asyncio.Future[Any]) -> None:
         conversation = self._conversation
         if conversation is None or self._connection.open is not hold or done.cancelled():
             return
@@ -293,7 +293,10 @@ class Guest:
         self._late.cancel()
         self._late = self._conversation = None
         self._session = connection.session = session
-        lobby.guests.count("reauthenticated" if renewed else "authenticated", lobby.listener, session.mechanism)
+        what = "successful_reauthentications" if renewed else "successful_authentications"
+        lobby.guests.count(what, lobby.listener, session.mechanism)
+        if conversation.lifetime_ms is not None and not conversation.tells_lifetime:
+            lobby.guests.count("successful_authentications_no_reauth", lobby.listener, session.mechanism)
         lobby.guests.debug("Authenticated again" if renewed else "Authenticated", connection, session)
         connection.forget_requests()
         if conversation.lifetime_ms is None:
@@ -306,7 +309,7 @@ class Guest:
         if lobby.guests.present.pop(connection, 0) is None:
             lobby.guests.somebody_went()
 
-    def _fail(self, failed: Failed, hold: Any) -> None:
+    def _fail(self, failed: Failed, hold: RequestContext) -> None:
         lobby, connection, conversation = self._lobby, self._connection, self._conversation
         assert conversation is not None
         guests, mechanism = lobby.guests, conversation.mechanism
@@ -315,7 +318,8 @@ class Guest:
         delay_ms = 0
         if not failed.at_once:
             delay_ms = guests.delay()
-            guests.count("reauthentication_failed" if again else "authentication_failed", lobby.listener, mechanism)
+            what = "failed_reauthentications" if again else "failed_authentications"
+            guests.count(what, lobby.listener, mechanism)
         guests.tell(
             "Authentication failed",
             connection,
@@ -341,7 +345,7 @@ class Guest:
         if self._conversation is not None and self._conversation.state is not State.FAILED:
             reason = f"it has not authenticated within {lobby.guests.timeout_ms} ms"
             mechanism, name = self._conversation.mechanism, self._conversation.name
-            lobby.guests.count("authentication_failed", lobby.listener, mechanism)
+            lobby.guests.count("failed_authentications", lobby.listener, mechanism)
             lobby.guests.tell("Authentication failed", connection, lobby.listener, mechanism, name, reason)
             connection.kill()
 

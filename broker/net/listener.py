@@ -105,6 +105,8 @@ class Listener:
             rooms.append(self._most - self.count)
         if self.lobby is not None:
             rooms.append(self.lobby.guests.room)
+        if self.tls is not None:
+            rooms.append(server.room_for_handshakes())
         return min(rooms)
 
 

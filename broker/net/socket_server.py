@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock, TimerHandle
@@ -43,6 +43,7 @@ class SocketServer:
         wait_of: told the address of each new connection; says for how many milliseconds it must wait to be closed, if
             there are too many of late. None while there is no quota.
         accepted: how many connections there were since the start.
+        authentications: how many there were, by what came of them, listener and mechanism.
         listeners: once it has started.
     """
 
@@ -62,6 +63,7 @@ class SocketServer:
         self.wait_of: Callable[[str], int] | None = None
         self.connections: dict[Connection, str] = {}
         self.accepted = 0
+        self.authentications: Mapping[tuple[str, str, str], int] = {}
         self.listeners: list[Listener] = []
         self._settings = settings
         self._clock = clock
@@ -266,6 +268,16 @@ class SocketServer:
         for listener in self.listeners:
             if listener.tls is not None:
                 listener.tls.look_soon()
+
+    async def renew_keys(self, settings: Settings, validate_only: bool) -> None:
+        """Use the keys and certificates that settings name, or only look whether they can be used.
+
+        Raises:
+            BadSetting: they cannot; those that there were stay.
+        """
+        for listener in self.listeners:
+            if listener.tls is not None:
+                await asyncio.to_thread(listener.tls.renew, settings, validate_only=validate_only)
 
     # -- from connections
 

@@ -15,8 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.security.certificates import Certificate, host_of, read_certificate
@@ -46,6 +47,8 @@ DAY_MS: Final = 86_400_000
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES_OF_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
+"""What OpenSSL says of clients that speak something else."""
 _NEW_CERTIFICATE_IS_REFUSED = "New keys or certificates are not used, the old ones stay"
 
 
@@ -79,9 +82,9 @@ class Contexts:
         self._lock = threading.Lock()  # files are looked at in a thread
         self._interval_s = settings.ottla_tls_reload_interval_ms / 1000
         self._asked_to_look = asyncio.Event()
-        look_up = self._asked(settings)
-        self.rules = _rules(look_up)
-        self._put(look_up, _made(look_up, read_material(look_up)))
+        asked = self._asked(settings)
+        self.rules = _rules(asked)
+        self._put(asked, _made(asked, read_material(asked)))
 
     def _asked(self, settings: Settings) -> Lookup:
         """On a listener with SASL ``ssl.client.auth`` counts only if it is for that listener, as in Kafka."""
@@ -179,6 +182,7 @@ class Contexts:
         Raises:
             OSError: it failed; see `reason_of`. The protocol hears nothing then.
         """
+        _arriving.set(sock)
         await asyncio.get_running_loop().connect_accepted_socket(
             lambda: protocol,
             sock,
@@ -284,8 +288,41 @@ def _made(look_up: Lookup, material: Material) -> _Made:
     return _Made(_context(look_up, material), material, chain)
 
 
+_arriving: ContextVar[socket.socket | None] = ContextVar("_arriving", default=None)
+"""The socket of the handshake that a task is about."""
+
+
+class _Connection(ssl.SSLObject):
+    """Tells a client why its handshake fails, as Kafka does: event loops close at once, and drop TLS's last words.
+
+    Without them a client takes it for a network that fails, and goes on trying. Whoever speaks no TLS hears none.
+    """
+
+    words: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            if (sock := _arriving.get()) is not None and error.reason not in _NO_TLS:
+                with suppress(OSError):
+                    sock.send(self.words.read())
+            raise
+
+
+class _Context(ssl.SSLContext):
+    sslobject_class = _Connection
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **others: Any) -> ssl.SSLObject:
+        connection = super().wrap_bio(incoming, outgoing, *more, **others)
+        cast(_Connection, connection).words = outgoing
+        return connection
+
+
 def _context(look_up: Lookup, material: Material) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     versions = [version for version in _VERSIONS if version in _list(look_up("ssl.enabled.protocols")[1])]
     suites_name, suites = look_up("ssl.cipher.suites")

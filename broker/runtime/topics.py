@@ -28,6 +28,7 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.broker.logger import Logger
+from ottla.broker.runtime.keys import Keys
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.reading import in_turns
@@ -35,6 +36,7 @@ from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.records import BatchError, TopicPartition
+from ottla.protocol.sasl.scram import Mechanism
 
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
@@ -72,8 +74,10 @@ class TopicManager:
         on_changed: told of each topic that was created or has more partitions, by name, with how many it had.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
+        on_credentials: told of users with a new credential, or with one less, and of its mechanism.
         on_served: told of each topic as it is served from then on: it came, or has more partitions.
         on_settings: called when settings of groups or of the broker have changed.
+        keys: puts changes of keys and certificates in force.
     """
 
     def __init__(
@@ -94,8 +98,10 @@ class TopicManager:
         self.on_changed: Callable[[str, int, int], None] = lambda name, partitions_before, partitions: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
+        self.on_credentials: Callable[[list[tuple[str, Mechanism]]], None] = lambda changed: None
         self.on_served: Callable[[Topic], None] = lambda topic: None
         self.on_settings: Callable[[], None] = lambda: None
+        self.keys = Keys(log)
         self._engine = engine
         self.broker_configs = BrokerConfigs(settings)
         self._random = random or Random()
@@ -293,6 +299,9 @@ class TopicManager:
                                credentials=len(catalog.credentials), rules=len(catalog.acls))  # fmt: skip
                 if catalog.quotas != before.quotas:
                     self.on_quotas(catalog.quotas)
+                if catalog.credentials != before.credentials:
+                    now = catalog.credentials
+                    self.on_credentials([key for key, one in before.credentials.items() if now.get(key) != one])
         return answer
 
     async def alter_configs(
@@ -305,6 +314,9 @@ class TopicManager:
         async with self._change:
             before = self._catalog
             catalog, refusals = await in_turns(plan(before, alterations, self._settings, self._engine.node_id))
+            catalog, refusals = await self.keys.tried(
+                before, catalog, self._layers(catalog).settings, alterations, refusals
+            )
             if validate_only or all(refusals):
                 return refusals
             try:
@@ -318,6 +330,7 @@ class TopicManager:
             else:
                 changed = [entry for name, entry in catalog.topics.items() if entry is not before.topics.get(name)]
             self.on_settings()
+            await self.keys.use(self._settings)
             for number, entry in enumerate(changed, 1):
                 self._configure(entry)
                 if not number % CONFIGURED_TOPICS:

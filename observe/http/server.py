@@ -137,7 +137,7 @@ class HttpPort:
         loop = asyncio.get_running_loop()
         self._watching = loop.create_task(contexts.watch(self._log, LoopClock(loop)))
         first = contexts.context
-        first.sni_callback = newest  # type: ignore[assignment]
+        first.sni_callback = newest
         return {"ssl": first, "ssl_handshake_timeout": REQUEST_S, "ssl_shutdown_timeout": STOP_S}
 
     def tell_ready(self) -> None:

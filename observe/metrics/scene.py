@@ -25,6 +25,7 @@ class Sources:
     Attributes:
         address: host and port that clients are told.
         nanoseconds: a clock.
+        authentications: how many there were, by what came of them, listener and mechanism.
         certificates_end: when the certificate of each listener with TLS ends, in Unix milliseconds.
     """
 
@@ -34,6 +35,7 @@ class Sources:
     nanoseconds: Callable[[], int]
     settings: Settings
     connections_opened: Callable[[], int]
+    authentications: Callable[[], Mapping[tuple[str, str, str], int]]
     address: tuple[str, int]
     syncs: Durations
     recorder: Recorder | None

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.context import RequestContext
 from ottla.broker.core.quotas.entities import entity_of
 from ottla.broker.core.quotas.limits import ClientQuotas
-from ottla.broker.core.security.session import Session
+from ottla.broker.core.security.session import ANONYMOUS, Session
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers.permits import permit, permit_by_asking
 from ottla.broker.net.connection import Connection
@@ -286,14 +286,14 @@ def test_a_bug_is_answered_and_nobody_waits(world: World, connection: Connection
 def test_partitions_are_permitted(world: World) -> None:
     assert permit(RequestContext(world.connect(), 7, 1, "c", lambda response, _: b""), 6) is None
     world.limit(controller_mutation_rate=1)
-    ctx: Any = SimpleNamespace(meter=world.meter, api_version=6, client_id="c", owed_ms=0)
+    ctx: Any = SimpleNamespace(meter=world.meter, api_version=6, client_id="c", session=ANONYMOUS, owed_ms=0)
     ask = permit(ctx, 6)
     assert ask is not None
     assert ask(15) is None
     refusal = ask(1)
     assert refusal is not None
     assert (refusal.error_code, ctx.owed_ms) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, 4_000)
-    old: Any = SimpleNamespace(meter=world.meter, api_version=5, client_id="c", owed_ms=0)
+    old: Any = SimpleNamespace(meter=world.meter, api_version=5, client_id="c", session=ANONYMOUS, owed_ms=0)
     ask = permit(old, 6)
     assert ask is not None
     assert ask(1) is None
@@ -303,7 +303,7 @@ def test_partitions_are_permitted(world: World) -> None:
 def test_partitions_by_asking_are_not_waited_for(world: World) -> None:
     assert permit_by_asking(RequestContext(world.connect(), 7, 1, "c", lambda response, _: b"")) is None
     world.limit(controller_mutation_rate=1)
-    ctx: Any = SimpleNamespace(meter=world.meter, api_version=0, client_id="c", owed_ms=0)
+    ctx: Any = SimpleNamespace(meter=world.meter, api_version=0, client_id="c", session=ANONYMOUS, owed_ms=0)
     ask = permit_by_asking(ctx)
     assert ask is not None
     assert ask(12) is None
@@ -353,7 +353,7 @@ def test_quotas_of_users_go_by_the_session(world: World) -> None:
         world.ns += 1_000_000_000
         return api(ApiKey.LIST_GROUPS).response()
 
-    world.list_groups = list_slowly  # type: ignore[method-assign]
+    world.services.groups.list_groups = list_slowly
     waits = []
     for connection in (alice, nobody, bob):
         connection.data_received(groups())

@@ -54,7 +54,7 @@ log.retention.check.interval.ms=300000
         (["--advertise", ":9092"], "clients need a host"),
         (["--set", "num.partitions"], "write KEY=VALUE"),
         (["--set", "num.partitions=0"], "num.partitions=0: allowed are 1 to 2147483647"),
-        (["--listen", ":9092"], "say --listen 127.0.0.1:9092 to serve this machine alone, or --insecure if"),
+        (["--listen", ":9092"], "say --listen 127.0.0.1:9092 to serve this machine alone, --tls-cert FILE --sasl"),
         (["--set", "listeners=PLAINTEXT://:9092"], "listeners='PLAINTEXT://:9092': other machines reach this"),
         (
             ["--http", "0.0.0.0:9644"],
@@ -132,6 +132,7 @@ def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Warnings:
         return [json.loads(line) for line in result.stderr.splitlines()]
 
     monkeypatch.setattr("ottla.cli.serve._run", run)
+    monkeypatch.setattr("ottla.cli.serve.check_keys", lambda found, settings: None)  # there are no such files
     return logged
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +18,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.net.answers import TLS_PIECE_BYTES
 from ottla.broker.net.connection import READ_AHEAD_BYTES, Connection
 from ottla.broker.net.large_frame import LARGE_BYTES
+from ottla.broker.net.tls import SHUTDOWN_S, Contexts
 from ottla.broker.settings import Settings
 from ottla.protocol.framing import Gathered
 from ottla.testing.authority import authority
@@ -74,8 +76,6 @@ class Client:
 @asynccontextmanager
 async def served(host: Host) -> AsyncIterator[Client]:
     """A TLS server with one client."""
-    from ottla.broker.net.tls import SHUTDOWN_S, Contexts
-
     loop = asyncio.get_running_loop()
     contexts = Contexts(Settings(ssl_keystore_location=authority().serverfile), "SSL")
     server = await loop.create_server(
@@ -234,3 +234,30 @@ def test_who_does_not_end_tls_is_closed_all_the_same(run: Any) -> None:
             await host.lost.wait()
 
     run(story)
+
+
+@pytest.mark.parametrize("loop", list(LOOPS))
+def test_who_is_refused_hears_why(loop: str) -> None:
+    """A client that is only cut off takes it for a network that fails, and comes again and again."""
+    settings = Settings(
+        ssl_keystore_location=authority().serverfile,
+        ssl_truststore_location=authority().cafile,
+        ssl_client_auth="required",
+    )
+
+    async def story() -> None:
+        contexts = Contexts(settings, "SSL")
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            listening.setblocking(False)
+            trusting = ssl.create_default_context(cafile=authority().cafile)
+            port = listening.getsockname()[1]
+            client = asyncio.create_task(asyncio.open_connection("127.0.0.1", port, ssl=trusting))
+            accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
+            with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):
+                await contexts.accept(accepted, asyncio.Protocol(), 5)
+            reader, _ = await client
+            with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
+                await reader.read()
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(story())

@@ -30,7 +30,7 @@ class BadRules(Exception):
 
 
 def read_rules(text: str) -> Sequence[Rule]:
-    """Read rules: ``DEFAULT`` or ``RULE:pattern/replacement/[LU]``, with commas between them.
+    """Read rules: ``DEFAULT`` or ``RULE:pattern/replacement/[LU]``, with commas between them. Where none is, none fits.
 
     Raises:
         BadRules: one of them cannot be used.
@@ -45,7 +45,7 @@ def read_rules(text: str) -> Sequence[Rule]:
         elif rule[1]:
             rules.append(str)
         at = rule.end()
-    return rules or [str]
+    return rules
 
 
 def principal_name(subject: str, rules: Sequence[Rule]) -> str | None:
@@ -56,7 +56,7 @@ def principal_name(subject: str, rules: Sequence[Rule]) -> str | None:
 def _rule(pattern: str, replacement: str, case: str) -> Rule:
     compiled = _compiled(pattern)
     parts = _parts_of(replacement, compiled.groups)
-    change = {"L": str.lower, "U": str.upper, "": str}[case]
+    change: Callable[[str], str] = {"L": str.lower, "U": str.upper}.get(case, str)
 
     def name(match: Any) -> str:
         return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)

@@ -104,6 +104,7 @@ def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Met
         nanoseconds=lambda: next(ticks),
         settings=settings or Settings(),
         connections_opened=lambda: 9,
+        authentications=lambda: {("failed_authentications", "SASL_SSL", "PLAIN"): 3},
         address=("broker.example", 9092),
         syncs=Durations(),
         recorder=Ring(),
