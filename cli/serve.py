@@ -182,10 +182,6 @@ def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
     ):
         if keys:
             level(what, keys=", ".join(keys))
-    if loaded.settings.ottla_unenforced_security_apis_enable:
-        log.warning(
-            "Credentials and access control rules are kept, and nobody is held to them: everybody may do everything"
-        )
 
 
 async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: bool, **where: Any) -> int:

@@ -14,6 +14,7 @@ from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.quotas.entities import Quotas
+from ottla.broker.core.security.acls import Acls
 from ottla.broker.core.topics.catalog import (
     PRODUCER_ID_BLOCK,
     Catalog,
@@ -72,6 +73,7 @@ class TopicManager:
         on_changed: told of each topic that was created or has more partitions, by name, with how many it had.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
+        on_acls: told of the access control rules when they have changed, before anybody hears that they have.
         on_served: told of each topic as it is served from then on: it came, or has more partitions.
         on_settings: called when settings of groups or of the broker have changed.
     """
@@ -94,6 +96,7 @@ class TopicManager:
         self.on_changed: Callable[[str, int, int], None] = lambda name, partitions_before, partitions: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
+        self.on_acls: Callable[[Acls], None] = lambda acls: None
         self.on_served: Callable[[Topic], None] = lambda topic: None
         self.on_settings: Callable[[], None] = lambda: None
         self._engine = engine
@@ -293,6 +296,8 @@ class TopicManager:
                                credentials=len(catalog.credentials), rules=len(catalog.acls))  # fmt: skip
                 if catalog.quotas != before.quotas:
                     self.on_quotas(catalog.quotas)
+                if catalog.acls != before.acls:
+                    self.on_acls(catalog.acls)
         return answer
 
     async def alter_configs(

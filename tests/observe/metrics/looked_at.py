@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.collector import Metrics
 from ottla.observe.metrics.counters import Counters
@@ -108,6 +109,7 @@ def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Met
         syncs=Durations(),
         recorder=Ring(),
         sentinels=Alarms(),
+        audit=Audit(),
     )
     sources.counters.rebalances["member-left"] += 2
     sources.counters.durations.add(3_000_000_000)
