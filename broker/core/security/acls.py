@@ -77,6 +77,12 @@ class Acl(NamedTuple):
     operation: int
     permission_type: int
 
+    def __str__(self) -> str:
+        """The rule in the words that its numbers stand for."""
+        pattern = f"{Resource(self.resource_type).name}:{Pattern(self.pattern_type).name}:{self.resource_name}"
+        what = f"{Permission(self.permission_type).name} {AclOperation(self.operation).name}"
+        return f"{what} on {pattern} for {self.principal} from {self.host}"
+
 
 def fits(wanted: AclFilter, acl: Acl) -> bool:
     """True if a filter selects a rule."""
@@ -105,6 +111,9 @@ def _fits_name(wanted: AclFilter, acl: Acl) -> bool:
 Acls = Sequence[Acl]
 """In the order in which they came, each once. Not to be changed."""
 
+MOST_RULES = 100_000
+"""Rules that there may be: each change writes all of them."""
+
 
 def add(acls: Acls, wanted: Iterable[Acl]) -> tuple[Acls, list[Refusal | None]]:
     """Add every rule that may be; and for each why it may not, or None. One that is there already is none the more."""
@@ -112,10 +121,28 @@ def add(acls: Acls, wanted: Iterable[Acl]) -> tuple[Acls, list[Refusal | None]]:
     refusals = []
     for acl in wanted:
         problem = _invalid(acl)
+        if problem is None and acl not in present and len(present) >= MOST_RULES:
+            problem = f"There are {MOST_RULES} rules already; delete some that nobody needs"
         refusals.append(bad_request(problem) if problem else None)
         if not problem:
             present[acl] = None
     return tuple(present), refusals
+
+
+def address(text: str) -> str:
+    """An address as Java writes it, and rules have it: ``0:0:0:0:0:0:0:1`` for ``::1``. What is none stays as it is."""
+    if ":" not in text:
+        return text
+    from ipaddress import IPv6Address  # only where somebody has one
+
+    plain, percent, zone = text.partition("%")
+    try:
+        found = IPv6Address(plain)
+    except ValueError:
+        return text
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return ":".join(format(int(part, 16), "x") for part in found.exploded.split(":")) + percent + zone
 
 
 def remove(acls: Acls, filters: Iterable[AclFilter]) -> tuple[Acls, list[list[Acl] | Refusal]]:
