@@ -361,7 +361,14 @@ class Broker:
             lambda: self._topics.broker_configs.settings,
         )
         self._entrance = Entrance(
-            settings, self._server, self._dispatcher.versions, self._topics, self._directory, clock, self.log
+            settings,
+            self._server,
+            self._dispatcher.versions,
+            self._topics,
+            self._directory,
+            clock,
+            self.log,
+            self._audit,
         )
         self._quotas = ClientQuotas(settings)
         self._meter = ConnectionMeter(self._quotas, clock, perf_counter_ns)

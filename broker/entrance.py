@@ -17,6 +17,7 @@ from ottla.broker.endpoints import Endpoint
 from ottla.broker.logger import Logger
 from ottla.broker.net.listener import Listener
 from ottla.broker.net.socket_server import SocketServer
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
 
@@ -47,6 +48,7 @@ class Entrance:
         directory: Path | None,
         clock: Clock,
         log: Logger,
+        audit: Audit,
     ) -> None:
         self._settings = settings
         self._server = server
@@ -55,6 +57,7 @@ class Entrance:
         self._directory = directory
         self._clock = clock
         self._log = log
+        self._audit = audit
         self._guests: Guests | None = None
         self._mechanisms: dict[str, ListenerMechanisms] = {}
         topics.on_credentials = self._credentials_changed
@@ -124,7 +127,7 @@ class Entrance:
         self._guests = Guests(
             settings,
             clock.real,
-            log,
+            self._audit,
             self._versions,
             server.most_connections,
             wall_ms=clock.wall_ms,

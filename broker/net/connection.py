@@ -338,6 +338,11 @@ class Connection(asyncio.Protocol):
         shown = None if self._transport is None else self._transport.get_extra_info("ssl_object")
         return None if shown is None else cast("bytes | None", shown.getpeercert(True))
 
+    def tls(self) -> str:
+        """The version of TLS and the cipher; empty without TLS."""
+        shown = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return "" if shown is None else f"{shown.version()} {shown.cipher()[0]}"
+
     @property
     def has_asked(self) -> bool:
         """A request was whole and served, be it only the first."""

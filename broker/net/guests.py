@@ -11,12 +11,11 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.context import Mute, RequestContext
 from ottla.broker.core.security.session import Session
-from ottla.broker.logger import Logger
 from ottla.broker.net.answers import Frame
 from ottla.broker.net.authentication import Conversation, Failed, Mechanisms, Outcome, State
 from ottla.broker.net.rate_limit import RateLimit
@@ -31,13 +30,17 @@ DERIVATIONS: Final = 4
 """So many are worked at, at a time."""
 AGAIN_MS: Final = 1_000
 """A client may begin to authenticate again once in this time (KIP-368)."""
-NAME_LENGTH: Final = 100
-"""So much of a name that somebody claims is logged."""
-
 _SASL_HANDSHAKE: Final = b"\x00\x11"  # how its frames begin
 
 Versions = Callable[[int, int, bytes, int, "Connection"], bytes]
 """Answers ApiVersions of a connection; see `ottla.broker.net.authentication`."""
+
+
+class Audit(Protocol):
+    """Tells what clients did; see `ottla.broker.runtime.audit`."""
+
+    def tell(self, event: str, who: Connection, **fields: Any) -> None: ...
+    def tell_debugging(self, event: str, who: Connection, **fields: Any) -> None: ...
 
 
 class Guests:
@@ -58,7 +61,7 @@ class Guests:
         self,
         settings: Settings,
         clock: Clock,
-        log: Logger,
+        audit: Audit,
         versions: Versions,
         most: int,
         *,
@@ -66,6 +69,7 @@ class Guests:
         somebody_went: Callable[[], None] = lambda: None,
     ) -> None:
         self.clock = clock
+        self.audit = audit
         self.wall_ms = wall_ms
         self.somebody_went = somebody_went
         self.versions = versions
@@ -78,7 +82,6 @@ class Guests:
         self._delay_ms = settings.connection_failed_authentication_delay_ms
         self._most = most
         self._waiting = 0  # those that failed, and are to be told
-        self._log = log
         self._lines = RateLimit(clock)
         self._threads: ThreadPoolExecutor | None = None
 
@@ -120,25 +123,17 @@ class Guests:
         """Somebody who failed is gone before the time."""
         self._waiting -= 1
 
-    def tell(self, event: str, connection: Connection, listener: str, mechanism: str, name: str, reason: str) -> None:
-        """Log a line about somebody who failed, unless there were many of late."""
+    def failed(self, connection: Connection, listener: str, conversation: Conversation, reason: str) -> None:
+        """Tell of somebody who failed, unless there were many of late."""
         if self._lines.allows():
             suppressed, self._lines.suppressed = self._lines.suppressed, 0
-            more: dict[str, Any] = {"user": shown(name)} if name else {}
-            if mechanism:
-                more["mechanism"] = shown(mechanism)
-            if suppressed:
-                more["suppressed"] = suppressed
-            self._log.info(event, client_host=connection.client_host, listener=listener, **more, reason=reason)
-
-    def debug(self, event: str, connection: Connection, session: Session) -> None:
-        self._log.debug(
-            event,
-            client_host=connection.client_host,
-            listener=session.listener,
-            mechanism=session.mechanism,
-            principal=shown(session.principal),
-        )
+            more: dict[str, Any] = {"suppressed": suppressed} if suppressed else {}
+            if conversation.name:
+                more["user"] = conversation.name
+            mechanism = conversation.mechanism
+            self.audit.tell(
+                "authentication_failed", connection, listener=listener, mechanism=mechanism, reason=reason, **more
+            )
 
 
 class Lobby:
@@ -238,7 +233,7 @@ class Guest:
         if now_ms >= self._ends_ms:
             assert self._session is not None
             lobby.guests.count("expired_connections_killed", lobby.listener, self._session.mechanism)
-            lobby.guests.debug("Session expired", connection, self._session)
+            lobby.guests.audit.tell_debugging("session_expired", connection, mechanism=self._session.mechanism)
             connection.mute(Mute(connection))
             connection.close()
             return None
@@ -299,7 +294,13 @@ class Guest:
         lobby.guests.count(what, lobby.listener, session.mechanism)
         if conversation.lifetime_ms is not None and not conversation.tells_lifetime:
             lobby.guests.count("successful_authentications_no_reauth", lobby.listener, session.mechanism)
-        lobby.guests.debug("Authenticated again" if renewed else "Authenticated", connection, session)
+        lobby.guests.audit.tell_debugging(
+            "reauthenticated" if renewed else "authenticated",
+            connection,
+            mechanism=session.mechanism,
+            session_ends_ms=session.ends_ms,
+            tls=connection.tls(),
+        )
         connection.forget_requests()
         if conversation.lifetime_ms is None:
             connection.guest = None
@@ -322,14 +323,7 @@ class Guest:
             delay_ms = guests.delay()
             what = "failed_reauthentications" if again else "failed_authentications"
             guests.count(what, lobby.listener, mechanism)
-        guests.tell(
-            "Authentication failed",
-            connection,
-            lobby.listener,
-            conversation.mechanism,
-            conversation.name,
-            failed.reason,
-        )
+        guests.failed(connection, lobby.listener, conversation, failed.reason)
         connection.mute(hold)
 
         def end() -> None:
@@ -346,13 +340,6 @@ class Guest:
         lobby, connection = self._lobby, self._connection
         if self._conversation is not None and self._conversation.state is not State.FAILED:
             reason = f"it has not authenticated within {lobby.guests.timeout_ms} ms"
-            mechanism, name = self._conversation.mechanism, self._conversation.name
-            lobby.guests.count("failed_authentications", lobby.listener, mechanism)
-            lobby.guests.tell("Authentication failed", connection, lobby.listener, mechanism, name, reason)
+            lobby.guests.count("failed_authentications", lobby.listener, self._conversation.mechanism)
+            lobby.guests.failed(connection, lobby.listener, self._conversation, reason)
             connection.kill()
-
-
-def shown(name: str) -> str:
-    """A name that somebody chose, as it may stand in a line of the log: short, and without control characters."""
-    cut = name if len(name) <= NAME_LENGTH else name[:NAME_LENGTH] + "…"
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)

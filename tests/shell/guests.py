@@ -9,6 +9,7 @@ from typing import Any
 
 from ottla.broker.net.connection import Connection
 from ottla.broker.net.guests import Guests, Lobby
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
@@ -88,7 +89,7 @@ class World(UnboundedHost):
         self.rejections: list[str] = []
         self.mechanisms = Offered()
         given = Settings(connection_failed_authentication_delay_ms=DELAY_MS, **settings)
-        self.guests = Guests(given, self.clock, self.log, self.versions, MOST, wall_ms=self.clock.wall_ms)
+        self.guests = Guests(given, self.clock, Audit(self.log), self.versions, MOST, wall_ms=self.clock.wall_ms)
         self.work = Work(self.guests)
         self.lobby = Lobby(self, self.guests, "SASL", self.mechanisms, 1000)
 

@@ -103,7 +103,7 @@ def test_a_request_before_authentication(world: World, client: Client) -> None:
     fails_later(client)
     assert world.served == []
     ((event, fields),) = world.log.lines
-    assert (event, fields["listener"], fields["client_host"]) == ("Authentication failed", "SASL", "/10.0.0.7")
+    assert (event, fields["listener"], fields["host"]) == ("authentication_failed", "SASL", "10.0.0.7")
 
 
 def test_a_request_in_the_place_of_a_token(client: Client) -> None:
