@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from random import randrange
 from time import perf_counter_ns
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ottla.broker.clock import Clock, LoopClock
@@ -28,10 +29,13 @@ from ottla.broker.core.security.authorizer import (
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.damage_words import tell_start, with_next_step
+from ottla.broker.endpoints import Endpoint
 from ottla.broker.engine import IN_MEMORY, Engine, EngineError, LogDir
+from ottla.broker.entrance import Entrance
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.logger import Silent
-from ottla.broker.net.listener import Listener
+from ottla.broker.net.listener import CannotListen
+from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.observing import Address, CannotObserve, Observing
 from ottla.broker.runtime.audit import Audit, AuditFile
 from ottla.broker.runtime.cleaner import Cleaner
@@ -44,12 +48,15 @@ from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
-from ottla.broker.settings import Settings
+from ottla.broker.settings import BadSetting, Settings
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import MalformedFrame
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
+
+if TYPE_CHECKING:
+    from ottla.broker.core.security.scram import Credentials
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"
@@ -67,6 +74,8 @@ class Broker:
         directory: where the logs live; None keeps everything in memory.
         host, port: where to listen; an empty host means all interfaces, port 0 any free one.
         advertised: what clients are told to connect to; None tells each client the address that it reached.
+        endpoints: listeners of any kind, in the place of one without TLS and SASL at ``host`` and ``port``.
+        users: of SCRAM, to add if they are not there.
         topics: to create if they are not there; a pair is a name and a number of partitions.
         log: a structlog logger; nothing is logged without one.
         observing: observes the broker; nobody does by default.
@@ -74,6 +83,7 @@ class Broker:
         clock: makes the clock of everything but sockets and disks, for the event loop that the broker runs on.
 
     Attributes:
+        endpoints: the listeners; once started, with the ports that they have.
         on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
     """
 
@@ -85,6 +95,8 @@ class Broker:
         host: str = "127.0.0.1",
         port: int = 0,
         advertised: tuple[str, int] | None = None,
+        endpoints: Sequence[Endpoint] = (),
+        users: Credentials = MappingProxyType({}),
         topics: Sequence[NewTopic | tuple[str, int]] = (),
         log: Any = None,
         observing: Observing | None = None,
@@ -92,19 +104,29 @@ class Broker:
         clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
     ) -> None:
         self.settings = settings
-        self.host, self.port = host, port
+        self.endpoints = list(endpoints) or [Endpoint(host, port, advertised=advertised)]
         self.on_fatal: Callable[[], None] = lambda: None
         self.observing = Observing() if observing is None else observing
         self.log = log if log is not None else Silent()
         self._directory = directory
-        self._advertised = advertised
         self._wanted = [NewTopic(*one) for one in topics]
+        self._users = users
         self._engine = engine or self._new_engine()
         self._new_clock = clock
 
     @property
+    def host(self) -> str:
+        """The host of the first listener."""
+        return self.endpoints[0].host
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener. Known once started."""
+        return self.endpoints[0].port
+
+    @property
     def listening(self) -> str:
-        """``host:port`` at which this machine reaches the broker. Known once started."""
+        """``host:port`` at which this machine reaches the first listener. Known once started."""
         host = "127.0.0.1" if self.host in EVERYWHERE else self.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -124,8 +146,8 @@ class Broker:
         except BaseException:
             await self.observing.stop()
             raise
-        address = Address(self.listening, self._advertised or (self.host, self.port))
-        self.observing.ready(address, self._listener)
+        address = Address(self.listening, self.endpoints[0].advertised or (self.host, self.port))
+        self.observing.ready(address, self._server)
 
     async def _start(self) -> None:
         self._engine.on_fatal = self._storage_failed
@@ -148,7 +170,7 @@ class Broker:
             await self._host.load(OFFSETS_TOPIC)
             await self._transactions.load()
             await self._create_wanted()
-            self.host, self.port = await self._listen()
+            await self._listen()
             self._cleaner.start()
             self._producer_states.start(self._topics.client_partitions)
         except (EngineError, BadCatalog, MalformedFrame) as error:
@@ -161,20 +183,23 @@ class Broker:
 
     def tell_ready(self) -> None:
         """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
-        where = f"all interfaces, port {self.port}" if self.host in EVERYWHERE else self.listening
-        self.log.info("Ready", listen=where, node_id=self._engine.node_id, cluster_id=self._engine.cluster_id)
+        where = [f"all interfaces, port {self.port}" if self.host in EVERYWHERE else self.listening]
+        where += map(str, self.endpoints[1:])
+        self.log.info(
+            "Ready", listen=", ".join(where), node_id=self._engine.node_id, cluster_id=self._engine.cluster_id
+        )
         self.observing.tell_ready()
 
     async def stop(self) -> None:
         """Answer what is open, close the connections, and make everything durable."""
         self.log.info("Stopping")
         self.observing.stopping()
-        self._listener.stop_accepting()
+        self._server.stop_accepting()
         self._transactions.stop()
         self._members.forget()
         self._host.stop()
         self._meter.unmute_all()
-        await self._listener.drain(self.settings.shutdown_drain_ms)
+        await self._server.drain(self.settings.shutdown_drain_ms)
         self.observing.drained()
         await self._let_go(self._topics.client_partitions())
         self.log.info("Stopped")
@@ -185,17 +210,19 @@ class Broker:
         The storage is let go in order, so that another broker of this process can open it: records that nobody was
         told of may be there or not, as after a kill.
         """
-        self._listener.stop_accepting()
+        self._server.stop_accepting()
         self._transactions.stop()
         self._members.forget()
         self._host.silence()
         self.observing.silence()
-        self._listener.abort_all()
+        self._server.abort_all()
         await self._let_go(())
 
     async def _let_go(self, remembered: Iterable[Partition]) -> None:
         """End all tasks, then close the storage; what the given partitions know of producers is kept for a start."""
         self._quota_keeper.stop()
+        self._entrance.stop()
+        await self._server.stop_watching()
         await self._looking_up.stop()
         await self._validating.stop()
         await self._long_work.stop()
@@ -254,6 +281,7 @@ class Broker:
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._long_work = LongWork("ottla-long-work", self.log)
+        advertised = {one.name: one.advertised for one in self.endpoints if one.advertised is not None}
         self._services = Services(
             settings=settings,
             clock=clock,
@@ -261,7 +289,7 @@ class Broker:
             look_up=self._looking_up,
             validate=self._validating,
             long_work=self._long_work,
-            node=Node(self._engine.node_id, self._engine.cluster_id, self._advertised),
+            node=Node(self._engine.node_id, self._engine.cluster_id, advertised),
             host=self._host,
             groups=self._groups,
             members=self._members,
@@ -275,7 +303,7 @@ class Broker:
             logger=self.log if hasattr(self.log, "level") else None,
             authorizer=self._authorizer,
             audit=self._audit,
-            connections=lambda: self._listener.connections,
+            connections=lambda: self._server.connections,
             fetch_sessions=FetchSessions(
                 settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, LARGEST_ID + 1)
             ),
@@ -324,13 +352,16 @@ class Broker:
         if self._authorizer is not None:
             self._groups.visible_topics = self._services.visible_topics
         self._dispatcher = self.observing.dispatcher(self._services, self.log, settings.protocol_codec)
-        self._listener = Listener(
+        self._server = SocketServer(
             settings,
             clock.real,
             self._dispatcher.receive,
             self.log,
             self._dispatcher.most_request_bytes,
             lambda: self._topics.broker_configs.settings,
+        )
+        self._entrance = Entrance(
+            settings, self._server, self._dispatcher.versions, self._topics, self._directory, clock, self.log
         )
         self._quotas = ClientQuotas(settings)
         self._meter = ConnectionMeter(self._quotas, clock, perf_counter_ns)
@@ -357,11 +388,11 @@ class Broker:
 
     def _quotas_changed(self) -> None:
         """Measure what clients use if there are quotas, and do not if there are none."""
-        quotas, listener = self._quotas, self._listener
+        quotas, server = self._quotas, self._server
         self._dispatcher.meter = self._meter if quotas.of_requests else None
         self._prepared.take_ordinary_path("quotas", self._dispatcher.meter is not None)
-        listener.wait_of = self._connection_wait_ms if quotas.addresses.limits else None
-        for connection in listener.connections:
+        server.wait_of = self._connection_wait_ms if quotas.addresses.limits else None
+        for connection in server.connections:
             connection.repeat = None  # what is repeated is not measured
 
     def _connection_wait_ms(self, address: str) -> int:
@@ -379,14 +410,21 @@ class Broker:
             if isinstance(outcome, Refusal):
                 raise CannotStart(f"a topic could not be created: {outcome.message}")
 
-    async def _listen(self) -> tuple[str, int]:
+    async def _listen(self) -> None:
         try:
-            return await self._listener.start(self.host, self.port)
-        except OSError as error:
-            where = f"{self.host or '*'}:{self.port}"
-            raise CannotStart(
-                f"cannot listen on {where}: {error.strerror or error}; choose another --listen"
-            ) from error
+            self.endpoints = await self._entrance.open(self.endpoints, self._users)
+        except (CannotListen, BadSetting, OSError) as error:
+            raise CannotStart(str(error)) from error
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether it has keys and certificates."""
+        return self.settings.ottla_http_tls or any(one.has_tls for one in self.endpoints)
+
+    def look_at_keys(self) -> None:
+        """Read the files of keys and certificates now: somebody says that they are new."""
+        self._server.look_at_keys()
+        self.observing.look_at_keys()
 
     def _appended(self, tp: TopicPartition) -> None:
         self._host.appended(tp, self._engine.logs[tp].size_bytes)
@@ -395,7 +433,7 @@ class Broker:
         try:
             self.observing.failed()
             self.log.error("Storage failed: nothing can be made durable any more", reason=str(error))
-            self._listener.stop_accepting()
+            self._server.stop_accepting()
         finally:
             # Whatever fails on the way: a broker that cannot make anything durable must not seem to serve.
             self.on_fatal()

@@ -177,6 +177,22 @@ class Dispatcher:
                 return self._answer_bug(repeat.route, repeat.request, repeat.ctx)
         return self._serve(frame, start, peer)
 
+    def versions(self, version: int, correlation_id: int, frame: bytes, position: int, peer: Peer) -> bytes:
+        """Answer ApiVersions of somebody who has not said yet who he is: nothing counts it, and nothing keeps it.
+
+        Args:
+            position: where the tags of the header begin, or the body if it has none.
+
+        Raises:
+            ProtocolError: it cannot be decoded.
+        """
+        code = ApiKey.API_VERSIONS << 16 | version & 0xFFFF
+        route = self.routes.get(code) or self._route(code)
+        if route.header_tags:
+            position = skip_tags(frame, position)
+        ctx = RequestContext(peer, version, correlation_id, peer.client_id, route.encode, route.api)
+        return bytes(route.encode(route.handle(route.decode(frame, position), ctx, self.services), correlation_id))
+
     @staticmethod
     def most_request_bytes(api_key: int) -> int:
         """The longest request that an API allows, in bytes.

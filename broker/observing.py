@@ -14,7 +14,7 @@ from ottla.broker.core.topics.partition import Topic
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.engine import Engine
 from ottla.broker.handlers.services import Control, Explain, Services
-from ottla.broker.net.listener import Listener
+from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.topics import TopicManager
@@ -102,11 +102,14 @@ class Observing:
             host: has the deadlines of all coordinators; cleaner: that of retention and compaction.
         """
 
-    def ready(self, address: Address, listener: Listener) -> None:
+    def ready(self, address: Address, server: SocketServer) -> None:
         """The broker serves clients."""
 
     def tell_ready(self) -> None:
         """Log where else the broker is reached."""
+
+    def look_at_keys(self) -> None:
+        """Somebody says that the files of keys and certificates are new."""
 
     def failed(self) -> None:
         """Nothing can be made durable any more."""

@@ -1,37 +1,45 @@
-"""Where settings come from: properties files, the environment, ``--set``; and Kafka's older spellings of keys."""
+"""Where settings come from: properties files, the environment, ``--set``.
+
+A value may refer to another place: ``${file:PATH}`` is the text of a file, ``${file:PATH:KEY}`` a line of a properties
+file, ``${env:NAME}`` an environment variable. So secrets need not stand in the settings themselves.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ottla.broker.setting_keys import ALIASES, OF_LISTENER, bare_key, of_listener
 from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
 
 NOT_SETTINGS = frozenset(
     {
         "OTTLA_AIOKAFKA_TREE",
         "OTTLA_BOOTSTRAP_SERVERS",
+        "OTTLA_CAFILE",
+        "OTTLA_CERTFILE",
+        "OTTLA_COMMAND_CONFIG",
         "OTTLA_DIFFERENTIAL_CACHE",
         "OTTLA_INTEROP_CACHE",
+        "OTTLA_KEYFILE",
         "OTTLA_LIBRDKAFKA_TREE",
+        "OTTLA_PASSWORD",
+        "OTTLA_PASSWORD_FILE",
         "OTTLA_PIPELINE_TASKS",
+        "OTTLA_PROFILE",
         "OTTLA_RECORD_ANSWERS",
+        "OTTLA_SASL_MECHANISM",
+        "OTTLA_SECURITY_PROTOCOL",
         "OTTLA_SEED",
         "OTTLA_SIM_SEEDS",
         "OTTLA_TESTS",
+        "OTTLA_TOKEN_FILE",
+        "OTTLA_USERNAME",
     }
 )
 """Environment variables that the command-line tools and the tests read."""
-
-# Kafka's older or finer-grained spellings of settings that we hold in one unit.
-ALIASES: dict[str, tuple[str, int]] = {
-    "broker.id": ("node.id", 1),
-    "log.dir": ("log.dirs", 1),
-    "log.retention.minutes": ("log.retention.ms", 60_000),
-    "log.retention.hours": ("log.retention.ms", 3_600_000),
-    "log.roll.hours": ("log.roll.ms", 3_600_000),
-    "log.roll.jitter.hours": ("log.roll.jitter.ms", 3_600_000),
-}
 
 CLOSE = 0.85
 """Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
@@ -39,7 +47,7 @@ CLOSE = 0.85
 CONTROLLER_LISTENERS = "controller.listener.names"
 """Says which listeners are for the controllers of Kafka's KRaft mode; there are none here."""
 
-_SECURITY = ("authorizer.class.name", "super.users", "principal.builder.class", "security.inter.broker.protocol")
+_REFERENCE = re.compile(r"\$\{(file|env):([^:}]+)(?::([^}]+))?\}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -70,18 +78,49 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items():
             if not name.startswith(prefix) or name in NOT_SETTINGS:
                 continue
-            key = name.removeprefix(prefix).lower().replace("_", ".")
+            # As Kafka's images have it: two underscores stand for one, three for a dash.
+            parts = name.removeprefix(prefix).lower().replace("___", "-").split("__")
+            key = "_".join(part.replace("_", ".") for part in parts)
             if key not in FIELDS and f"ottla.{key}" in FIELDS:
                 key = f"ottla.{key}"
-            known = key in FIELDS or key in ALIASES or key == CONTROLLER_LISTENERS
-            if prefix == "OTTLA_" or known or protects(key, value):
+            if prefix == "OTTLA_" or is_known(key, value):
                 pairs[key] = value
     return pairs
 
 
+def is_known(key: str, text: str) -> bool:
+    """Whether a key is a setting, or means something to a broker of Kafka's that must not go unnoticed."""
+    known = key in FIELDS or key in ALIASES or key == CONTROLLER_LISTENERS or of_listener(key) is not None
+    return known or has_no_effect(key) or protects(key, text)
+
+
+def resolved(key: str, text: str, environment: Mapping[str, str]) -> str:
+    """A value with that to which it refers.
+
+    Raises:
+        BadSetting: there is no such file, line of it, or variable.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        kind, name, line = found.groups()
+        try:
+            if kind == "env":
+                return environment[name]
+            with open(name, encoding="utf-8") as file:
+                content = file.read()
+            return content.removesuffix("\n").removesuffix("\r") if line is None else parse_properties(content)[line]
+        except KeyError:
+            missing = f"the environment has no {name}" if kind == "env" else f"{name} has no line {line}="
+            raise BadSetting(f"{key}={text}: {missing}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            why = "it is not in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+            raise BadSetting(f"{key}={text}: {name} cannot be read: {why}") from None
+
+    return _REFERENCE.sub(value, text)
+
+
 _KAFKAS = parse_properties("""
 principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
-sasl.enabled.mechanisms=GSSAPI
 sasl.kerberos.kinit.cmd=/usr/bin/kinit
 sasl.kerberos.min.time.before.relogin=60000
 sasl.kerberos.principal.to.local.rules=DEFAULT
@@ -99,33 +138,19 @@ sasl.oauthbearer.assertion.algorithm=RS256
 sasl.oauthbearer.assertion.claim.exp.seconds=300
 sasl.oauthbearer.assertion.claim.jti.include=false
 sasl.oauthbearer.assertion.claim.nbf.seconds=60
-sasl.oauthbearer.clock.skew.seconds=30
-sasl.oauthbearer.jwks.endpoint.refresh.ms=3600000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms=10000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms=100
 sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
 sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
-sasl.oauthbearer.scope.claim.name=scope
-sasl.oauthbearer.sub.claim.name=sub
-sasl.server.max.receive.size=524288
 security.inter.broker.protocol=PLAINTEXT
-ssl.allow.dn.changes=false
-ssl.allow.san.changes=false
-ssl.client.auth=none
-ssl.enabled.protocols=TLSv1.2,TLSv1.3
 ssl.endpoint.identification.algorithm=https
 ssl.keymanager.algorithm=SunX509
-ssl.keystore.type=JKS
-ssl.principal.mapping.rules=DEFAULT
 ssl.protocol=TLSv1.3
 ssl.trustmanager.algorithm=PKIX
-ssl.truststore.type=JKS
 """)
-"""Defaults of Kafka 4.3: who repeats them, as printed configurations do, protects nothing."""
+"""Kafka 4.3's defaults of what is no setting here: who repeats them, as printed configurations do, protects nothing."""
 
 
 class Loaded(NamedTuple):
-    """Checked settings, the keys that were not known, and those whose values would change something and do not yet.
+    """Checked settings, the keys that were not known, and those whose values would change something and do not.
 
     ``unprotected`` are the keys that would protect a broker of Kafka's and protect nothing here; ``left_out`` are pairs
     of a key and a listener for controllers that was taken out of its value.
@@ -138,13 +163,19 @@ class Loaded(NamedTuple):
     left_out: list[tuple[str, str]]
 
 
-def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
+def load(
+    *sources: Mapping[str, str] | Iterable[tuple[str, str]], environment: Mapping[str, str] = os.environ
+) -> Loaded:
     """Merge sources (later ones win) and check every value.
+
+    Args:
+        environment: the variables to which values may refer.
 
     Raises:
         BadSetting: one line that names the key, the value and what is allowed.
     """
     values: dict[str, Any] = {}
+    by_listener: dict[str, Any] = {}
     strangers: dict[str, str] = {}
     controllers = "CONTROLLER"  # as every example of Kafka's calls them
     for source in sources:
@@ -152,10 +183,12 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
             target, factor = ALIASES.get(key, (key, 1))
             if key == CONTROLLER_LISTENERS:
                 controllers = text
+            elif (own := of_listener(key)) is not None:
+                by_listener[key.removeprefix(OF_LISTENER).lower()] = _value(key, own, text, environment)
             elif target not in FIELDS:
                 strangers[key] = text
             elif factor == 1:
-                values[target] = parse_value(target, text)
+                values[target] = _value(key, target, text, environment)
             else:
                 try:
                     number = int(text)
@@ -165,15 +198,29 @@ def load(*sources: Mapping[str, str] | Iterable[tuple[str, str]]) -> Loaded:
     if "," in values.get("log.dirs", ""):
         raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory; name one, or say --data-dir DIR")
     left_out = _leave_out_controllers(values, controllers)
-    settings = Settings(given=frozenset(values), **{FIELDS[key].name: value for key, value in values.items()})
+    fields = {FIELDS[key].name: value for key, value in values.items()}
+    settings = Settings(given=frozenset(values), by_listener=by_listener, **fields)
     _check_order(settings)
     _check_consumer_groups(settings)
     without_effect = [
         key for key, value in values.items() if not FIELDS[key].metadata["effective"] and value != FIELDS[key].default
     ]
     unprotected = [key for key, text in strangers.items() if protects(key, text)]
-    unknown = [key for key in strangers if key not in unprotected]
+    idle = [key for key in strangers if has_no_effect(key)]
+    without_effect += [key for key in idle if not _is_kafkas_default(key, strangers[key])]
+    unknown = [key for key in strangers if key not in unprotected and key not in idle]
     return Loaded(settings, unknown, without_effect, unprotected, left_out)
+
+
+def _value(key: str, setting: str, text: str, environment: Mapping[str, str]) -> Any:
+    """Read the value of a setting, which is given by a key that may be longer."""
+    whole = resolved(key, text, environment)
+    try:
+        return parse_value(setting, whole)
+    except BadSetting as error:
+        if whole != text:
+            raise BadSetting(f"{key}={text}: what this refers to is no value of {setting}") from None
+        raise (error if key == setting else BadSetting(f"{key}: {error}")) from None
 
 
 ORDERED = (
@@ -188,16 +235,19 @@ ORDERED = (
     ),
 )
 """Pairs of settings of which the first must not exceed the second."""
-LESS = ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms")
+LESS = (
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("connection.failed.authentication.delay.ms", "connections.max.idle.ms"),
+)
 """The first must be less than the second."""
 
 
 def _check_order(settings: Settings) -> None:
     """Raises `BadSetting` with all pairs at once: who shortens a timeout has to change several settings."""
     problems: list[str] = []
-    for lower, upper in (*ORDERED, LESS):
+    for lower, upper in (*ORDERED, *LESS):
         low, high = getattr(settings, FIELDS[lower].name), getattr(settings, FIELDS[upper].name)
-        strictly = (lower, upper) == LESS
+        strictly = (lower, upper) in LESS
         if low < high or (low == high and not strictly):
             continue
         if lower in settings.given:
@@ -236,7 +286,7 @@ def did_you_mean(key: str) -> str:
 
 _OF_CLUSTERS = (
     "background.threads", "broker.heartbeat.", "broker.rack", "broker.session.", "controller.", "initial.broker.",
-    "inter.broker.", "leader.", "listener.security.protocol.map", "metadata.", "num.io.threads", "num.network.threads",
+    "inter.broker.", "leader.", "metadata.", "num.io.threads", "num.network.threads",
     "num.recovery.threads.", "num.replica.", "process.roles", "replica.", "share.", "socket.",
 )  # fmt: skip
 """Prefixes of Kafka's settings for its threads, replicas and controllers, and for share groups."""
@@ -247,17 +297,43 @@ def is_of_clusters(key: str) -> bool:
     return key.startswith(_OF_CLUSTERS)
 
 
+_WITHOUT_EFFECT = (
+    "early.start.listeners", "sasl.client.", "sasl.kerberos.", "sasl.login.", "sasl.mechanism.controller.protocol",
+    "sasl.mechanism.inter.broker.protocol", "sasl.oauthbearer.assertion.", "sasl.oauthbearer.client.",
+    "sasl.oauthbearer.header.", "sasl.oauthbearer.token.endpoint.", "security.inter.broker.protocol",
+    "security.providers", "ssl.endpoint.identification.algorithm", "ssl.keymanager.algorithm", "ssl.protocol",
+    "ssl.provider", "ssl.secure.random.implementation", "ssl.trustmanager.algorithm",
+)  # fmt: skip
+"""Prefixes of what is about Java, Kerberos, or the part of a client: nothing is less safe without them."""
+
+_ONLY = {
+    "principal.builder.class": ("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",),
+    "sasl.server.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+    ),
+    "ssl.engine.factory.class": ("org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",),
+}
+"""Classes that may be named, as what they do is what is done here."""
+
+
+def _is_kafkas_default(key: str, text: str) -> bool:
+    return text.replace(" ", "").upper() in ("", _KAFKAS.get(bare_key(key), "").upper())
+
+
+def has_no_effect(key: str) -> bool:
+    """Whether a key of Kafka's for security is accepted, and does nothing here."""
+    return bare_key(key).startswith(_WITHOUT_EFFECT)
+
+
 def protects(key: str, text: str) -> bool:
-    """Whether who sets this in Kafka relies on encryption, authentication or access control."""
-    text = text.replace(" ", "").upper()
-    if key == "listener.security.protocol.map":
-        # Kafka's default, which its example files repeat, maps each protocol's own name to it: that protects nothing.
-        pairs = [pair.partition(":") for pair in text.split(",")]
-        return any(protocol not in ("PLAINTEXT", "", name) for name, _, protocol in pairs)
-    if key.startswith("listener.name."):  # listener.name.<listener>.[<mechanism>.]sasl.…
-        key = key[max(key.find(".ssl."), key.find(".sasl.")) + 1 :]
-    relevant = key in _SECURITY or key.startswith(("ssl.", "sasl."))
-    return relevant and text not in ("", _KAFKAS.get(key, "").upper())
+    """Whether who sets this in Kafka relies on protection that there is not here."""
+    bare = bare_key(key)
+    if bare in FIELDS or has_no_effect(key) or _is_kafkas_default(key, text):
+        return False
+    if bare in _ONLY:
+        return text.strip() not in _ONLY[bare]
+    return bare.startswith(("ssl.", "sasl.", "security."))
 
 
 def _leave_out_controllers(values: dict[str, Any], controllers: str) -> list[tuple[str, str]]:

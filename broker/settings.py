@@ -70,11 +70,12 @@ class BadSetting(Exception):
 class SettingRow(NamedTuple):
     """One setting as DescribeConfigs shows it.
 
-    ``type`` is Kafka's name of it: boolean, string, short, int, long, double or list. ``is_default``: nobody set it.
+    ``value`` is None for a sensitive one. ``type`` is Kafka's name of it: boolean, string, short, int, long, double or
+    list. ``is_default``: nobody set it.
     """
 
     name: str
-    value: str
+    value: str | None
     default: str
     type: str
     documentation: str
@@ -184,12 +185,14 @@ class Settings:
     node_id: int = setting(1, "The id of this broker.", ints(0))
     listeners: str = setting(
         "PLAINTEXT://localhost:9092",
-        "Where to listen: PLAINTEXT://host:port. No host: all interfaces; localhost: this machine, by IPv4 and IPv6.",
+        "Where to listen: NAME://host:port, maybe several. The name is that of a protocol, or in "
+        "listener.security.protocol.map. No host: all interfaces; localhost: this machine, by IPv4 and IPv6.",
         is_list=True,
     )
     advertised_listeners: str = setting(
         "",
-        "What clients are told to connect to. Empty: the address at which each client reached the broker.",
+        "What clients of each listener are told to connect to: NAME://host:port. Without one: the address at which "
+        "each client reached the broker.",
         is_list=True,
     )
     log_dirs: str = setting("", "The data directory. Empty: ./ottla-data.", is_list=True)
@@ -199,6 +202,7 @@ class Settings:
         10_000,
         "Connections open at a time; others wait until one is closed. Fewer if the process may have fewer descriptors.",
         ints(1),
+        by_listener=True,
     )
     max_connections_per_ip: int = setting(
         INT32_MAX, "Connections of one address; more are closed at once.", ints(0), dynamic=True
@@ -296,6 +300,11 @@ class Settings:
     ssl_keystore_location: str = setting(
         "", "The file with the key and the certificate chain of the broker.", by_listener=True
     )
+    ottla_tls_key_location: str = setting(
+        "",
+        "The file with the key (PEM), where it is not in the file of ssl.keystore.location: tls.key of Kubernetes.",
+        by_listener=True,
+    )
     ssl_keystore_password: str = setting(
         "", "The password of a keystore of type PKCS12.", sensitive=True, by_listener=True
     )
@@ -327,7 +336,10 @@ class Settings:
     ssl_allow_dn_changes: bool = setting(False, "Whether a new certificate may have another subject.", by_listener=True)
     ssl_allow_san_changes: bool = setting(False, "Whether a new certificate may be for other names.", by_listener=True)
     ottla_tls_crl_location: str = setting(
-        "", "A PEM file with certificates of clients that are revoked.", by_listener=True
+        "",
+        "A PEM file with lists of revoked certificates of clients, one of each authority. Nobody gets in whose "
+        "authority has no list in it, or one that has ended.",
+        by_listener=True,
     )
     ottla_tls_reload_interval_ms: int = setting(
         10_000, "How often the files of keys and certificates are looked at.", ints(100)
@@ -344,7 +356,7 @@ class Settings:
     )
     sasl_jaas_config: str = setting(
         "",
-        'The users of PLAIN, as Kafka has it: …PlainLoginModule required user_alice="…";',
+        "The users of PLAIN, as options user_NAME of Kafka's PlainLoginModule.",
         sensitive=True,
         by_listener=True,
     )
@@ -662,14 +674,30 @@ class Settings:
         4_194_304, "How far a reader of the HTTP stream may be behind; then it is dropped.", ints(65_536)
     )
 
+    ottla_http_tls: bool = setting(
+        False, "Serve HTTP with TLS: with ottla.http.ssl.keystore.*, or else the certificate of the first SSL listener."
+    )
+    ottla_http_ssl_keystore_type: str = setting("PEM", "The form of the keystore for HTTP.", choices=("PEM", "PKCS12"))
+    ottla_http_ssl_keystore_location: str = setting("", "The file with the key and the certificate chain for HTTP.")
+    ottla_http_ssl_keystore_password: str = setting("", "The password of that file, if PKCS12.", sensitive=True)
+    ottla_http_ssl_keystore_key: str = setting("", "The key for HTTP itself, as PEM.", sensitive=True)
+    ottla_http_ssl_keystore_certificate_chain: str = setting(
+        "", "The certificate chain for HTTP itself, as PEM.", sensitive=True
+    )
+    ottla_http_ssl_key_password: str = setting("", "The password of an encrypted key for HTTP.", sensitive=True)
+
     # What dataclasses write for this many fields takes longer to compile than all else here.
     def __eq__(self, other: object) -> bool:
         """Whether every setting has the same value, whoever set it."""
         return isinstance(other, Settings) and self._values() == other._values()
 
     def __repr__(self) -> str:
-        """What is not by default."""
-        changed = (f"{field.name}={getattr(self, field.name)!r}" for key, field in FIELDS.items() if self.is_given(key))
+        """What is not by default, without secrets."""
+        changed = (
+            f"{field.name}={'…' if field.metadata['sensitive'] else repr(getattr(self, field.name))}"
+            for key, field in FIELDS.items()
+            if self.is_given(key)
+        )
         return f"Settings({', '.join(changed)})"
 
     def _values(self) -> list[Any]:
@@ -681,10 +709,10 @@ class Settings:
 
     def describe(self) -> list[SettingRow]:
         """Every setting, by name."""
-        return sorted(
+        rows = (
             SettingRow(
                 key,
-                as_text(getattr(self, field.name)),
+                None if field.metadata["sensitive"] else as_text(getattr(self, field.name)),
                 as_text(field.default),
                 type_of(key),
                 field.metadata["documentation"],
@@ -692,6 +720,7 @@ class Settings:
             )
             for key, field in FIELDS.items()
         )
+        return sorted(rows, key=lambda row: row.name)
 
     def of_listener(self, listener: str, key: str, mechanism: str = "") -> Any:
         """The value that counts for a listener, and for a mechanism of it: the most specific one.
@@ -771,8 +800,14 @@ def parse_value(key: str, text: str) -> Any:
                 connections_per_ip(text)
             named = [item.lower() for item in items] if key == "group.consumer.migration.policy" else items
             if choices and not set(named) <= set(choices):
-                raise BadSetting(f"{key}={text!r}: allowed are {', '.join(choices)}")
+                raise BadSetting(f"{key}={text!r}: allowed are {', '.join(choices)}{_HINTS.get(text, '')}")
             return text
+
+
+_HINTS = {
+    "JKS": "; make PKCS12 of a JKS: keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 "
+    "-deststoretype PKCS12"
+}
 
 
 def connections_per_ip(text: str) -> dict[str, int]:

@@ -10,8 +10,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
+from ottla.cli.connecting import client_options, connecting_options, is_secured, properties
 from ottla.cli.output import Refused, print_json
 from ottla.clients.durations import parse_duration_ms
 from ottla.observe.printable import printable
@@ -23,21 +25,32 @@ if TYPE_CHECKING:
 else:
     _OptionType = click.ParamType  # before click 8.2 it is not generic
 
+A = TypeVar("A", bound="Admin")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-bootstrap_option = click.option(
-    "--bootstrap-server",
-    "-b",
-    "bootstrap",
-    metavar="HOST:PORT[,…]",
-    envvar="OTTLA_BOOTSTRAP_SERVERS",
-    show_envvar=True,
-    default=DEFAULT_BOOTSTRAP,
-    show_default=True,
-    help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
-)
+def bootstrap_option(function: F) -> F:
+    """``--bootstrap-server``, and how to connect to it: see `ottla.cli.connecting`."""
+    return click.option(
+        "--bootstrap-server",
+        "-b",
+        "bootstrap",
+        metavar="HOST:PORT[,…]",
+        envvar="OTTLA_BOOTSTRAP_SERVERS",
+        show_envvar=True,
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        callback=_of_properties,
+        help="The broker to ask; of several, the first that answers. By default it must be an Ottla.",
+    )(connecting_options(function))
+
+
+def _of_properties(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """The brokers that a profile or a file names, if the command line names none."""
+    if context.get_parameter_source("bootstrap") is not ParameterSource.DEFAULT or context.resilient_parsing:
+        return value
+    return properties().get("bootstrap.servers", value)
 
 
 def _format_option(help: str) -> Callable[[F], F]:
@@ -292,8 +305,11 @@ def chosen_partitions(topic: str, wanted: Sequence[int] | None, known: Iterable[
     return known if wanted is None else list(wanted)
 
 
-def with_admin(bootstrap: str, work: Callable[[Admin], Awaitable[T]]) -> T:
+def with_admin(bootstrap: str, work: Callable[[A], Awaitable[T]], kind: type[A] | None = None) -> T:
     """Run with an admin client that is connected, and give the result.
+
+    Args:
+        kind: the class of the client, if it is not `Admin` itself.
 
     Raises:
         Refused: no broker answers, or it refuses.
@@ -304,7 +320,7 @@ def with_admin(bootstrap: str, work: Callable[[Admin], Awaitable[T]]) -> T:
         from ottla.cli.silence import waiting_told
         from ottla.clients import Admin
 
-        admin = Admin(bootstrap_servers=bootstrap)
+        admin = cast(A, (kind or Admin)(**client_options(bootstrap)))
         async with waiting_told(admin, bootstrap), admin:
             return await work(admin)
 
@@ -369,10 +385,8 @@ def _not_a_strangers(bootstrap: str) -> None:
 
     Whoever starts `ottla serve` where a Kafka has the port, and goes on with the next command, would change that one.
     """
-    from click.core import ParameterSource
-
     context = click.get_current_context(silent=True)
-    if context is None or context.get_parameter_source("bootstrap") is not ParameterSource.DEFAULT:
+    if context is None or context.get_parameter_source("bootstrap") is not ParameterSource.DEFAULT or is_secured():
         return
     from ottla.cli.greeting import Who, greet
 
@@ -403,7 +417,12 @@ def no_broker(bootstrap: str, error: Exception) -> Refused:
                 return Refused(
                     f"{bootstrap} closes the connection at once.",
                     "A broker does so where this machine has as many connections as it may (max.connections.per.ip,",
-                    "which the broker's log tells), and where it wants TLS, which these commands do not speak.",
+                    "which the broker's log tells), and where it wants TLS, which --security-protocol SSL speaks.",
+                )
+            case Who.OTTLA | Who.BROKER:
+                return Refused(
+                    f"The broker at {bootstrap} answers, and closes the connection ({reason(str(error))}).",
+                    "Does it want to know who you are? `ottla help connecting` has the options for that.",
                 )
             case Who.STRANGER:
                 return Refused(

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.connecting import client_options
+
 if TYPE_CHECKING:
     from ottla.clients import Admin
 
@@ -46,7 +48,9 @@ def _fitting(context: click.Context, ask: Callable[[Admin], Awaitable[list[str]]
     bootstrap = context.params.get("bootstrap") or os.environ.get("OTTLA_BOOTSTRAP_SERVERS") or DEFAULT_BOOTSTRAP
 
     async def main() -> list[str]:
-        async with Admin(bootstrap_servers=bootstrap) as admin:
+        with context.scope(cleanup=False):
+            options = client_options(bootstrap)
+        async with Admin(**options) as admin:
             # A name that the shell would have to quote is left out: what a shell makes of such completions differs.
             return sorted(one for one in await ask(admin) if one.startswith(incomplete) and shlex.quote(one) == one)
 

@@ -23,6 +23,7 @@ from ottla.cli.common import (
     topics_exist,
 )
 from ottla.cli.completion import complete_groups
+from ottla.cli.connecting import client_options
 from ottla.cli.escapes import compile_format
 from ottla.cli.group_words import TYPES
 from ottla.cli.log_rows import bytes_json
@@ -194,7 +195,7 @@ async def _consume(bootstrap: str, wish: Wish, render: Callable[[ConsumerRecord[
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     consumer = Consumer(
-        bootstrap_servers=bootstrap,
+        **client_options(bootstrap),
         group_id=wish.group,
         group_protocol=wish.group_protocol,
         client_id=f"ottla-consume-{os.getpid()}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,14 @@ import click
 
 from ottla.cli import doctor_checks as checks
 from ottla.cli.common import Answer, duration_option, formatted, with_admin
+from ottla.cli.connecting import connecting_options
 from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
 from ottla.cli.output import say
 
 if TYPE_CHECKING:
+    from ottla.broker.endpoints import Endpoint
+    from ottla.broker.settings import Settings
     from ottla.clients import Admin
 
 ROUND_TRIPS = 20
@@ -27,6 +31,7 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
     "--data-dir", metavar="DIR", type=click.Path(path_type=Path), help="Where the logs are, or would be. [./ottla-data]"
 )
 @click.option("--bootstrap-server", "-b", "bootstrap", metavar="HOST:PORT", help="Ask this broker, too.")
+@connecting_options
 @click.option(
     "--config",
     "config_file",
@@ -76,18 +81,46 @@ def _configured(
 ) -> tuple[Path, tuple[str, int]]:
     """Check the settings; gives the directory and the address that they name."""
     from ottla.broker.settings import BadSetting
-    from ottla.cli import serve
+    from ottla.cli import listening, serve
 
     directory, address = Path("ottla-data"), ("localhost", 9092)
     try:
         loaded = serve.settings_of(config_file, pairs)
         directory = Path(loaded.settings.log_dirs or directory)
-        serve.check_http(loaded.settings)
-        address = serve.listening_address(listen, loaded.settings)
+        listening.check_http(loaded.settings)
+        found = listening.listeners(loaded.settings, listening.Options(listen))
+        address = found[0].host, found[0].port
         findings.append(checks.check_settings(loaded))
+        findings += _of_listeners(loaded.settings, found)
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
     return directory, address
+
+
+def _of_listeners(settings: Settings, found: Sequence[Endpoint]) -> list[Finding]:
+    """What is open to other machines, certificates, and passwords that go over the network as they are."""
+    from ottla.cli.listening import openings
+
+    findings = []
+    if (opening := openings(found, settings)) is not None:
+        advice = "Give listeners TLS and SASL, and the broker authorizer.class.name; or trust the network."
+        findings.append(Finding("access", WARN, f"{opening[0]}: {opening[1]}", advice))
+    for one in found:
+        if one.has_tls:
+            from ottla.broker.net.tls import Contexts
+
+            findings.append(
+                checks.check_certificate(one.name, partial(Contexts, settings, one.name, with_sasl=one.has_sasl))
+            )
+        elif "PLAIN" in one.mechanisms(settings):
+            advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
+            words = "with PLAIN passwords go over the network as they are"
+            findings.append(Finding(f"SASL of {one.name}", WARN, words, advice))
+    if settings.ottla_http_tls:
+        from ottla.broker.net.tls import contexts_of_http
+
+        findings.append(checks.check_certificate("HTTP", partial(contexts_of_http, settings)))
+    return findings
 
 
 def _of_directory(directory: Path) -> list[Finding]:

@@ -8,6 +8,7 @@ import platform
 import resource
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +18,7 @@ from ottla.cli.disk import Latency, measure
 from ottla.cli.greeting import bind_error
 
 if TYPE_CHECKING:
+    from ottla.broker.net.tls import Contexts
     from ottla.broker.setting_sources import Loaded
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -254,6 +256,60 @@ def risks(loaded: Loaded) -> list[str]:
         found.append("message.max.bytes is more than socket.request.max.bytes: such batches never arrive")
     if settings.default_replication_factor > 1:
         found.append("default.replication.factor is more than 1: with one node topics cannot be created")
+    if settings.authorizer_class_name and settings.allow_everyone_if_no_acl_found:
+        found.append("allow.everyone.if.no.acl.found=true: what no rule is about is open to everybody")
+    return found
+
+
+# -- certificates
+
+
+def check_certificate(
+    listener: str, open_tls: Callable[[], Contexts], now_ms: Callable[[], int] | None = None
+) -> Finding:
+    """Whether a listener has a certificate, for which names, and until when. ``open_tls`` does what a start does."""
+    from ottla.broker.net.tls import DAY_MS, WARN_DAYS
+    from ottla.broker.settings import BadSetting
+
+    check = f"TLS of {listener}"
+    try:
+        tls = open_tls()
+    except BadSetting as error:
+        return Finding(check, FAIL, str(error), "A broker would not start with this.")
+    first, last, warnings = tls.chain[0], tls.chain[-1], tls.warnings()
+    days = (tls.ends_ms - (now_ms or (lambda: time.time_ns() // 1_000_000))()) // DAY_MS
+    is_complete = last.signed_itself or last.issuer in _known_authorities()
+    details = {
+        "subject": first.subject,
+        "names": first.names,
+        "until": tls.until,
+        "days_left": days,
+        "chain_complete": is_complete,
+        "warnings": warnings,
+    }
+    words = f"{', '.join(first.names) or first.subject or 'no name'}, until {tls.until} ({days:,} days)"
+    if not is_complete:
+        words += f"; clients need the authority {last.issuer!r}, or the chain lacks its certificate"
+    if warnings:
+        return Finding(check, WARN, f"{words}; {'; '.join(warnings)}", "Mend it before clients complain.", details)
+    if days < WARN_DAYS:
+        return Finding(check, WARN, words, "Put a new certificate in its place; the broker needs no restart.", details)
+    if not first.names:
+        advice = "Have it issued for the names by which clients connect: most of them compare nothing else."
+        return Finding(check, WARN, words, advice, details)
+    return Finding(check, OK, words, details=details)
+
+
+def _known_authorities() -> dict[str, None]:
+    """The subjects of those that this machine trusts."""
+    import ssl
+
+    from ottla.broker.core.security.certificates import read_certificate
+
+    found: dict[str, None] = {}
+    for der in ssl.create_default_context().get_ca_certs(binary_form=True):
+        with suppress(ValueError):
+            found[read_certificate(der).subject] = None
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.cli.common import reason
+from ottla.cli.connecting import client_options
 from ottla.cli.group_words import behind
 from ottla.cli.output import count_of
 
@@ -79,9 +80,10 @@ async def turns(
     from ottla.clients.errors import KafkaError
 
     seen = not must_begin
+    where = client_options(bootstrap)
     while True:
         try:
-            async with Admin(bootstrap_servers=bootstrap, **options) as admin:
+            async with Admin(**where, **options) as admin:
                 while True:
                     turn = Turn(await look(admin))
                     seen = True

@@ -83,7 +83,7 @@ def _setting(key: str) -> str | None:
     """The row of a setting in docs/settings.md."""
     rows = (line.split(" | ") for line in topics()["settings"].text.splitlines())
     for row in rows:
-        if len(row) == 3 and row[0] == f"| `{key}`":
+        if len(row) == 3 and row[0].removesuffix(" †") == f"| `{key}`":
             return f"# {key}\n\n{row[2].removesuffix(' |')}\n\nThe default is {row[1] or 'empty'}.\n"
     return None
 

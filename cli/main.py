@@ -23,6 +23,8 @@ COMMANDS = {
     "consume": "Print the records of topics, alone or as a member of a group.",
     "pipeline": "Keep the history of groups as tables, with Spark.",
     "lake": "Write topics to Parquet, every record once; compact it.",
+    "users": "List users, set their passwords, remove them.",
+    "acls": "List, add and remove access control rules; test who may do what.",
     "configs": "Show and change settings of topics, of groups and of the broker.",
     "fault": "Let requests fail on purpose, or play a failure of production.",
     "clock": "Show a broker's clock, freeze it, move it ahead, for tests.",
@@ -43,6 +45,7 @@ RENAMED = {
     "--interval-ms": "--interval, with a unit: --interval 200ms",
     "--json": "--format json",
     "--max-records": "--max-messages",
+    "--password": "--password-file FILE, or have it in OTTLA_PASSWORD: whoever lists processes sees arguments",
     "--seconds": "--disk-time, with a unit: --disk-time 1s",
     "--timeout-ms": "--timeout, with a unit: --timeout 500ms",
 }

@@ -10,6 +10,7 @@ import click
 
 from ottla.cli.common import lines_format_option, near, run
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_groups
+from ottla.cli.connecting import client_options, connecting_options, properties
 from ottla.cli.internal_records import CONSUMER_GROUP, GROUP, OFFSET, OTHER_TYPES, described, in_words
 from ottla.cli.log_rows import control_type, records_of
 from ottla.cli.output import Refused, note, print_fields, print_json, say, when
@@ -53,6 +54,7 @@ def command() -> None:
     show_envvar=True,
     help=f"Read from a broker instead of files. [{DEFAULT_BOOTSTRAP} if there is no PATH]",
 )
+@connecting_options
 @click.option("--latest", is_flag=True, help="Only what is in force: the last record of each key, none if deleted.")
 @click.option(
     "--group",
@@ -73,7 +75,11 @@ def decode(
     one a running broker is asked.
     """
     reading = _Reading()
-    entries = reading.checked(reading.files(paths)) if paths else _of_broker(bootstrap or DEFAULT_BOOTSTRAP)
+    entries = (
+        reading.checked(reading.files(paths))
+        if paths
+        else _of_broker(bootstrap or properties().get("bootstrap.servers", DEFAULT_BOOTSTRAP))
+    )
     as_json = output_format == "json"
     if latest:
         rows = [row for row in in_force(entries) if _wanted(row, groups)]
@@ -166,7 +172,7 @@ def _of_broker(bootstrap: str) -> list[Entry]:
     async def read() -> list[Entry]:
         from ottla.clients import Consumer, TopicPartition
 
-        async with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        async with Consumer(**client_options(bootstrap), isolation_level="read_committed") as consumer:
             partitions = await consumer.partitions_for_topic(OFFSETS_TOPIC) or ()
             places = [TopicPartition(OFFSETS_TOPIC, partition) for partition in sorted(partitions)]
             return await _read_all(consumer, places)

@@ -72,11 +72,12 @@ def command(
     from ottla.pipeline.alerts import StoppedLimits, StormLimits
     from ottla.pipeline.alerts.run import AlertSettings
     from ottla.pipeline.alerts.sinks import sink
+    from ottla.pipeline.cluster import options_of
 
     with failures():
         cluster = look_at(config)
         try:
-            where = sink(to, config.bootstrap_server)
+            where = sink(to, config.bootstrap_server, **options_of(config).secured.client_options())
         except (ValueError, OSError) as error:
             raise click.UsageError(f"--to {error}") from None
         forget_ms = round(forget * 1000)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ottla.cli.connecting import connecting_options, source_options
 from ottla.pipeline.config import SETTINGS, ConfigError, key, load
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,13 +44,15 @@ def with_config(*groups: tuple[str, ...], **texts: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def call(config_file: Path | None, **given: Any) -> Any:
             options = {name: _given(name, given.pop(name)) for name in names}
+            if "kafka" in options and not options.get("log_dir") and (secured := source_options()):
+                options["kafka"] = secured | (options["kafka"] or {})
             try:
                 config = load(config_file, options=options, bootstrap=os.environ.get(_BOOTSTRAP, ""))
             except ConfigError as error:
                 raise click.UsageError(f"{error}.") from None
             return function(config, **given)
 
-        wrapped: Any = call
+        wrapped: Any = connecting_options(call) if "bootstrap_server" in names else call
         for name in reversed(names):
             wrapped = _option(name, texts.get(name))(wrapped)
         return click.option(  # type: ignore[no-any-return]

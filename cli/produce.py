@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from ottla.cli.common import bootstrap_option, chosen_partitions, near, pair, run
 from ottla.cli.completion import complete_topics
+from ottla.cli.connecting import client_options
 from ottla.cli.escapes import unescape
 from ottla.cli.output import Refused, count_of, duration, note
 from ottla.cli.silence import silence_told
@@ -162,7 +163,6 @@ def command(
             raise click.UsageError(f"{path}: no such file.")
     end = _separator("--delimiter", delimiter) or b"\n"
     options: dict[str, object] = {
-        "bootstrap_servers": bootstrap,
         "client_id": f"ottla-produce-{os.getpid()}",
         "compression_type": codec,
         "acks": acks if acks == "all" else int(acks),
@@ -170,8 +170,9 @@ def command(
         "max_batch_size": 1 << 17,
     }
     outcome = Outcome()
+    where = client_options(bootstrap)
     with _progress(outcome, paths, quiet):
-        seconds = run(_produce(options, shape, paths, end, outcome), bootstrap)
+        seconds = run(_produce(where, options, shape, paths, end, outcome), bootstrap)
     if outcome.failure is not None:
         lost = outcome.sent - outcome.delivered
         raise Refused(f"{lost} of {outcome.sent} records were not delivered: {outcome.failure}.")
@@ -179,13 +180,15 @@ def command(
         note(f"{count_of(outcome.sent, 'record', ',')} sent to {topic!r} in {duration(seconds)}.")
 
 
-async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], end: bytes, outcome: Outcome) -> float:
+async def _produce(
+    where: dict[str, Any], options: dict[str, object], shape: Shape, paths: list[Path], end: bytes, outcome: Outcome
+) -> float:
     from ottla.clients import Producer
 
     loop = asyncio.get_running_loop()
-    producer = Producer(**options)
-    await _tell_new(str(options["bootstrap_servers"]), shape.topic)
-    async with silence_told(producer, str(options["bootstrap_servers"])), producer:
+    producer = Producer(**where, **options)
+    await _tell_new(where, shape.topic)
+    async with silence_told(producer, where["bootstrap_servers"]), producer:
         began = loop.time()
         if shape.partition is not None:
             chosen_partitions(shape.topic, [shape.partition], await producer.partitions_for(shape.topic))
@@ -198,11 +201,11 @@ async def _produce(options: dict[str, object], shape: Shape, paths: list[Path], 
         return loop.time() - began
 
 
-async def _tell_new(bootstrap: str, topic: str) -> None:
+async def _tell_new(where: dict[str, Any], topic: str) -> None:
     """Say that a topic will be made, as a slip of the finger would be."""
     from ottla.clients import Admin
 
-    async with Admin(bootstrap_servers=bootstrap) as admin:
+    async with Admin(**where) as admin:
         known = await admin.list_topics()
     if topic not in known:
         meant = near(topic, known)

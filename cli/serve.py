@@ -7,7 +7,6 @@ import errno
 import os
 import shlex
 import signal
-import socket
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -15,21 +14,22 @@ from typing import Any
 
 import click
 
+from ottla.broker.endpoints import Endpoint
 from ottla.broker.setting_sources import (
-    ALIASES,
-    CONTROLLER_LISTENERS,
     Loaded,
     did_you_mean,
     from_environment,
+    is_known,
     is_of_clusters,
     load,
     meant_by,
     parse_properties,
-    protects,
 )
-from ottla.broker.settings import FIELDS, BadSetting, Settings
+from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
+from ottla.cli.listening import Options, check_certificates, check_http, check_keys, listeners, openings
 from ottla.cli.output import Refused, say
+from ottla.cli.scram_users import initial_users
 
 LINES_AFTER_S = 0.5
 """Log lines that tell of no trouble wait so long, from the beginning of a start, for what they are written with."""
@@ -37,6 +37,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SETTINGS = {
     "insecure": "ottla.insecure",
     "http": "ottla.http.listen",
+    "http_tls": "ottla.http.tls",
     "http_token_file": "ottla.http.token.file",
     "record": "ottla.recorder.file",
     "metrics_compat": "ottla.metrics.compat",
@@ -54,7 +55,19 @@ _SETTINGS = {
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Let other machines in, though there is no authentication: the network is trusted.",
+    help="Let other machines in without authentication: the network is trusted.",
+)
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Encrypt with TLS: the certificate chain in PEM, with the key unless --tls-key has it.",
+)
+@click.option("--tls-key", metavar="FILE", type=click.Path(dir_okay=False), help="The key of --tls-cert, in PEM.")
+@click.option(
+    "--sasl",
+    metavar="MECHANISM[,…]",
+    help="Ask clients who they are: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER.",
 )
 @click.option("--advertise", metavar="HOST:PORT", help="The address for clients to connect to (behind port mapping).")
 @click.option(
@@ -86,6 +99,11 @@ _SETTINGS = {
     help="Show metrics also under the names of kminion, kafka_exporter or lag_exporter.",
 )
 @click.option(
+    "--http-tls",
+    is_flag=True,
+    help="Serve HTTP with TLS, by the certificate of --tls-cert or ottla.http.ssl.keystore.*.",
+)
+@click.option(
     "--http-token-file",
     metavar="FILE",
     type=click.Path(dir_okay=False),
@@ -102,6 +120,21 @@ _SETTINGS = {
     is_flag=True,
     help="For tests: let `ottla fault`, `ottla clock` and HTTP interfere. Whoever reaches the broker can.",
 )
+@click.option(
+    "--users-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Users of SCRAM to add if they are not there, as `ottla users hash` prints them.",
+)
+@click.option(
+    "--add-scram",
+    metavar="MECHANISM=[name=…,password=…]",
+    multiple=True,
+    help="A user to add if it is not there, as kafka-storage takes it. Others on this machine can see it: for scripts.",
+)
+@click.option(
+    "--check", is_flag=True, help="Read settings, files and keys as a start would, then exit; no port is opened."
+)
 @click.option("--ready-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write host:port there once ready.")
 @click.option(
     "--log-format", type=click.Choice(["console", "json"]), default="console", help="Logs go to standard error."
@@ -115,12 +148,18 @@ _SETTINGS = {
 def command(
     listen: str | None,
     advertise: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    sasl: str | None,
     data_dir: str | None,
     ephemeral: bool,
     config_file: str | None,
     pairs: tuple[str, ...],
     topics: tuple[str, ...],
     workbench: bool,
+    users_file: str | None,
+    add_scram: tuple[str, ...],
+    check: bool,
     ready_file: str | None,
     log_format: str,
     log_level: str,
@@ -134,42 +173,49 @@ def command(
     """
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
+    from ottla.observe.logs import logger
+
+    log = logger(log_format, level=log_level)
     try:
         given = {_SETTINGS[name]: value for name, value in settings.items() if value}
         options = [f"{key}={'true' if value is True else value}" for key, value in given.items()]
         if ephemeral or data_dir:
             options.append("log.dirs=")  # those of the file are not used
-        loaded = settings_of(config_file, (*pairs, *options))
+        where = Options(listen, advertise, tls_cert, tls_key, sasl)
+        loaded = settings_of(config_file, (*pairs, *options, *where.pairs()))
         check_http(loaded.settings, by_option=bool(settings["http"]))
         wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
-        host, port = listening_address(listen, loaded.settings)
-        advertised = _advertised(advertise, loaded.settings.advertised_listeners)
+        found = listeners(loaded.settings, where, log)
+        users = initial_users(users_file, add_scram)
+        check_keys(found, loaded.settings)
+        if check:
+            check_certificates(found, loaded.settings, log)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
     from ottla.broker.net.descriptors import raise_limit
-    from ottla.observe.logs import logger
 
     raise_limit()
-    log = logger(log_format, level=log_level)
-    _warn(loaded, host, port, log)
-    if listen and not advertise:
-        advertised = _following(advertised, port, loaded.settings, log)
+    _warn(loaded, found, log)
+    if add_scram:
+        log.warning("A password was given as an argument, which others on this machine can see: use --users-file FILE")
+    if check:
+        say(f"A broker would start and listen at {', '.join(map(str, found))}")
+        return
     ready = Path(ready_file) if ready_file else None
     if ready is not None:
         if not ready.parent.is_dir():
             raise click.UsageError(f"--ready-file {ready_file!r}: there is no directory {str(ready.parent)!r}")
         ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
     directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
-    where = {"directory": directory, "host": host, "port": port, "advertised": advertised, "topics": wanted}
-    serve = _serve(loaded, ready=ready, log=log, workbench=workbench, **where)
+    broker = {"directory": directory, "endpoints": found, "topics": wanted, "users": users}
+    serve = _serve(loaded, ready=ready, log=log, workbench=workbench, **broker)
     sys.exit(_run(serve))
 
 
-def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
+def _warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:
     """Say what of the settings is not done, and what is open."""
-    if not _is_this_machine(host):
-        where = f"{host}:{port}" if host else f"all interfaces, port {port}"
-        log.warning("The broker is open to other machines: whoever reaches it may do everything", listen=where)
+    if (opening := openings(found, loaded.settings)) is not None:
+        log.warning(opening[0], listen=opening[1])
     slips = {key: meant for key in loaded.unknown if (meant := meant_by(key))}
     for key, meant in slips.items():
         log.warning("Unknown setting is ignored", key=key, did_you_mean=meant)
@@ -178,7 +224,7 @@ def _warn(loaded: Loaded, host: str, port: int, log: Any) -> None:
     for level, what, keys in (
         (log.info, "Settings that one broker alone does not need are left out", needless),
         (log.warning, "Unknown settings are ignored", [key for key in unknown if not is_of_clusters(key)]),
-        (log.warning, "Settings that have no effect yet", loaded.without_effect),
+        (log.warning, "Settings that have no effect here", loaded.without_effect),
     ):
         if keys:
             level(what, keys=", ".join(keys))
@@ -188,7 +234,7 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: boo
     """Run a broker until a signal comes; returns the exit code.
 
     Args:
-        where: the directory, addresses and topics, as `ottla.broker.app.Broker` takes them.
+        where: the directory, listeners, users and topics, as `ottla.broker.app.Broker` takes them.
     """
     started, stopping = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -213,9 +259,11 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: boo
     except CannotStart as error:
         log.error("Cannot start", reason=str(error))
         if _is_taken(error):
-            _tell_taken(where["host"], where["port"], loaded.settings.ottla_http_listen)
+            _tell_taken(where["endpoints"], loaded.settings.ottla_http_listen)
         return 1
     started.set()
+    if broker.has_tls:
+        loop.add_signal_handler(signal.SIGHUP, broker.look_at_keys)
     if not stopping.is_set():
         if ready is not None:
             _write_atomically(ready, f"{broker.listening}\n")
@@ -256,7 +304,7 @@ def _is_taken(error: BaseException | None) -> bool:
     return error is not None and error.errno == errno.EADDRINUSE
 
 
-def _tell_taken(host: str, port: int, http: str) -> None:
+def _tell_taken(found: Sequence[Endpoint], http: str) -> None:
     """Say who has the ports, and how to go on: the next command would speak to that one.
 
     Args:
@@ -266,6 +314,7 @@ def _tell_taken(host: str, port: int, http: str) -> None:
     from ottla.observe.http.address import parse_address
 
     http_host, http_port = parse_address(http, "--http") if http else ("", 0)
+    host, port, *_ = next((one for one in found if _is_taken(bind_error(one.host, one.port))), found[0])
     words, used = sys.argv[1:], {port, http_port}
     lines, advice, export = [], "To have your own beside it:", []
     if _is_taken(bind_error(host, port)):
@@ -321,7 +370,7 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
         if not equals:
             raise BadSetting(f"--set {pair!r}: write KEY=VALUE")
         key = key.strip()
-        if key not in FIELDS and key not in ALIASES and key != CONTROLLER_LISTENERS and not protects(key, value):
+        if not is_known(key, value):
             raise BadSetting(f"--set {key}={value}: there is no such setting{did_you_mean(key)}")
         given[key] = value
     loaded = load(file, environment, given)
@@ -329,114 +378,10 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
         sources = (("--set", given), ("environment", environment), (config_file, file))
         keys = [f"{key} ({next(name for name, told in sources if key in told)})" for key in loaded.unprotected]
         raise BadSetting(
-            f"{', '.join(keys)}: there is no TLS, SASL or access control here yet: what this is to protect would be "
-            "open. Remove these settings, and let only trusted clients reach the port"
+            f"{', '.join(keys)}: there is no such protection here, and what it is for would be open. Remove these "
+            "settings if you can do without; `ottla help settings` lists those for TLS, SASL and access control"
         )
     return loaded
-
-
-def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]:
-    """The address to listen at, by ``--listen`` or else by the settings.
-
-    Raises:
-        BadSetting: it is no address, or other machines reach it and the settings do not permit that.
-    """
-    if listen and listen.isdecimal():
-        listen = f"localhost:{listen}"
-    host, port = _address(listen, "--listen") if listen else _listener(settings.listeners, "listeners")
-    if not settings.ottla_insecure and not _is_this_machine(host):
-        where = f"--listen {listen!r}" if listen else f"listeners={settings.listeners!r}"
-        raise BadSetting(
-            f"{where}: other machines reach this, and there is no authentication; say --listen 127.0.0.1:{port} to "
-            "serve this machine alone, or --insecure if you trust the network"
-        )
-    return host, port
-
-
-def _is_this_machine(host: str) -> bool:
-    """Whether every address that a host stands for is one of loopback; an empty one stands for all interfaces."""
-    from ottla.observe.http.address import is_loopback
-
-    if not host:
-        return False
-    try:
-        # As bytes, as the listener does.
-        found = socket.getaddrinfo(host.encode() if host.isascii() else host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return host == "localhost"  # which needs no hosts file
-    return all(is_loopback(str(address[0])) for *_, address in found)
-
-
-def _address(text: str, option: str) -> tuple[str, int]:
-    """``host:port``, ``:port``, ``[::1]:port``."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65_535:
-        raise BadSetting(f"{option} {text!r}: write HOST:PORT, with a port from 0 to 65535")
-    return host.strip("[]"), int(port)
-
-
-def _listener(text: str, key: str) -> tuple[str, int]:
-    """The address of a Kafka listener setting: ``PLAINTEXT://host:port``."""
-    name, separator, address = text.strip().partition("://")
-    if not separator or name.upper() != "PLAINTEXT" or "," in text:
-        raise BadSetting(f"{key}={text!r}: allowed is one PLAINTEXT://host:port")
-    return _address(address, key)
-
-
-def check_http(settings: Settings, *, by_option: bool = False) -> None:
-    """Check where the HTTP port is to be, which ``--http`` may have said.
-
-    Raises:
-        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that.
-    """
-    if settings.ottla_http_listen:
-        from ottla.observe.http.address import parse_address
-
-        name = "--http" if by_option else "ottla.http.listen"
-        host, port = parse_address(settings.ottla_http_listen, name)
-        if not (settings.ottla_insecure or settings.ottla_http_token_file or _is_this_machine(host)):
-            raise BadSetting(
-                f"{name} {settings.ottla_http_listen!r}: other machines reach this, and there is no authentication; "
-                f"say --http {port} to serve this machine alone, --http-token-file FILE, or --insecure if you trust "
-                "the network"
-            )
-    elif settings.ottla_http_token_file:
-        raise BadSetting("there is a token for HTTP, but no port: add --http PORT")
-
-
-def _advertised(option: str | None, setting: str) -> tuple[str, int] | None:
-    if option:
-        address = _address(option, "--advertise")
-    elif setting:
-        address = _listener(setting, "advertised.listeners")
-    else:
-        return None
-    if not address[0] or not address[1]:
-        raise BadSetting(
-            f"advertised address {option or setting!r}: clients need a host and a port they can connect to"
-        )
-    return address
-
-
-def _following(told: tuple[str, int] | None, port: int, settings: Settings, log: Any) -> tuple[str, int] | None:
-    """The advertised address, where --listen may say another port than the settings.
-
-    Settings that advertise the port on which they listen map no port: the advertised one is then that of --listen.
-    """
-    if told is None or told[1] == port:
-        return told
-    key, configured = "advertised.listeners", f"{told[0]}:{told[1]}"
-    if "listeners" in settings.given and settings.listeners.endswith(f":{told[1]}"):
-        where = f"{told[0]}:{port}" if port else "the address that they reached"
-        log.info("The advertised port follows --listen", key=key, configured=configured, clients_connect_to=where)
-        return (told[0], port) if port else None
-    log.warning(
-        "Clients are told another port than --listen says: without port mapping, say --advertise HOST:PORT",
-        key=key,
-        configured=configured,
-        clients_connect_to=configured,
-    )
-    return told
 
 
 def _topic(text: str, default: int) -> tuple[str, int]:

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ottla.cli.common import bootstrap_option, run
+from ottla.cli.connecting import client_options
 from ottla.cli.output import Refused
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ def asks_workbench(function: Callable[..., Awaitable[T]]) -> Callable[..., T]:
             from ottla.clients.errors import UnsupportedByBroker
             from ottla.clients.workbench import WorkbenchAdmin
 
-            admin = WorkbenchAdmin(bootstrap_servers=bootstrap)
+            admin = WorkbenchAdmin(**client_options(bootstrap))
             async with waiting_told(admin, bootstrap), admin:
                 try:
                     return await function(admin.ask, **options)

@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from ottla.clients.assignors import MemberSubscription as MemberSubscription
     from ottla.clients.assignors import RebalanceProtocol as RebalanceProtocol
     from ottla.clients.consumer import Consumer as Consumer
+    from ottla.clients.errors import AuthenticationFailed as AuthenticationFailed
     from ottla.clients.errors import ClientClosed as ClientClosed
+    from ottla.clients.errors import ClusterAuthorizationFailed as ClusterAuthorizationFailed
     from ottla.clients.errors import CommitFailed as CommitFailed
     from ottla.clients.errors import FencedInstance as FencedInstance
+    from ottla.clients.errors import GroupAuthorizationFailed as GroupAuthorizationFailed
     from ottla.clients.errors import InvalidTransactionState as InvalidTransactionState
     from ottla.clients.errors import KafkaConnectionError as KafkaConnectionError
     from ottla.clients.errors import KafkaError as KafkaError
@@ -41,11 +44,14 @@ if TYPE_CHECKING:
     from ottla.clients.errors import RecordCorrupt as RecordCorrupt
     from ottla.clients.errors import RecordNotReadable as RecordNotReadable
     from ottla.clients.errors import SomeFailed as SomeFailed
+    from ottla.clients.errors import TopicAuthorizationFailed as TopicAuthorizationFailed
+    from ottla.clients.errors import TransactionalIdAuthorizationFailed as TransactionalIdAuthorizationFailed
     from ottla.clients.errors import TransactionFailed as TransactionFailed
     from ottla.clients.errors import UnsupportedByBroker as UnsupportedByBroker
     from ottla.clients.group_effects import MemberState as MemberState
     from ottla.clients.listener import ConsumerInterceptor as ConsumerInterceptor
     from ottla.clients.listener import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from ottla.clients.options import TokenProvider as TokenProvider
     from ottla.clients.partitioner import murmur2 as murmur2
     from ottla.clients.producer import Producer as Producer
     from ottla.clients.structs import BrokerInfo as BrokerInfo
@@ -69,13 +75,15 @@ _HOMES = {
     "assignors": ["Assignor", "MemberSubscription", "RebalanceProtocol"],
     "consumer": ["Consumer"],
     "errors": [
-        "ClientClosed", "CommitFailed", "FencedInstance", "InvalidTransactionState", "KafkaConnectionError",
-        "KafkaError", "KafkaTimeout", "NoOffsetForPartition", "OffsetOutOfRange", "OptionError", "ProducerFenced",
-        "RebalanceInProgress", "RecordCorrupt", "RecordNotReadable", "SomeFailed", "TransactionFailed",
-        "UnsupportedByBroker", "ErrorCode",
+        "AuthenticationFailed", "ClientClosed", "ClusterAuthorizationFailed", "CommitFailed", "FencedInstance",
+        "GroupAuthorizationFailed", "InvalidTransactionState", "KafkaConnectionError", "KafkaError", "KafkaTimeout",
+        "NoOffsetForPartition", "OffsetOutOfRange", "OptionError", "ProducerFenced", "RebalanceInProgress",
+        "RecordCorrupt", "RecordNotReadable", "SomeFailed", "TopicAuthorizationFailed",
+        "TransactionalIdAuthorizationFailed", "TransactionFailed", "UnsupportedByBroker", "ErrorCode",
     ],
     "group_effects": ["MemberState"],
     "listener": ["ConsumerInterceptor", "ConsumerRebalanceListener"],
+    "options": ["TokenProvider"],
     "partitioner": ["murmur2"],
     "producer": ["Producer"],
     "structs": [

@@ -242,7 +242,7 @@ class Admin(Life[AdminOptions]):
     def _topic(self, name: str) -> TopicInfo | KafkaError:
         cluster = self._running().cluster
         error = cluster.errors.get(name)
-        return cluster.topics[name] if error is None else error_of(error, f"describe topic {name!r}")
+        return cluster.topics[name] if error is None else error_of(error, f"describe topic {name!r}", topic=name)
 
     # logs
 

@@ -202,7 +202,9 @@ class AdminCalls:
             groups = client.cluster.by_leader(pending)
             codes = client.cluster.errors
             return {node_id: tps for node_id, tps in groups.items() if node_id is not None}, {
-                tp: error_of(codes.get(tp.topic, ErrorCode.LEADER_NOT_AVAILABLE), f"{subject} {label(tp)}")
+                tp: error_of(
+                    codes.get(tp.topic, ErrorCode.LEADER_NOT_AVAILABLE), f"{subject} {label(tp)}", topic=tp.topic
+                )
                 for tp in groups.get(None, ())
             }
 

@@ -12,10 +12,18 @@ from uuid import UUID
 from ottla.clients.backoff import Backoff, Tries
 from ottla.clients.cluster import ClusterMetadata
 from ottla.clients.connection import ClientConnection
-from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, check, error_of
+from ottla.clients.errors import (
+    AuthenticationFailed,
+    ClientClosed,
+    KafkaConnectionError,
+    KafkaError,
+    check,
+    error_of,
+)
 from ottla.clients.given import name
 from ottla.clients.logs import log
 from ottla.clients.options import ClientOptions
+from ottla.clients.security import security_of
 from ottla.clients.structs import BrokerInfo
 from ottla.clients.tasks import Tasks
 from ottla.protocol.errors import ErrorCode
@@ -59,6 +67,8 @@ class Client(Generic[O_co]):
         self.on_metadata: list[Callable[[], None]] = []
         self._connections: dict[tuple[int, str], ClientConnection] = {}
         self._connecting: dict[tuple[int, str], asyncio.Task[ClientConnection]] = {}
+        self._security = security_of(options)
+        self._refused: AuthenticationFailed | None = None
         self._backoffs: dict[int, Backoff] = {}
         self._not_before: dict[int, float] = {}
         self._refreshing: asyncio.Task[None] | None = None
@@ -102,6 +112,7 @@ class Client(Generic[O_co]):
         """Reach one bootstrap server and learn about the cluster.
 
         Raises:
+            AuthenticationFailed: one of them does not accept who this client is.
             KafkaConnectionError: none of them can be reached within bootstrap_timeout_ms.
         """
         await self._refresh_patiently(self.options.bootstrap_timeout_ms)
@@ -168,7 +179,12 @@ class Client(Generic[O_co]):
         )
 
     async def connection(self, node_id: int, role: str = DATA) -> ClientConnection:
-        """The connection to a broker for a role. Connects if there is none, after a pause if the last try failed."""
+        """The connection to a broker for a role. Connects if there is none, after a pause if the last try failed.
+
+        Raises:
+            AuthenticationFailed: a broker did not accept who this client is, be it long ago.
+            KafkaError: as of `ClientConnection.connect`.
+        """
         key = (node_id, role)
         connection = self._connections.get(key)
         if connection is not None and not connection.closed:
@@ -177,6 +193,8 @@ class Client(Generic[O_co]):
         if task is None:
             if self.tasks.closed:
                 raise ClientClosed("the client is closed")
+            if self._refused is not None:
+                raise self._refused
             task = self._connecting[key] = asyncio.get_running_loop().create_task(self._connect(key))
             task.add_done_callback(lambda done: self._connect_done(key, done))
         # Shielded: the one who asked first may be cancelled while others wait for the same connection.
@@ -207,9 +225,12 @@ class Client(Generic[O_co]):
                 port,
                 client_id=self.client_id,
                 timeout_ms=min(options.socket_connection_setup_timeout_ms, options.request_timeout_ms),
-                ssl_context=options.ssl_context,
+                security=self._security,
                 max_frame_bytes=options.receive_message_max_bytes,
             )
+        except AuthenticationFailed as error:
+            self._refused = error  # who tries the same again and again looks like an attacker, and is locked out
+            raise
         except KafkaError:
             self._not_before[node_id] = self.now_ms() + backoff.next_ms()
             raise
@@ -314,6 +335,8 @@ class Client(Generic[O_co]):
         for node_id in self.some_nodes():
             try:
                 answer = await self._ask_metadata(node_id, topics)
+            except AuthenticationFailed:
+                raise
             except KafkaError as error:
                 failures.append(str(error))
                 continue
@@ -394,6 +417,8 @@ class Client(Generic[O_co]):
                 try:
                     await self.refresh()
                     self._refresh_backoff.reset()
+                except AuthenticationFailed as error:
+                    return log.error("%s: metadata refresh failed: %s", self.client_id, error)
                 except KafkaError as error:
                     self._refresh_wanted = True
                     level = logging.DEBUG if self._refresh_backoff.failures else logging.WARNING  # once is enough
@@ -423,7 +448,7 @@ class Client(Generic[O_co]):
             refused = failure is None and code not in _TRANSIENT_TOPIC_ERRORS
             if refused or not await tries.again():
                 self.topics.discard(topic)
-                raise failure or error_of(code, f"look up topic {topic!r}")
+                raise failure or error_of(code, f"look up topic {topic!r}", topic=topic)
         return list(range(count))
 
     async def _housekeep(self) -> None:

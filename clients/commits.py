@@ -131,7 +131,8 @@ class GroupOffsets:
                 if not partition.error_code:
                     continue
                 code = error_code(partition.error_code)
-                error = error_of(partition.error_code, f"commit {topic.name}-{partition.partition_index}")
+                subject = f"commit {topic.name}-{partition.partition_index}"
+                error = error_of(partition.error_code, subject, topic=topic.name)
                 if code in _COORDINATOR_GONE:
                     self._lost(node_id, code.text)
                     return error
@@ -231,7 +232,9 @@ def read_offsets(
     for topic in group.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
-            check(partition.error_code, f"read the committed offset of {label(tp)}")
+            if partition.error_code:
+                subject = f"read the committed offset of {label(tp)}"
+                raise error_of(partition.error_code, subject, topic=topic.name)
             if partition.committed_offset >= 0:
                 found[tp] = OffsetAndMetadata(
                     partition.committed_offset, partition.metadata or "", partition.committed_leader_epoch

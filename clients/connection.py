@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import ssl
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast
 
-from ottla.clients.errors import ClientClosed, KafkaConnectionError, KafkaError, KafkaTimeout
+from ottla.clients.errors import AuthenticationFailed, ClientClosed, KafkaConnectionError, KafkaError, KafkaTimeout
 from ottla.clients.logs import log
-from ottla.clients.wire import Conversation
+from ottla.clients.security import OPEN, Security, authenticate
+from ottla.clients.wire import Conversation, api_of
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.schema import Message
 
@@ -28,6 +31,7 @@ class ClientConnection(asyncio.Protocol):
     Args:
         client_id: sent with every request.
         max_frame_bytes: the longest answer accepted.
+        security: TLS, and who the client is.
 
     Attributes:
         software: name and version that the broker is told (KIP-511).
@@ -35,7 +39,7 @@ class ClientConnection(asyncio.Protocol):
 
     software = SOFTWARE
 
-    def __init__(self, client_id: str, *, max_frame_bytes: int = 256 << 20) -> None:
+    def __init__(self, client_id: str, *, max_frame_bytes: int = 256 << 20, security: Security = OPEN) -> None:
         self.conversation = Conversation(client_id, self.software, max_frame_bytes)
         self.address = "?"
         self.last_used_ms = 0.0
@@ -47,6 +51,10 @@ class ClientConnection(asyncio.Protocol):
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._reason: KafkaError | None = None
+        self._security = security
+        self._setup_timeout_ms = 0.0
+        self._renew_at_ms: float | None = None
+        self._renewal: asyncio.Task[None] | None = None
 
     @classmethod
     async def connect(
@@ -56,28 +64,37 @@ class ClientConnection(asyncio.Protocol):
         *,
         client_id: str,
         timeout_ms: float,
-        ssl_context: ssl.SSLContext | None = None,
+        security: Security = OPEN,
         max_frame_bytes: int = 256 << 20,
     ) -> ClientConnection:
-        """Connect, and learn the broker's versions.
+        """Connect, learn the broker's versions, and tell it who we are.
 
         Raises:
+            AuthenticationFailed: the broker does not accept that, or its certificate is not trusted.
             KafkaConnectionError: the broker cannot be reached, or hangs up.
             KafkaTimeout: it takes longer than ``timeout_ms``.
         """
         loop = asyncio.get_running_loop()
-        connection = cls(client_id, max_frame_bytes=max_frame_bytes)
+        connection = cls(client_id, max_frame_bytes=max_frame_bytes, security=security)
         connection.address = f"{host}:{port}"
+        connection._setup_timeout_ms = timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await loop.create_connection(lambda: connection, host, port, ssl=ssl_context)
+                await loop.create_connection(lambda: connection, host, port, ssl=security.tls)
                 connection._refuse_itself()
                 connection.conversation.hello(connection._now(), timeout_ms, lambda: _settle(connection._ready, None))
                 connection._flush()
                 await connection._ready
+                if security.exchange is not None:
+                    await connection._authenticate()
         except TimeoutError:
             connection.close()
             raise KafkaTimeout(f"no connection to {host}:{port} in {timeout_ms:.0f} ms") from None
+        except ssl.SSLCertVerificationError as error:
+            raise AuthenticationFailed(
+                f"the certificate of {host}:{port} is not trusted: {error.verify_message.rstrip('.')}; "
+                "ssl_cafile names the authorities to trust"
+            ) from None
         except OSError as error:
             raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from None
         except BaseException:
@@ -109,20 +126,59 @@ class ClientConnection(asyncio.Protocol):
             UnsupportedByBroker: no version in common.
         """
         await self._may_write()
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self.conversation.send(
-            request, self._now(), timeout_ms, partial(_settle, future), low=low, high=high, answered=answered
-        )
+        return cast(R, await self._sent(request, timeout_ms, low=low, high=high, answered=answered))
+
+    async def _sent(self, request: Message, timeout_ms: float, **more: Any) -> Message:
+        future: asyncio.Future[Message] = self._loop.create_future()
+        self.conversation.send(request, self._now(), timeout_ms, partial(_settle, future), **more)
         self._flush()
-        return cast(R, await future)
+        return await future
 
     async def _may_write(self) -> None:
         self._check_open()
+        while self._renew_at_ms is not None and self._now() >= self._renew_at_ms:
+            await self._renewed()
+            self._check_open()
         if (pause := self.conversation.throttled_until_ms - self._now()) > 0:
             await asyncio.sleep(pause / 1000)
         while not self._writable.is_set():
             await self._writable.wait()
         self._check_open()
+
+    async def _renewed(self) -> None:
+        """Authenticate again before the session ends, behind the requests that are open and ahead of all others."""
+        if self._renewal is None:
+            self._renewal = self._loop.create_task(self._renew())
+        # Who sends may be cancelled, and the exchange has to be gone through all the same.
+        await asyncio.wait([self._renewal])
+
+    async def _renew(self) -> None:
+        try:
+            await self._authenticate()
+        except Exception as error:
+            self._renewal = None
+            known = error if isinstance(error, KafkaError) else KafkaConnectionError(f"{self.address}: {error}")
+            self.close(known)
+        self._renewal = None
+
+    async def _authenticate(self) -> None:
+        """Go through a SASL exchange. What it has to be told of the session's end is kept."""
+        assert self._security.exchange is not None
+
+        async def ask(request: Message) -> Message:
+            # Answers come in order: those of requests that wait at the broker come before.
+            behind_ms = max(0.0, self.conversation.last_deadline_ms - self._now())
+            low = 1 if api_of(type(request)).key is ApiKey.SASL_HANDSHAKE else 0  # after 0, tokens have no header
+            return await self._sent(request, behind_ms + self._setup_timeout_ms, low=low)
+
+        began_ms = self._now()
+        exchange = await self._security.exchange()
+        try:
+            lifetime_ms = await authenticate(self._security, exchange, ask)
+        except AuthenticationFailed as error:
+            raise AuthenticationFailed(f"{self.address}: {error}", error.code) from None
+        # Not all at once that were made at once (KIP-368).
+        self._renew_at_ms = began_ms + lifetime_ms * random.uniform(0.85, 0.95) if lifetime_ms > 0 else None
 
     def _check_open(self) -> None:
         if self.closed or self._transport is None:
@@ -214,6 +270,8 @@ class ClientConnection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         self._writable.set()
+        if self._renewal is not None:
+            self._renewal.cancel()
         reason = self._reason or KafkaConnectionError(f"the connection to {self.address} is closed")
         if self._transport is None and not self._closed.done():
             self._closed.set_result(None)

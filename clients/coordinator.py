@@ -10,7 +10,7 @@ from ottla.clients.assignors import Assignor
 from ottla.clients.client import GROUP, Client
 from ottla.clients.commits import GroupOffsets
 from ottla.clients.consumer_member import ConsumerMember
-from ottla.clients.errors import KafkaError, KafkaTimeout
+from ottla.clients.errors import KafkaError, KafkaTimeout, TopicAuthorizationFailed
 from ottla.clients.gate import UserGate
 from ottla.clients.group_effects import (
     Complete,
@@ -350,8 +350,17 @@ class Coordinator:
         self._match_topics()
         self._watch_topics()
         self._subscribe()
+        self._tell_denied()
         self.member.metadata_changed(self._client.cluster, self._client.now_ms())
         self.settle()
+
+    def _tell_denied(self) -> None:
+        """Raise, at the next call, what the user may not read of what he subscribes to; the rest goes on."""
+        errors = self._client.cluster.errors
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if topics := sorted(topic for topic in self._subscription.topics if errors.get(topic) is denied):
+            names = ", ".join(map(repr, topics))
+            self._perform(Fail(TopicAuthorizationFailed(f"access to {names} is denied; ask for it", topics=topics)))
 
     def _subscribe(self) -> None:
         regex = self._subscription.regex

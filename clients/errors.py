@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.clients.partitions import label, labels
@@ -45,6 +45,47 @@ class UnsupportedByBroker(KafkaError):
     """The broker serves no version of the API that this call can use."""
 
     default_code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class AuthenticationFailed(KafkaError):
+    """The broker does not accept who this client says it is, or shows a certificate that is not trusted.
+
+    The client does not connect any more: make a new one with another password, mechanism, token or certificate.
+    """
+
+    default_code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class TopicAuthorizationFailed(KafkaError):
+    """Access to a topic is denied: its rules do not permit what was asked for, whether or not it exists.
+
+    Attributes:
+        topics: their names, if they are known.
+    """
+
+    default_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    def __init__(self, message: str, code: ErrorCode | None = None, topics: Iterable[str] = ()) -> None:
+        super().__init__(message, code)
+        self.topics = tuple(topics)
+
+
+class GroupAuthorizationFailed(KafkaError):
+    """Access to a group is denied: its rules do not permit what was asked for, whether or not it exists."""
+
+    default_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+class ClusterAuthorizationFailed(KafkaError):
+    """The rules of the cluster do not permit what was asked for."""
+
+    default_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+class TransactionalIdAuthorizationFailed(KafkaError):
+    """The rules of a transactional id do not permit its use."""
+
+    default_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 class CommitFailed(KafkaError):
@@ -167,6 +208,7 @@ class OptionError(ValueError):
 
 
 _ADVICE: dict[ErrorCode, str] = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ask for access to the cluster",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator is loading; try again",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no coordinator yet; try again",
     ErrorCode.FENCED_MEMBER_EPOCH: "the group went on without this member; give up its partitions and join again",
@@ -209,7 +251,18 @@ _ADVICE: dict[ErrorCode, str] = {
 
 _CLASSES: dict[ErrorCode, type[KafkaError]] = {
     one.default_code: one
-    for one in (FencedInstance, KafkaConnectionError, RebalanceInProgress, KafkaTimeout, UnsupportedByBroker)
+    for one in (
+        AuthenticationFailed,
+        ClusterAuthorizationFailed,
+        FencedInstance,
+        GroupAuthorizationFailed,
+        KafkaConnectionError,
+        KafkaTimeout,
+        RebalanceInProgress,
+        TopicAuthorizationFailed,
+        TransactionalIdAuthorizationFailed,
+        UnsupportedByBroker,
+    )
 }
 
 COORDINATOR_MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
@@ -236,13 +289,14 @@ def error_code(value: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
+def error_of(value: int, subject: str, detail: str | None = None, topic: str | None = None) -> KafkaError:
     """The exception for an error code in a response.
 
     Args:
         value: the code.
         subject: the action that failed, e.g. ``create topic 'orders'``.
         detail: the broker's own words, if it sent any.
+        topic: that it is about.
     """
     code = error_code(value)
     words = code.text if code == value else f"error code {value}"
@@ -251,6 +305,8 @@ def error_of(value: int, subject: str, detail: str | None = None) -> KafkaError:
         parts.append(detail.rstrip("."))
     elif advice := _ADVICE.get(code):
         parts.append(advice)
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic is not None:
+        return TopicAuthorizationFailed("; ".join(parts), code, [topic])
     return _CLASSES.get(code, KafkaError)("; ".join(parts), code)
 
 

@@ -212,7 +212,7 @@ class Fetcher:
             log.warning("%s: fetch %s-%d: %s", self._client.client_id, tp.topic, tp.partition, code.text)
             self._delay([state])
         else:
-            self._refuse(state, error_of(data.error_code, f"fetch {label(tp)}"))
+            self._refuse(state, error_of(data.error_code, f"fetch {label(tp)}", topic=tp.topic))
 
     def _out_of_range(self, state: PartitionState) -> None:
         policy = self._options.auto_offset_reset

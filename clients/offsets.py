@@ -86,7 +86,11 @@ class _Lookup:
         groups = cluster.by_leader(self.left)
         for tp in groups.pop(None, ()):
             code = cluster.errors.get(tp.topic)
-            failure = KafkaError(f"{label(tp)} has no leader") if code is None else error_of(code, repr(tp.topic))
+            failure = KafkaError(f"{label(tp)} has no leader")
+            if code is not None:
+                failure = error_of(code, repr(tp.topic), topic=tp.topic)
+                if not failure.retriable:
+                    raise failure
         asked = (self._ask(node_id, tps, timeout_ms) for node_id, tps in groups.items() if node_id is not None)
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, KafkaError):
@@ -121,7 +125,7 @@ class _Lookup:
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
                 if partition.error_code:
-                    error = error_of(partition.error_code, f"look up offsets of {label(tp)}")
+                    error = error_of(partition.error_code, f"look up offsets of {label(tp)}", topic=topic.name)
                     if failure is None or not error_code(partition.error_code).retriable:
                         failure = error
                 else:

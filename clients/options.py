@@ -9,10 +9,10 @@ A bad option raises `OptionError` naming the key, the value and what is allowed;
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.errors import OptionError
@@ -21,6 +21,7 @@ from ottla.clients.structs import EARLIEST, LATEST
 from ottla.protocol.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 INT32_MAX = 2**31 - 1
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 Check = tuple[str, Callable[[Any], bool]]
 
 
@@ -57,8 +58,21 @@ SERVERS: Check = (
 )
 
 
-def opt(default: Any, check: Check) -> Any:
-    return field(default=default, metadata={"check": check})
+def opt(default: Any, check: Check, *, secret: bool = False) -> Any:
+    return field(default=default, metadata={"check": check, "secret": secret}, repr=not secret)
+
+
+@runtime_checkable
+class TokenProvider(Protocol):
+    """Where the tokens of OAUTHBEARER come from; an object of yours with these two methods."""
+
+    async def token(self) -> str:
+        """A token that is valid now. It is asked for before each exchange, and may be the same as before."""
+        ...
+
+    def extensions(self) -> Mapping[str, str]:
+        """What the broker is told besides (KIP-342), often nothing."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +90,17 @@ class ClientOptions:
     metadata_max_age_ms: cluster metadata are asked for again after this long.
     connections_max_idle_ms: the client closes a connection that it has not used for this long.
     receive_message_max_bytes: the longest answer that is read; the connection is closed at a longer one.
-    security_protocol: PLAINTEXT, or SSL with an ssl_context. Ottla's broker speaks PLAINTEXT only.
-    ssl_context: checks the brokers' certificates, for SSL.
+    security_protocol: PLAINTEXT; SSL, encrypted by TLS; SASL_PLAINTEXT or SASL_SSL, which tell the broker who this
+        client is.
+    ssl_context: checks the brokers' certificates and shows the client's. None makes one that trusts the machine's
+        authorities, or what the following name.
+    ssl_cafile: a file with the authorities to trust, as PEM, in their place.
+    ssl_certfile, ssl_keyfile, ssl_password: the client's certificate, its key, if it is in a file of its own, and the
+        key's password.
+    ssl_check_hostname: whether a broker's certificate must be for the name by which it is reached.
+    sasl_mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
+    sasl_plain_username, sasl_plain_password: for PLAIN and SCRAM.
+    sasl_oauth_token_provider: for OAUTHBEARER, a TokenProvider.
     """
 
     role: ClassVar[str] = "client"
@@ -94,9 +117,25 @@ class ClientOptions:
     metadata_max_age_ms: int = opt(300_000, between(1))
     connections_max_idle_ms: int = opt(540_000, between(1))
     receive_message_max_bytes: int = opt(256 << 20, between(1024))
-    security_protocol: str = opt("PLAINTEXT", one_of("PLAINTEXT", "SSL"))
+    security_protocol: str = opt("PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
     ssl_context: ssl.SSLContext | None = opt(
         None, ("an ssl.SSLContext, or None", lambda value: value is None or isinstance(value, ssl.SSLContext))
+    )
+    ssl_cafile: str | None = opt(None, or_none(TEXT))
+    ssl_certfile: str | None = opt(None, or_none(TEXT))
+    ssl_keyfile: str | None = opt(None, or_none(TEXT))
+    ssl_password: str | None = opt(None, or_none(ANY_TEXT), secret=True)
+    ssl_check_hostname: bool = opt(True, FLAG)
+    sasl_mechanism: str = opt("PLAIN", one_of(*SASL_MECHANISMS))
+    sasl_plain_username: str | None = opt(None, or_none(TEXT))
+    sasl_plain_password: str | None = opt(None, or_none(TEXT), secret=True)
+    sasl_oauth_token_provider: TokenProvider | None = opt(
+        None,
+        (
+            "an object with `async def token()` and `extensions()`, or None",
+            lambda value: value is None or isinstance(value, TokenProvider),
+        ),
+        secret=True,
     )
 
     @classmethod
@@ -114,7 +153,9 @@ class ClientOptions:
                 hints = [f"it is one of {' and '.join(one.role.capitalize() for one in having)}"] if having else []
                 hints += [f"did you mean {' or '.join(near)}?"] if near else []
                 hint = "; ".join(hints) or "docs/client.md lists those that it has"
-                raise OptionError(f"{name}={value!r}: {cls.role.capitalize()} has no such option; {hint}")
+                # It may be a password under another name.
+                shown = "…" if name.startswith(("sasl", "ssl", "password")) else repr(value)
+                raise OptionError(f"{name}={shown}: {cls.role.capitalize()} has no such option; {hint}")
         return cls(**given)
 
     def __post_init__(self) -> None:
@@ -122,15 +163,46 @@ class ClientOptions:
             if one.default is MISSING:
                 continue
             words, test = one.metadata["check"]
-            value = getattr(self, one.name)
-            if not test(value):
-                raise OptionError(f"{one.name}={value!r}: allowed is {words}")
+            if not test(getattr(self, one.name)):
+                self.refuse(one.name, words)
         self.servers()
-        if self.security_protocol == "SSL" and self.ssl_context is None:
-            self.refuse("ssl_context", "an ssl.SSLContext, as security_protocol is 'SSL'")
+        self._check_security()
+
+    def _check_security(self) -> None:
+        """Refuse what contradicts itself: who gives a password or a certificate relies on it."""
+        protocol = f"security_protocol is {self.security_protocol!r}"
+        for one in fields(ClientOptions):
+            if not one.name.startswith(("ssl_", "sasl_")) or getattr(self, one.name) == one.default:
+                continue
+            if not (self.has_tls if one.name.startswith("ssl_") else self.has_sasl):
+                self.refuse(one.name, f"{one.default!r}, as {protocol}")
+            if one.name.startswith("ssl_") and one.name != "ssl_context" and self.ssl_context is not None:
+                self.refuse(one.name, f"{one.default!r}, as there is an ssl_context")
+        if (self.ssl_keyfile is not None or self.ssl_password is not None) and self.ssl_certfile is None:
+            self.refuse("ssl_certfile", "the file with the client's certificate, as there is a key of it")
+        if not self.has_sasl:
+            return
+        by_token = self.sasl_mechanism == "OAUTHBEARER"
+        wanted = ["sasl_oauth_token_provider"] if by_token else ["sasl_plain_username", "sasl_plain_password"]
+        for name in ("sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider"):
+            given = getattr(self, name) is not None
+            if given is not (name in wanted):
+                what = "None" if given else "what the broker is to be told"
+                self.refuse(name, f"{what}, as {protocol} and sasl_mechanism {self.sasl_mechanism!r}")
+
+    @property
+    def has_tls(self) -> bool:
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL_")
 
     def refuse(self, name: str, allowed: str) -> None:
-        raise OptionError(f"{name}={getattr(self, name)!r}: allowed is {allowed}")
+        """Raise the error for an option; the value of a secret one is not shown."""
+        value = getattr(self, name)
+        secret = value is not None and type(self).__dataclass_fields__[name].metadata["secret"]
+        raise OptionError(f"{name}={'…' if secret else repr(value)}: allowed is {allowed}")
 
     def retry_backoff(self) -> Backoff:
         """New waits between the tries of a call."""

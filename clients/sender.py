@@ -216,7 +216,7 @@ class Sender:
         now = self._client.now_ms()
         subject = f"produce {batch.builder.count} records to {label(batch.tp)}"
         details = [outcome.error_message, *(record.batch_index_error_message for record in outcome.record_errors)]
-        error = error_of(outcome.error_code, subject, "; ".join(filter(None, details)))
+        error = error_of(outcome.error_code, subject, "; ".join(filter(None, details)), batch.tp.topic)
         if code in STALE_METADATA or code is ErrorCode.NETWORK_EXCEPTION:
             self._client.request_refresh()
         if code is ErrorCode.MESSAGE_TOO_LARGE and self._accumulator.split(batch, now):

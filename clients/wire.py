@@ -42,7 +42,15 @@ KRAFT = "metadata.version"
 
 _KEYS = {f"ottla.protocol.messages.{key.module}": key for key in ApiKey}
 """API keys by the module of their messages."""
-NEVER_THROTTLED = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_GROUP_HISTORY, ApiKey.WORKBENCH})
+NEVER_THROTTLED = frozenset(
+    {
+        ApiKey.DESCRIBE_GROUP_HISTORY,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.WORKBENCH,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
 """The APIs whose answers have no ``throttle_time_ms``."""
 
 
@@ -124,6 +132,11 @@ class Conversation:
     @property
     def open_requests(self) -> int:
         return len(self._open)
+
+    @property
+    def last_deadline_ms(self) -> float:
+        """When the last of the open requests must have been answered; 0 while there is none."""
+        return max((request.deadline_ms for request in self._open), default=0.0)
 
     def take_output(self) -> bytes:
         """The bytes to write, once."""

@@ -40,7 +40,12 @@ CLIENTS: dict[type, tuple[type[ClientOptions], dict[str, str]]] = {
     ),
 }
 """The clients, with their options, and the headings before some of their methods."""
-HOOKS: tuple[type, ...] = (clients.ConsumerRebalanceListener, clients.ConsumerInterceptor, clients.Assignor)
+HOOKS: tuple[type, ...] = (
+    clients.ConsumerRebalanceListener,
+    clients.ConsumerInterceptor,
+    clients.Assignor,
+    clients.TokenProvider,
+)
 ENTRY = re.compile(r"^(?P<names>[\w.*]+(?:, [\w.*]+)*): (?P<text>.*)$")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ottla.broker.setting_sources import ALIASES
+from ottla.broker.setting_keys import ALIASES
 from ottla.broker.settings import FIELDS, Settings
 
 PAGE = Path(__file__).with_name("settings.md")
@@ -28,8 +28,17 @@ The broker does not start with a value out of range, nor with an unknown key of 
 file or of the environment, and logs a warning. Kafka's settings for threads, replicas and controllers are not needed
 here: one line of the log lists those that are left out.
 
-There is no TLS, no SASL and no access control yet. So the broker does not start either with settings that ask for them
-(`ssl.…`, `sasl.…`, `authorizer.class.name`, `super.users` and the like), unless they have Kafka's default.
+A key marked † may be set for one listener, too, as `listener.name.internal.ssl.client.auth=required`, or for one
+mechanism of it, as `listener.name.internal.plain.sasl.jaas.config=…`. The most specific one counts. In the environment
+two underscores stand for one, and three for a dash: `KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG`.
+
+A value may refer to another place: `${file:PATH}` is the text of a file, `${file:PATH:KEY}` a line of a properties
+file, `${env:NAME}` an environment variable. A setting that is called a secret is shown to nobody: not by
+DescribeConfigs, nor in a log or an error.
+
+The broker does not start with a setting of Kafka's that would protect it and that is not listed here (`ssl.…`,
+`sasl.…`, classes of one's own). What is about Java, Kerberos or the part of a client is accepted, and a warning says
+that it has no effect.
 
 | Setting | Default | Meaning |
 |---|---|---|
@@ -45,7 +54,10 @@ def render() -> str:
             meaning += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
         if not FIELDS[row.name].metadata["effective"]:
             meaning += " *No effect yet.*"
-        rows.append(f"| `{row.name}` | {f'`{row.default}`' if row.default else ''} | {meaning} |")
+        if FIELDS[row.name].metadata["sensitive"]:
+            meaning += " A secret."
+        name = f"`{row.name}` †" if FIELDS[row.name].metadata["by_listener"] else f"`{row.name}`"
+        rows.append(f"| {name} | {f'`{row.default}`' if row.default else ''} | {meaning} |")
     aliases = ", ".join(f"`{alias}` (`{target}`)" for alias, (target, _) in sorted(ALIASES.items()))
     return HEAD + "\n".join(rows) + f"\n\nOther spellings that are understood: {aliases}.\n"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.clock import Clock
 from ottla.broker.engine import Engine, Sync
 from ottla.broker.handlers.services import Services
-from ottla.broker.net.listener import Listener
+from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
@@ -73,7 +73,7 @@ class Measuring:
     def metrics(
         self,
         view: View,
-        listener: Listener,
+        server: SocketServer,
         address: tuple[str, int],
         recorder: Recorder | None,
         sentinels: Board | None,
@@ -89,11 +89,13 @@ class Measuring:
             counters=self.counters,
             nanoseconds=perf_counter_ns,
             settings=settings,
-            connections_opened=lambda: listener.accepted,
+            connections_opened=lambda: server.accepted,
+            authentications=lambda: server.authentications,
             address=address,
             syncs=self._syncs,
             recorder=recorder,
             sentinels=sentinels,
+            certificates_end=server.certificates_end,
             audit=self._audit,
         )
         return Metrics(sources, [name.strip() for name in settings.ottla_metrics_compat.split(",") if name.strip()])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
     from ottla.broker.engine import Engine
     from ottla.broker.handlers.services import Explain, Services
-    from ottla.broker.net.listener import Listener
+    from ottla.broker.net.socket_server import SocketServer
     from ottla.broker.runtime.topics import TopicManager
     from ottla.observe.http.api import Endpoint
     from ottla.observe.http.server import HttpPort
@@ -70,7 +70,8 @@ class Observatory(Observing):
 
             self.measuring = Measuring(settings)
         self.history = History(
-            lambda: {row.name: row.value for row in settings.describe()}, settings.ottla_history_memory_bytes
+            lambda: {row.name: row.value for row in settings.describe() if row.value is not None},
+            settings.ottla_history_memory_bytes,
         )
         self.timelines = Timelines(self.history, settings.ottla_timeline_memory_bytes)
         self.group_event_log = GroupEventLog(self.log) if settings.ottla_group_events_enable else None
@@ -184,13 +185,13 @@ class Observatory(Observing):
     def watch_appends(self, appended: Callable[[TopicPartition], None]) -> Callable[[TopicPartition], None]:
         return appended if self.measuring is None else self.measuring.watch_appends(appended)
 
-    def ready(self, address: Address, listener: Listener) -> None:
-        self._listening, self._listener = address.listening, listener
+    def ready(self, address: Address, server: SocketServer) -> None:
+        self._listening, self._server = address.listening, server
         if self.http is None:
             self.clock.call_at(self.clock.monotonic_ms() + SENTINELS_AFTER_MS, self._watch)
         else:
             self._watch()
-            self._open(self.http, address, listener)
+            self._open(self.http, address, server)
 
     @cached_property
     def view(self) -> View:
@@ -204,7 +205,7 @@ class Observatory(Observing):
             self._coordinator,
             self._topics,
             self.clock,
-            listener=self._listener,
+            server=self._server,
             software_of=self._software_of,
         )
 
@@ -242,14 +243,14 @@ class Observatory(Observing):
         self.observer.add(self.sentinels)
         self.sentinels.start()
 
-    def _open(self, port: HttpPort, address: Address, listener: Listener) -> None:
+    def _open(self, port: HttpPort, address: Address, server: SocketServer) -> None:
         from ottla.observe.http.parts import Parts
 
         recorder = self.recorder if self.settings.ottla_recorder_memory_bytes else None
         history = self.history if self.history.keeps else None
         alarms = None if self.sentinels is None else self.sentinels.board
         assert self.measuring is not None
-        metrics = self.measuring.metrics(self.view, listener, address.told, recorder, alarms)
+        metrics = self.measuring.metrics(self.view, server, address.told, recorder, alarms)
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
         parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
@@ -269,6 +270,10 @@ class Observatory(Observing):
     def tell_ready(self) -> None:
         if self.http is not None:
             self.http.tell_ready()
+
+    def look_at_keys(self) -> None:
+        if self.http is not None:
+            self.http.look_at_keys()
 
     def failed(self) -> None:
         if self.http is not None:

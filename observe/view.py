@@ -19,7 +19,7 @@ from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.topics.partition import Partition, Topic
-from ottla.broker.net.listener import Listener
+from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
 from ottla.observe.consumer_group_view import RESTLESS, assignor_of, group_state, held
 from ottla.observe.record_times import RecordTimes
@@ -73,12 +73,12 @@ class View:
         topics: TopicManager,
         clock: Clock,
         *,
-        listener: Listener,
+        server: SocketServer,
         software_of: Callable[[str, str], str],
     ) -> None:
         self.record_times = RecordTimes()
         self._identity = identity
-        self._listener = listener
+        self._server = server
         self._machine = coordinator
         self._groups = self._machine.groups
         self._software_of = software_of
@@ -94,7 +94,7 @@ class View:
         return ClusterState(
             **self._identity._asdict(),
             now_ms=self._clock.wall_ms(),
-            connections=len(self._listener.connections),
+            connections=len(self._server.connections),
             topics=len(self._topics.topics),
             groups=len(self._groups),
             group_states=states,

@@ -27,7 +27,7 @@ def _setting(default: Any, text: str, metavar: str = "", **more: Any) -> Any:
     """A field of `Config`; a dict starts empty."""
     metadata = {"text": text, "metavar": metavar, **more}
     if default is dict:
-        return field(default_factory=dict, metadata=metadata | {"kind": "map"})
+        return field(default_factory=dict, metadata=metadata | {"kind": "map"}, repr=False)
     return field(default=default, metadata=metadata)
 
 

@@ -33,6 +33,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -51,6 +52,7 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
@@ -94,7 +96,7 @@ class ApiKey(IntEnum):
 _FEW = (
     ApiKey.HEARTBEAT, ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_OFFSETS_TO_TXN,
     ApiKey.END_TXN, ApiKey.DESCRIBE_ACLS, ApiKey.DESCRIBE_CLUSTER, ApiKey.LIST_CONFIG_RESOURCES,
-    ApiKey.DESCRIBE_GROUP_HISTORY, ApiKey.UPDATE_FEATURES, ApiKey.WORKBENCH,
+    ApiKey.DESCRIBE_GROUP_HISTORY, ApiKey.UPDATE_FEATURES, ApiKey.WORKBENCH, ApiKey.SASL_HANDSHAKE,
 )  # fmt: skip
 # Lists that clients keep short: the members of one group, the groups or transactions that one tool asks for.
 _LISTS = (
@@ -103,6 +105,8 @@ _LISTS = (
 _MAX_REQUEST_BYTES = dict.fromkeys(_FEW, ANY_REQUEST_BYTES) | dict.fromkeys(_LISTS, 1 << 20)
 # Admin clients put all the groups that there are into one. Its keys are not looked at, however long they are.
 _MAX_REQUEST_BYTES[ApiKey.FIND_COORDINATOR] = 4 << 20
+# Where it does not belong; before authentication it is sasl.server.max.receive.size.
+_MAX_REQUEST_BYTES[ApiKey.SASL_AUTHENTICATE] = 1 << 20
 # Ten thousand topics, and a hundred thousand partitions of them.
 _MAX_REQUEST_BYTES[ApiKey.CONSUMER_GROUP_HEARTBEAT] = 4 << 20
 

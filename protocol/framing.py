@@ -61,10 +61,12 @@ class FrameReader:
 
     Args:
         max_frame_bytes: the longest frame that is accepted (``socket.request.max.bytes`` on a broker).
+        min_frame_bytes: the shortest one; tokens of SASL may be empty.
     """
 
-    def __init__(self, max_frame_bytes: int = 100 << 20) -> None:
+    def __init__(self, max_frame_bytes: int = 100 << 20, min_frame_bytes: int = 1) -> None:
         self.max_frame_bytes = max_frame_bytes
+        self.min_frame_bytes = min_frame_bytes
         self._buffer = bytearray()
         self._start = 0
         self._need = 4  # unread bytes below which `next` cannot give anything
@@ -114,7 +116,7 @@ class FrameReader:
                 its API key: before the rest has come.
 
         Raises:
-            MalformedFrame: the length is zero or negative.
+            MalformedFrame: the length is below ``min_frame_bytes``.
             FrameTooLarge: the length exceeds ``max_frame_bytes``. Nothing is allocated for it.
         """
         if self._whole is not None:
@@ -125,7 +127,7 @@ class FrameReader:
         if available < self._need:
             return None
         size = int.from_bytes(buffer[start : start + 4], "big", signed=True)
-        check_length(size, self.max_frame_bytes)
+        check_length(size, self.max_frame_bytes, self.min_frame_bytes)
         if size > ANY_REQUEST_BYTES and check is not None:
             if available < 4 + KEY_BYTES:
                 self._need = 4 + KEY_BYTES
@@ -155,14 +157,14 @@ class FrameReader:
         self._whole = None
 
 
-def check_length(size: int, max_frame_bytes: int) -> None:
+def check_length(size: int, max_frame_bytes: int, min_frame_bytes: int = 1) -> None:
     """Refuse a length that no frame of ours may have.
 
     Raises:
-        MalformedFrame: it is zero or negative.
+        MalformedFrame: it is below ``min_frame_bytes``: zero or negative.
         FrameTooLarge: it exceeds ``max_frame_bytes``.
     """
-    if size <= 0:
+    if size < min_frame_bytes:
         raise MalformedFrame(f"frame length {size}")
     if size > max_frame_bytes:
         raise FrameTooLarge(f"frame of {size} bytes, allowed are {max_frame_bytes}")

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.testing.clock import Clock
-from ottla.testing.embedded import EmbeddedBroker
+from ottla.testing.embedded import OWN_SUBJECT, EmbeddedBroker
 from ottla.testing.fault import Fault
 from ottla.testing.group import Group
 
@@ -18,6 +18,16 @@ Bytes: TypeAlias = bytes | str | None
 """A key or a value; a text is sent as UTF-8."""
 CLIENTS = {"confluent": "bootstrap.servers", "aiokafka": "bootstrap_servers", "kafka-python": "bootstrap_servers"}
 """The name by which each client takes the address."""
+
+_LIBRDKAFKAS = {
+    "sasl_mechanism": "sasl.mechanism",
+    "sasl_plain_password": "sasl.password",
+    "sasl_plain_username": "sasl.username",
+    "security_protocol": "security.protocol",
+    "ssl_cafile": "ssl.ca.location",
+    "ssl_certfile": "ssl.certificate.location",
+    "ssl_keyfile": "ssl.key.location",
+}
 
 
 class Broker(EmbeddedBroker):
@@ -70,7 +80,7 @@ class Broker(EmbeddedBroker):
     ) -> list[RecordMetadata]:
         from ottla.clients import Producer
 
-        async with Producer(bootstrap_servers=self.bootstrap_servers) as producer:
+        async with Producer(**self.connection) as producer:
             sent = [await producer.send(topic, value, key=key, partition=partition) for value in values]
             await producer.flush()
             return [one.result() for one in sent]
@@ -91,7 +101,7 @@ class Broker(EmbeddedBroker):
         from ottla.clients import Consumer, TopicPartition
 
         options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-        async with Consumer(bootstrap_servers=self.bootstrap_servers, **options) as consumer:
+        async with Consumer(**self.connection, **options) as consumer:
             partitions = [TopicPartition(topic, one) for one in sorted(await consumer.partitions_for_topic(topic))]
             ends = await consumer.end_offsets(partitions)
             consumer.assign(partitions)
@@ -177,15 +187,36 @@ class Broker(EmbeddedBroker):
 
     # clients
 
-    def client_config(self, client: str) -> dict[str, Any]:
+    def client_config(self, client: str, user: str = "") -> dict[str, Any]:
         """The settings that have a client connect to this broker: ``confluent``, ``aiokafka`` or ``kafka-python``.
 
+        Args:
+            user: of a broker with SASL, who the client is; the first that there is unless you say it.
+
         Raises:
-            ValueError: the client is none of them.
+            ValueError: the client is none of them, or there is no such user.
         """
         if client not in CLIENTS:
             raise ValueError(f"client_config({client!r}): write one of {', '.join(map(repr, CLIENTS))}")
-        return {CLIENTS[client]: self.bootstrap_servers}
+        options: dict[str, Any] = {CLIENTS[client]: self.bootstrap_servers}
+        secured = self._tls_options(client) | ({} if self._logins is None else self._logins.options(user))
+        if self.security_protocol != "PLAINTEXT":
+            secured["security_protocol"] = self.security_protocol
+        if client != "confluent":
+            return options | secured
+        return options | {_LIBRDKAFKAS[name]: value for name, value in secured.items()}
+
+    def _tls_options(self, client: str) -> dict[str, Any]:
+        """How a client is told of TLS; of a certificate, where it has to show one."""
+        if self._authority is None:
+            return {}
+        if client == "aiokafka":
+            return {"ssl_context": self.ssl_context()}
+        files = {"ssl_cafile": self.cafile}
+        if self._is_mutual:
+            shown = self.client_certificate(OWN_SUBJECT)
+            files |= {"ssl_certfile": shown.certfile, "ssl_keyfile": shown.keyfile}
+        return files
 
 
 def _bytes(name: str, given: Any) -> bytes | None:

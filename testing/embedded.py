@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -10,10 +11,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.broker import app
+from ottla.broker.endpoints import Endpoint, endpoints
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
+from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
+from ottla.testing.logins import GivenSasl, logins_of
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 from ottla.workbench.bench import Workbench
 from ottla.workbench.clock import VirtualClock
@@ -31,6 +35,9 @@ TEST_SETTINGS = {
     # A topic that Kafka does not have: tests that list topics expect their own.
     "ottla.group.events.enable": "false",
 }
+LOOPBACK = "127.0.0.1"
+OWN_SUBJECT = "CN=ottla-testing"
+"""Of whom our own clients are, where they have to show a certificate."""
 HTTP_SETTINGS = {"ottla.http.listen": "127.0.0.1:0"}
 
 
@@ -48,6 +55,10 @@ class EmbeddedBroker:
         data_dir: keep logs there; by default everything is in memory and gone with the broker.
         port: 0 for any free one.
         http: whether to serve console, metrics and HTTP API, on any free port of this machine.
+        tls: whether clients have to speak TLS, with certificates of a throw-away authority; ``"mutual"``: they have
+            to show a certificate as well, see `client_certificate`. It takes the package trustme (``ottla[test-tls]``).
+        sasl: who has to log in, and how: passwords by user, ``("PLAIN", {"alice": "secret"})``, or a mechanism alone,
+            with one user. Without a mechanism it is SCRAM-SHA-512.
         log: a structlog logger; by default the broker is silent.
 
     Raises:
@@ -64,9 +75,17 @@ class EmbeddedBroker:
         data_dir: Path | str | None = None,
         port: int = 0,
         http: bool = False,
+        tls: bool | str = False,
+        sasl: GivenSasl = None,
         log: Any = None,
     ) -> None:
-        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {})
+        if tls not in (False, True, "mutual"):
+            raise TypeError(f"tls={tls!r}: write True, or 'mutual' for clients that show a certificate, too")
+        self._is_mutual = tls == "mutual"
+        self._authority = authority() if tls else None
+        self._logins = logins_of(sasl)
+        secured = self._tls_settings() | ({} if self._logins is None else self._logins.settings())
+        self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {}, secured)
         self._wanted = wanted_topics(topics)
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._port = port
@@ -80,6 +99,70 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """``127.0.0.1:port``, for any client's option of that name."""
         return self._running.listening
+
+    # TLS
+
+    @property
+    def cafile(self) -> str:
+        """The file with the authority that clients have to trust, as PEM. Raises RuntimeError without TLS."""
+        return self._given_authority.cafile
+
+    def ssl_context(self, subject: str = OWN_SUBJECT) -> ssl.SSLContext:
+        """How a client speaks TLS with this broker. Where it has to show a certificate, this has one.
+
+        Args:
+            subject: whose certificate that is; see `client_certificate`.
+
+        Raises:
+            RuntimeError: the broker has no TLS.
+            ValueError: as `client_certificate`.
+        """
+        given = self._given_authority
+        return (
+            given.client(subject).ssl_context() if self._is_mutual else ssl.create_default_context(cafile=given.cafile)
+        )
+
+    def client_certificate(self, subject: str) -> ClientCertificate:
+        """Files with a certificate of a client, ``certfile`` and ``keyfile``, and with the authority, ``cafile``.
+
+        Args:
+            subject: ``CN=alice``, or with OU and O as well. The client is then ``User:CN=alice``.
+
+        Raises:
+            RuntimeError: the broker has no TLS.
+            ValueError: the subject is something else.
+        """
+        return self._given_authority.client(subject)
+
+    @property
+    def security_protocol(self) -> str:
+        """What clients have to speak: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+        transport = "PLAINTEXT" if self._authority is None else "SSL"
+        return transport if self._logins is None else f"SASL_{transport}"
+
+    @property
+    def connection(self) -> dict[str, Any]:
+        """The options with which our own clients connect."""
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        if self.security_protocol != "PLAINTEXT":
+            options["security_protocol"] = self.security_protocol
+        if self._authority is not None:
+            options["ssl_context"] = self.ssl_context()
+        return options if self._logins is None else options | self._logins.options()
+
+    @property
+    def _given_authority(self) -> Authority:
+        if self._authority is None:
+            raise RuntimeError("the broker has no TLS: say Broker(tls=True), or tls='mutual'")
+        return self._authority
+
+    def _tls_settings(self) -> dict[str, str]:
+        if (given := self._authority) is None:
+            return {}
+        mutual = {"ssl.client.auth": "required", "ssl.truststore.location": given.cafile} if self._is_mutual else {}
+        return {"ssl.keystore.location": given.serverfile, **mutual}
+
+    # life
 
     @property
     def http_url(self) -> str:
@@ -96,6 +179,10 @@ class EmbeddedBroker:
     def port(self) -> int:
         return self._running.port
 
+    def port_of(self, listener: str) -> int:
+        """The port of one of several listeners, which the setting ``listeners`` names."""
+        return next(one.port for one in self._running.endpoints if one.name == listener.upper())
+
     def start(self) -> Self:
         """Start and wait until clients can connect."""
         if self._thread is not None:
@@ -107,8 +194,9 @@ class EmbeddedBroker:
         broker = app.Broker(
             self.settings,
             directory=self._data_dir,
-            port=self._port,
+            endpoints=self._endpoints(),
             topics=self._wanted,
+            users={} if self._logins is None else self._logins.credentials(),
             log=self._log,
             observing=self._observatory,
             clock=VirtualClock,
@@ -216,6 +304,11 @@ class EmbeddedBroker:
         self._running  # noqa: B018 - it runs
         return self._observatory
 
+    def _endpoints(self) -> list[Endpoint]:
+        if "listeners" in self.settings.given:
+            return endpoints(self.settings)
+        return [Endpoint(LOOPBACK, self._port, self.security_protocol, self.security_protocol)]
+
     @property
     def is_running(self) -> bool:
         return self._broker is not None
@@ -235,11 +328,11 @@ class EmbeddedBroker:
             loop.close()
 
 
-def _checked(given: Mapping[str, Any], more: Mapping[str, str]) -> Settings:
+def _checked(given: Mapping[str, Any], *more: Mapping[str, str]) -> Settings:
     if not isinstance(given, Mapping):
         raise TypeError(f"settings={given!r}: write a dict of Kafka's names; topics are named by topics=['orders']")
     texts = {key: setting_text(value) for key, value in given.items()}
-    loaded = load(TEST_SETTINGS, more, texts)
+    loaded = load(TEST_SETTINGS, *more, texts)
     for key in loaded.unknown + loaded.unprotected:
         raise BadSetting(f"unknown setting {key!r}{did_you_mean(key)}")
     return loaded.settings

@@ -157,7 +157,7 @@ class Group:
     async def _evict(self, member_id: str, reason: str) -> None:
         from ottla.clients import Admin
 
-        async with Admin(bootstrap_servers=self._broker.bootstrap_servers) as admin:
+        async with Admin(**self._broker.connection) as admin:
             await admin.remove_members(self.group_id, [member_id], reason=reason)
 
     def _looked(self, look: Callable[[View], T]) -> T:

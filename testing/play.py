@@ -259,7 +259,7 @@ class _Player:
     async def _change_topics(self, step: Step) -> None:
         from ottla.clients import Admin
 
-        async with Admin(bootstrap_servers=self._broker.bootstrap_servers) as admin:
+        async with Admin(**self._broker.connection) as admin:
             if step.word == "create_topic":
                 await admin.create_topics(step.given)
             else:

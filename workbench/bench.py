@@ -18,7 +18,7 @@ from ottla.workbench.time import Time
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
     from ottla.broker.handlers.services import Services
-    from ottla.broker.net.listener import Listener
+    from ottla.broker.net.socket_server import SocketServer
     from ottla.broker.observing import Address
     from ottla.broker.runtime.cleaner import Cleaner
     from ottla.broker.runtime.host import Host
@@ -62,9 +62,9 @@ class Workbench(Observatory):
         assert isinstance(self.clock, VirtualClock), "a broker with a workbench is made with clock=VirtualClock"
         self.time = Time(self.clock, host, self._coordinator, cleaner)
 
-    def ready(self, address: Address, listener: Listener) -> None:
-        super().ready(address, listener)
-        self.faults = Faults(self._services, self._dispatcher, listener, self.clock, self)
+    def ready(self, address: Address, server: SocketServer) -> None:
+        super().ready(address, server)
+        self.faults = Faults(self._services, self._dispatcher, server, self.clock, self)
 
     def stopping(self) -> None:
         super().stopping()
@@ -138,15 +138,15 @@ class Workbench(Observatory):
         self._spawn(self._restart(away_s))
 
     async def _restart(self, away_s: float) -> None:
-        services, listener = self._services, self._listener
-        listener.stop_accepting()
+        services, server = self._services, self._server
+        server.stop_accepting()
         services.members.forget()
-        listener.abort_all()
+        server.abort_all()
         given = services.host.give_up()
         services.fetch_sessions.clear()
         await asyncio.sleep(away_s)
         await services.host.load_again(given)
-        await listener.start(*listener.address)
+        await server.start(server.listeners)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

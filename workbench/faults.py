@@ -20,7 +20,7 @@ from ottla.broker.core.events import FaultFired
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.dispatch import Dispatcher, Kept, Peer, Route
 from ottla.broker.handlers.services import Services
-from ottla.broker.net.listener import Listener
+from ottla.broker.net.socket_server import SocketServer
 from ottla.protocol.messages.workbench import CLIENT_ID
 from ottla.workbench.named import GROUP, INSTANCE, MEMBER, TOPIC, TOPIC_ID, TRANSACTIONAL_ID, names
 from ottla.workbench.rule import ANY_API, API_KEYS, Rule
@@ -360,14 +360,14 @@ class Faults:
     """
 
     def __init__(
-        self, services: Services, dispatcher: Dispatcher, listener: Listener, clock: Clock, stage: Stage
+        self, services: Services, dispatcher: Dispatcher, server: SocketServer, clock: Clock, stage: Stage
     ) -> None:
         self.clock = clock
         self.stage = stage
         self.current: list[Fault] = []
         self._services = services
         self._dispatcher = dispatcher
-        self._listener = listener
+        self._server = server
         self._by_api: dict[str, list[Fault]] = {}
         self._numbers = 0
         self._unused: deque[Fault] = deque(maxlen=MOST_UNUSED)
@@ -395,7 +395,7 @@ class Faults:
         self._by_api.clear()
         self._dispatcher.gate = self if self.current else None
         self._services.prepared.changed()
-        for connection in self._listener.connections:
+        for connection in self._server.connections:
             connection.repeat = None
 
     def never_fired(self) -> list[str]:
@@ -404,7 +404,7 @@ class Faults:
 
     def stop(self) -> None:
         """Close the connections whose requests faults have: nobody should wait for their answers."""
-        for connection in list(self._listener.connections):
+        for connection in list(self._server.connections):
             if isinstance(connection.open, FaultyContext):
                 connection.kill()
 

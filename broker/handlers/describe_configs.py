@@ -17,6 +17,7 @@ from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.configs import EffectiveValue, effective_values
 from ottla.broker.handlers.config_changes import RESOURCES
 from ottla.broker.handlers.services import Services
+from ottla.broker.setting_keys import of_listener
 from ottla.broker.settings import FIELDS, type_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs import (
@@ -168,11 +169,15 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
         if row.name == _ADVERTISED and not synonyms[0].value:
             # Clients are told the address that they reached; for whoever asks, that is the setting's value.
             host, port = services.node.endpoint(ctx)
-            value = f"PLAINTEXT://{host}:{port}"
+            value = f"{ctx.session.listener}://{host}:{port}"
             synonyms = (Synonym(row.name, value, ConfigSource.STATIC_BROKER_CONFIG), synonyms[-1])
         metadata = FIELDS[row.name].metadata
         documentation = _documentation(row.documentation, metadata["effective"])
-        yield _row(row.name, synonyms, ConfigType[row.type.upper()], documentation, read_only=not metadata["dynamic"])
+        kind = ConfigType[row.type.upper()]
+        if metadata["sensitive"]:
+            yield _hidden(_row(row.name, _without_values(synonyms), kind, documentation, read_only=True))
+        else:
+            yield _row(row.name, synonyms, kind, documentation, read_only=not metadata["dynamic"])
     for name in sorted({*configs.own, *configs.default} - FIELDS.keys()):
         layers = ((configs.own, ConfigSource.DYNAMIC_BROKER_CONFIG), (configs.default, _DEFAULT_BROKER))
         yield _foreign_row(name, [Synonym(name, layer[name], source) for layer, source in layers if name in layer])
@@ -194,8 +199,18 @@ def _foreign_row(name: str, synonyms: Sequence[Synonym]) -> DescribeConfigsResou
     kind = idle_type(name)
     if kind is not None:
         return _row(name, synonyms, kind, "A setting of Kafka's. No effect.")
-    hidden = [synonym._replace(value=None) for synonym in synonyms]
-    row = _row(name, hidden, ConfigType.UNKNOWN, None, read_only=True)
+    if (setting := of_listener(name)) is not None and not FIELDS[setting].metadata["sensitive"]:
+        documentation = FIELDS[setting].metadata["documentation"]
+        return _row(name, synonyms, ConfigType[type_of(setting).upper()], documentation)
+    return _hidden(_row(name, _without_values(synonyms), ConfigType.UNKNOWN, None, read_only=True))
+
+
+def _without_values(synonyms: Sequence[Synonym]) -> list[Synonym]:
+    return [synonym._replace(value=None) for synonym in synonyms]
+
+
+def _hidden(row: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
+    """The row of a secret."""
     row.is_sensitive = True
     return row
 

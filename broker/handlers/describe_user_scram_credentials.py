@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import AclOperation
-from ottla.broker.core.security.scram import Mechanism, described
+from ottla.broker.core.security.scram import described
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_user_scram_credentials import (
@@ -14,6 +14,7 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from ottla.protocol.sasl.scram import Mechanism
 
 
 def handle(

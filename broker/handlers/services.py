@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
@@ -43,15 +44,20 @@ T = TypeVar("T")
 
 
 class Node(NamedTuple):
-    """This broker, as clients see it. ``advertised`` is None where each client is told the address it reached."""
+    """This broker, as clients see it.
+
+    Attributes:
+        advertised: what clients are told, by listener; those of others are told the address that each reached.
+    """
 
     node_id: int
     cluster_id: str
-    advertised: tuple[str, int] | None = None
+    advertised: Mapping[str, tuple[str, int]] = MappingProxyType({})
 
     def endpoint(self, ctx: RequestContext) -> tuple[str, int]:
-        """The host and port that the client of ``ctx`` is to connect to."""
-        return self.advertised or (ctx.connection.local_host, ctx.connection.local_port)
+        """The host and port that the client of ``ctx`` is to connect to: of the listener that it came by."""
+        connection = ctx.connection
+        return self.advertised.get(connection.session.listener) or (connection.local_host, connection.local_port)
 
 
 class Caller:

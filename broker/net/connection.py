@@ -50,11 +50,14 @@ class Host(Protocol):
     `room_for` and `holds` are those of `ottla.broker.net.unfinished`, `unread` counts what the client does not read.
     """
 
-    max_request_bytes: int
-    receive: Callable[[Any, int, Connection], Frame | None]
-
+    @property
+    def max_request_bytes(self) -> int: ...
+    @property
+    def least_request_bytes(self) -> int: ...
     @property
     def is_full(self) -> bool: ...
+    @property
+    def receive(self) -> Callable[[Any, int, Connection], Frame | None]: ...
     def most_request_bytes(self, api_key: int) -> int: ...
     def opened(self, connection: Connection) -> None: ...
     def closed(self, connection: Connection) -> None: ...
@@ -67,10 +70,19 @@ class Host(Protocol):
     def answer_room_bytes(self) -> int: ...
 
 
+class Guest(Protocol):
+    """What looks after a connection that authenticates, or whose session ends; see `ottla.broker.net.guests`."""
+
+    def receive(self, frame: Any, start: int, connection: Connection) -> Frame | None: ...
+    def broken(self, reason: str) -> bool: ...
+    def gone(self) -> None: ...
+
+
 class Connection(asyncio.Protocol):
     """See the module.
 
     Attributes:
+        guest: None where nobody is asked who he is, nor any more.
         open: the request that waits for its answer; of several Produce requests that do, the last one.
         half_closed: the client sends nothing more; it may be gone, or wait for its answer.
         on_gone: called once when that is so, or the connection is lost; for who has to know of it.
@@ -103,6 +115,7 @@ class Connection(asyncio.Protocol):
         "client_id",
         "client_id_bytes",
         "client_software",
+        "guest",
         "half_closed",
         "local_host",
         "local_port",
@@ -121,7 +134,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answers: Answers
         self._write: Callable[[bytes], None] = _nowhere
-        self._reader = FrameReader(host.max_request_bytes)
+        self._reader = FrameReader(host.max_request_bytes, host.least_request_bytes)
         self._large: LargeFrame | None = None  # receives instead of us
         # Answers in the order of the requests, _UNANSWERED where one is missing: of Produce requests before the open
         # one, and of everything behind one of those.
@@ -149,6 +162,7 @@ class Connection(asyncio.Protocol):
         self.client_id_bytes = b""
         self.client_software = ""
         self.session = ANONYMOUS
+        self.guest: Guest | None = None
         self.client_host = ""
         self.local_host = ""
         self.local_port = 0
@@ -157,12 +171,15 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._answers = Answers(self._transport)
-        self._write = self._transport.write
+        has_tls = transport.get_extra_info("ssl_object") is not None
+        self._answers = Answers(self._transport, has_tls=has_tls)
+        self._write = self._send if has_tls else self._transport.write
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.client_host = "/" + (plain(peer[0]) if peer else "?")
         self.local_host, self.local_port = (plain(local[0]), local[1]) if local else ("", 0)
         self._host.opened(self)
+        if has_tls and self._transport is not None:
+            self._transport.set_write_buffer_limits(high=1)  # below it is another one, with a limit of its own
 
     def data_received(self, data: bytes) -> None:
         self.active = True
@@ -202,13 +219,14 @@ class Connection(asyncio.Protocol):
         """Nothing waits, and several frames were read, or parts of some."""
         end, position, collected = len(data), 0, 0
         self._serving = True
-        receive, limit = self._receive, self._reader.max_frame_bytes
+        host, receive, limit = self._host, self._receive, self._reader.max_frame_bytes
         unchecked = min(limit, ANY_REQUEST_BYTES)
         try:
             while end - position >= 4:
                 size = _LENGTH(data, position)[0]
                 if size <= 0 or size > unchecked:
-                    check_length(size, limit)
+                    check_length(size, limit, self._reader.min_frame_bytes)
+                if size > unchecked:
                     if end - position < 4 + KEY_BYTES:
                         break
                     self._check_start(size, data[position + 4 : position + 4 + KEY_BYTES])
@@ -227,6 +245,8 @@ class Connection(asyncio.Protocol):
                     break
                 else:
                     collected += self._take_finished()
+                    if self._host is not host:  # the client has authenticated: other bounds hold for what follows
+                        break
                 if collected >= COLLECT_BYTES:
                     collected = 0
                     self._flush()
@@ -257,9 +277,12 @@ class Connection(asyncio.Protocol):
 
         A client that is gone looks the same until we write to it. Kafka, which does not read from a connection with an
         open request, does not see it either. Nor is one closed that has yet to read what it was answered with.
+        The end of TLS is that of both directions.
         """
         self.half_closed = True
         self._tell_gone()
+        if self._transport is not None and self._transport.get_extra_info("ssl_object") is not None:
+            return False
         return self.is_waited_for or self._pump_scheduled or self._answers.paused
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -269,11 +292,14 @@ class Connection(asyncio.Protocol):
         self.open = self._large = None
         self._line.clear()
         self._line_sizes.clear()
+        if self._transport is not None:  # a handshake that failed has made none
+            self._answers.drop()
         self._transport = None
         self._write = _nowhere
         self._reader.clear()
-        self._answers.drop()
         self._buffered = False
+        if self.guest is not None:
+            self.guest.gone()
         self._host.closed(self)
         self._tell_gone()
         if self.prepared is not None:
@@ -306,6 +332,11 @@ class Connection(asyncio.Protocol):
             self._schedule_pump()
 
     # -- from the dispatcher and the handlers
+
+    def peer_certificate(self) -> bytes | None:
+        """The certificate that the client has shown, as DER; None if it has not."""
+        shown = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return None if shown is None else cast("bytes | None", shown.getpeercert(True))
 
     @property
     def has_asked(self) -> bool:
@@ -360,6 +391,21 @@ class Connection(asyncio.Protocol):
         if self.open is not None and (self._buffered or self._read_paused):
             self._schedule_pump()
 
+    def move(self, host: Host, receive: Callable[[Any, int, Connection], Frame | None]) -> None:
+        """Let another host bound the connection, and its requests be served by ``receive``, from the next one on."""
+        if self._counted_bytes:
+            self._host.holds(self, 0)
+        self._host, self._receive = host, receive
+        self._reader.max_frame_bytes, self._reader.min_frame_bytes = host.max_request_bytes, host.least_request_bytes
+        if self._counted_bytes:
+            self._hold()
+
+    def forget_requests(self) -> None:
+        """Serve the next request as any: what is known of those that come again holds for another session, or rules."""
+        self.repeat = None
+        if self.prepared is not None:
+            self.prepared.forget()
+
     def mute(self, hold: RequestContext) -> None:
         """Read and serve nothing more until ``hold`` is finished, as if it were an open request."""
         self.open = hold
@@ -393,7 +439,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self, reason: str) -> None:
         """Close because the peer, or an answer that cannot be given, leaves no other way; the host logs one line."""
-        if self._transport is not None and not self.is_closing:
+        if self._transport is not None and not self.is_closing and not (self.guest and self.guest.broken(reason)):
             self._host.rejected(self, reason)
             self.close()
         self._reader.clear()

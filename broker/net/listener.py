@@ -1,311 +1,113 @@
-"""The listening socket, and what concerns all of its connections: their number, idleness, memory and end."""
+"""One listener: its sockets, and what holds for those who come by it."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
 
-from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.context import Mute
-from ottla.broker.logger import Logger
-from ottla.broker.net.accepting import Acceptor, Addresses
-from ottla.broker.net.answers import Frame
-from ottla.broker.net.connection import Connection
-from ottla.broker.net.descriptors import most_connections
-from ottla.broker.net.large_frame import buffers
-from ottla.broker.net.unfinished import UnfinishedRequests
-from ottla.broker.net.unread import UnreadAnswers
-from ottla.broker.settings import INT32_MAX, Settings
+from ottla.broker.core.security.session import ANONYMOUS, Session
+from ottla.broker.endpoints import Endpoint
+from ottla.broker.net.accepting import Acceptor
 
-SWEEPS_PER_IDLE_TIME = 8
-SILENT_MS = 10_000
-"""A connection that has asked for nothing for so long gives way while others wait: clients ask at once."""
-LOOK_FOR_ROOM_MS = 1_000
+if TYPE_CHECKING:
+    from ottla.broker.net.guests import Lobby
+    from ottla.broker.net.tls import Contexts
+
+_BACKLOG: Final = 1024
 
 
-class RateLimit:
-    """Lets through so many log lines a period, and counts the rest: clients reconnect several times a second."""
+class CannotListen(Exception):
+    """An address is not ours or is taken; the message says which one, and what to do."""
 
-    def __init__(self, clock: Clock, lines: int = 20, period_ms: int = 10_000) -> None:
-        self._clock, self._lines, self._period_ms = clock, lines, period_ms
-        self._since_ms, self._used = 0, 0
-        self.suppressed = 0
 
-    def allows(self) -> bool:
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._since_ms >= self._period_ms:
-            self._since_ms, self._used = now_ms, 0
-        self._used += 1
-        if self._used > self._lines:
-            self.suppressed += 1
-            return False
-        return True
+class Server(Protocol):
+    """What has the connections of all listeners; see `ottla.broker.net.socket_server`."""
+
+    def room(self) -> int: ...
+    def room_for_handshakes(self) -> int: ...
+    def take(self, listener: Listener, sock: socket.socket, address: str) -> None: ...
+    def paused(self, reason: str) -> None: ...
+    def resumed(self) -> None: ...
 
 
 class Listener:
-    """Accepts connections and keeps their limits.
+    """Accepts connections at one endpoint.
 
     Args:
-        receive: serves one request frame; see `ottla.broker.dispatch.Dispatcher.receive`.
-        most_request_bytes: how long a request may be, by its API key; it may raise a ProtocolError.
-        in_force: the settings that may be changed while the broker runs.
+        most: so many connections it may have (``listener.name.<name>.max.connections``); None: as all together.
+        lobby: where clients are asked who they are; None: nowhere.
+        tls: its TLS; None: none.
 
     Attributes:
-        connections: with their addresses.
-        wait_of: told the address of each new connection; says for how many milliseconds it must wait to be closed, if
-            there are too many of late. None while there is no quota.
-        accepted: how many connections there were since the start.
-        address: the host and the port where it listens, once it does.
+        endpoint: where it listens; with the host and port that it is bound to, once it is.
+        guest: the session of whoever comes, as long as he has not said who he is.
+        count: its connections that are open.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        clock: Clock,
-        receive: Callable[[bytes, int, Connection], Frame | None],
-        log: Logger,
-        most_request_bytes: Callable[[int], int] = lambda api_key: INT32_MAX,
-        in_force: Callable[[], Settings] | None = None,
+        self, endpoint: Endpoint, most: int | None = None, lobby: Lobby | None = None, tls: Contexts | None = None
     ) -> None:
-        self.max_request_bytes = settings.socket_request_max_bytes
-        self.receive = receive
-        self.most_request_bytes = most_request_bytes
-        self.wait_of: Callable[[str], int] | None = None
-        self.connections: dict[Connection, str] = {}
-        self.accepted = 0
-        self.address = ("", 0)
-        self._settings = settings
-        self._clock = clock
-        self._log = log
-        self._rejections = RateLimit(clock)
-        # Of their own: a flood must not hide what else goes wrong.
-        self._refusals_of_quota = RateLimit(clock, lines=1)
-        self._refusals_of_address = RateLimit(clock, lines=1)
-        self._pauses = RateLimit(clock, lines=1)
-        self._told_pause = False
-        http = settings.ottla_http_max_connections if settings.ottla_http_listen else 0
-        self.most_connections = most_connections(settings.max_connections, http)
-        self._addresses = Addresses(in_force or (lambda: settings), self._unknown_address)
+        self.endpoint = endpoint
+        self.lobby = lobby
+        self.tls = tls
+        self.guest = Session(listener=endpoint.name) if endpoint.name != ANONYMOUS.listener else ANONYMOUS
+        self.count = 0
+        self._most = most
+        self._sockets: list[socket.socket] = []
         self._acceptors: list[Acceptor] = []
-        self._stopped = False
-        self._arriving: set[asyncio.Task[None]] = set()
-        self._sweep_timer: TimerHandle | None = None
-        self._room_timer: TimerHandle | None = None
-        self._requests = UnfinishedRequests(
-            settings.queued_max_request_bytes, settings.ottla_request_progress_timeout_ms, clock
-        )
-        self._answers = UnreadAnswers(settings.ottla_queued_max_response_bytes, settings.connections_max_idle_ms, clock)
-        self.room_for, self.holds = self._requests.room_for, self._requests.holds
-        self.unread, self.reads_again = self._answers.grew, self._answers.gone
-        self._unwelcome: dict[Connection, TimerHandle] = {}
-        self._empty: asyncio.Event | None = None
 
-    # -- life
-
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; see `bind` for what hosts stand for. Port 0 is any free one.
-
-        Returns:
-            The host (as given, or the bound one) and the port.
+    def bind(self) -> None:
+        """Bind its address; see `bind` for what hosts stand for. Port 0 is any free one.
 
         Raises:
-            OSError: the address cannot be bound.
+            CannotListen: the address cannot be bound.
         """
-        sockets = bind(host, port)
-        self._stopped = False
-        self._addresses.most("")  # names are looked up now, and not when somebody connects
-        if self.most_connections < self._settings.max_connections:
-            self._log.warning(
-                "Fewer connections than max.connections are accepted, for the process may have few file descriptors: "
-                "raise ulimit -n (LimitNOFILE= of systemd)",
-                max_connections=self._settings.max_connections,
-                accepted=self.most_connections,
-            )
-        bound = sockets[0].getsockname()
+        host, port, *_ = self.endpoint
+        try:
+            self._sockets = bind(host, port)
+        except OSError as error:
+            what = f"cannot listen on {host or '*'}:{port}: {error.strerror or error}"
+            raise CannotListen(f"{what}; choose another --listen") from error
+        bound = self._sockets[0].getsockname()
+        self.endpoint = self.endpoint._replace(host=host or bound[0], port=bound[1])
+
+    def accept(self, server: Server, backlog: int) -> None:
+        """Begin to accept."""
         self._acceptors = [
             Acceptor(
                 sock,
-                self._settings.listener_backlog_size,
-                room=lambda: self.most_connections - len(self.connections),
-                take=self._take,
-                paused=self._paused,
-                resumed=self._resumed,
+                backlog,
+                room=partial(self._room, server),
+                take=partial(server.take, self),
+                paused=server.paused,
+                resumed=server.resumed,
             )
-            for sock in sockets
+            for sock in self._sockets
         ]
-        self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
-        self.address = (host or bound[0]), bound[1]
-        return self.address
 
-    def stop_accepting(self) -> None:
-        """Accept no more connections; those that are open go on."""
-        self._stopped = True
+    def close(self) -> None:
+        """Accept nobody any more."""
         while self._acceptors:
             self._acceptors.pop().close()
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
-            self._sweep_timer = None
-        for connection in list(self._unwelcome):
-            connection.kill()
+        while self._sockets:
+            self._sockets.pop().close()
 
-    async def drain(self, timeout_ms: int) -> None:
-        """Close connections as their open requests are answered; after the timeout, close what is left."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_ms / 1000
-        while self.connections:
-            for connection in list(self.connections):
-                if not connection.is_waited_for:
-                    connection.close()
-            if loop.time() >= deadline:
-                break
-            self._empty = asyncio.Event()
-            try:
-                await asyncio.wait_for(self._empty.wait(), min(0.05, deadline - loop.time()))
-            except TimeoutError:
-                continue
-        for connection in list(self.connections):
-            connection.close()
-
-    def abort_all(self) -> None:
-        """Close every connection at once, with nothing more sent."""
-        for connection in list(self.connections):
-            connection.kill()
-
-    # -- connections that come
-
-    def _unknown_address(self, name: str) -> None:
-        self._log.warning(
-            "A name in max.connections.per.ip.overrides has no address, so it limits nobody: mend the setting, or set "
-            "it again once the name is known",
-            name=name,
-        )
-
-    def _take(self, sock: socket.socket, address: str) -> None:
-        if not self._addresses.came(address):
-            most = f"{self._addresses.most(address)} connections of one address are allowed"
-            self._note("Too many connections of an address", "/" + address, "", most, self._refusals_of_address)
-            sock.close()
-            return
-        loop = asyncio.get_running_loop()
-        connection = Connection(self, loop)
-        self.connections[connection] = address
-        task = loop.create_task(self._connect(sock, connection))
-        self._arriving.add(task)
-        task.add_done_callback(self._arriving.discard)
-
-    async def _connect(self, sock: socket.socket, connection: Connection) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
-        except OSError:  # it is gone already
-            sock.close()
-            self.closed(connection)
-
-    def _paused(self, reason: str) -> None:
-        if allowed := self._pauses.allows():
-            self._log.warning("Accepting no connections for now", connections=len(self.connections), reason=reason)
-        self._told_pause = self._told_pause or allowed
-        self._look_for_room()
-
-    def _look_for_room(self) -> None:
-        if self._room_timer is None:
-            when_ms = self._clock.monotonic_ms() + LOOK_FOR_ROOM_MS
-            self._room_timer = self._clock.call_at(when_ms, self._make_room)
-
-    def _make_room(self) -> None:
-        """Close who has been silent for too long, so that a crowd of connections shuts nobody out."""
-        self._room_timer = None
-        if self.most_connections > len(self.connections) or self._stopped:
-            return
-        now_ms = self._clock.monotonic_ms()
-        for connection in list(self.connections):
-            if not connection.has_asked and now_ms - connection.quiet_since_ms >= SILENT_MS:
-                connection.kill(f"it has asked for nothing for {SILENT_MS} ms, and others wait to be accepted")
-        self._look_for_room()
-
-    def _resumed(self) -> None:
-        if self._told_pause:
-            self._told_pause = False
-            self._log.warning("Accepting connections again", connections=len(self.connections))
-
-    # -- from connections
-
-    @property
-    def is_full(self) -> bool:
-        """True if unfinished requests hold all that they may."""
-        return self._requests.is_full
-
-    @property
-    def answer_room_bytes(self) -> int:
-        """The size limit of an answer that can be made smaller."""
-        return self._answers.room_bytes
-
-    def opened(self, connection: Connection) -> None:
-        if self._stopped:
-            connection.kill()
-        self.connections.setdefault(connection, "")
-        self.accepted += 1
-        connection.quiet_since_ms = self._clock.monotonic_ms()
-        if self.wait_of is not None and (wait_ms := self.wait_of(connection.client_host.removeprefix("/"))) > 0:
-            self._turn_away(connection, wait_ms)
-
-    def _turn_away(self, connection: Connection, wait_ms: int) -> None:
-        """Close a connection that exceeds a quota, but after a while: its client would try again at once."""
-        reason = f"the quota connection_creation_rate of its address is used up, closing it in {wait_ms} ms"
-        host, name = connection.client_host, connection.client_id
-        self._note("Too many new connections", host, name, reason, self._refusals_of_quota)
-        connection.open = Mute(connection)
-        connection.wake()
-        when_ms = connection.quiet_since_ms + wait_ms
-        self._unwelcome[connection] = self._clock.call_at(when_ms, connection.kill)
-
-    def closed(self, connection: Connection) -> None:
-        if address := self.connections.pop(connection, ""):
-            self._addresses.went(address)
-        self._requests.gone(connection)
-        self._answers.gone(connection)
-        if (timer := self._unwelcome.pop(connection, None)) is not None:
-            timer.cancel()
+    def somebody_went(self) -> None:
+        """Go on if there was no room."""
         for acceptor in self._acceptors:
             acceptor.somebody_went()
-        if not self.connections and self._empty is not None:
-            self._empty.set()
 
-    def rejected(self, connection: Connection, reason: str) -> None:
-        self._note("Closing connection", connection.client_host, connection.client_id, reason, self._rejections)
-
-    def _note(self, event: str, client_host: str, client_id: str, reason: str, limit: RateLimit) -> None:
-        if limit.allows():
-            suppressed, limit.suppressed = limit.suppressed, 0
-            extra = {"suppressed": suppressed} if suppressed else {}
-            self._log.warning(event, client_host=client_host, client_id=client_id, reason=reason, **extra)
-
-    # -- idle connections
-
-    @property
-    def _sweep_ms(self) -> int:
-        return max(1, self._settings.connections_max_idle_ms // SWEEPS_PER_IDLE_TIME)
-
-    def _sweep(self) -> None:
-        """Close connections that were quiet for ``connections.max.idle.ms``, unless they wait for an answer of ours.
-
-        One that has ended its side does not get to wait longer: it is most likely gone, and some requests are never
-        answered (the parked SyncGroup of a member that was removed). Nor does one that waits for its quota: as it is
-        not read from, nobody sees that its client is gone, and Kafka closes it, too (KIP-219). Whose answers are not
-        read is looked after by `UnreadAnswers`. What does not close, as its client reads nothing, is closed at once.
-        """
-        now_ms = self._clock.monotonic_ms()
-        for connection in list(self.connections):
-            held = connection.is_waited_for and not (connection.half_closed or connection.is_muted)
-            if connection.active or held or connection in self._answers:
-                connection.active = False
-                connection.quiet_since_ms = now_ms
-            elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:
-                self._log.debug("Closing idle connection", client_host=connection.client_host)
-                connection.kill() if connection.is_closing else connection.close()
-        buffers.sweep()
-        self._sweep_timer = self._clock.call_at(now_ms + self._sweep_ms, self._sweep)
+    def _room(self, server: Server) -> int:
+        rooms = [server.room()]
+        if self._most is not None:
+            rooms.append(self._most - self.count)
+        if self.lobby is not None:
+            rooms.append(self.lobby.guests.room)
+        if self.tls is not None:
+            rooms.append(server.room_for_handshakes())
+        return min(rooms)
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
@@ -321,7 +123,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
         return _bind_loopback(port)
     if not host and socket.has_dualstack_ipv6():
         try:
-            return [socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)]
+            return [socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)]
         except OSError:
             pass  # a machine without IPv6 addresses
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -329,7 +131,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
         # Bytes are looked up as they are; for a text Python loads the tables of international names.
         name = host.encode() if host.isascii() else host
         family = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0][0]
-    return [socket.create_server((host, port), family=family, backlog=1024)]
+    return [socket.create_server((host, port), family=family, backlog=_BACKLOG)]
 
 
 def _bind_loopback(port: int) -> list[socket.socket]:

@@ -16,9 +16,6 @@ from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.steps import Steps
 
-USER = "ANONYMOUS"
-"""The user of every request, as nobody has to say who they are."""
-
 _PERCENT_PER_NS = 100 / 1_000_000_000
 _EXEMPT = frozenset({ApiKey.WRITE_TXN_MARKERS})
 """Brokers ask it of each other: nobody is made to wait."""
@@ -39,22 +36,22 @@ class ConnectionMeter:
         self._ending = False
 
     def most_fetched(self, ctx: MeteredContext) -> int:
-        return self.quotas.fetch.most_at_once(USER, ctx.client_id)
+        return self.quotas.fetch.most_at_once(ctx.session.user, ctx.client_id)
 
     def fetched(self, ctx: MeteredContext, response: Any) -> int:
         # Kafka counts the body of the answer with four bytes in front.
         header_bytes = api(ApiKey.FETCH).response_header_version(ctx.api_version)
         size = len(ctx.encode(response)) - 4 - header_bytes
         now_ms = self._clock.monotonic_ms()
-        wait_ms = max(self._spent(ctx, now_ms), self.quotas.fetch.record(USER, ctx.client_id, size, now_ms))
+        wait_ms = max(self._spent(ctx, now_ms), self.quotas.fetch.record(ctx.session.user, ctx.client_id, size, now_ms))
         if wait_ms:
-            self.quotas.fetch.take_back(USER, ctx.client_id, size, now_ms)
+            self.quotas.fetch.take_back(ctx.session.user, ctx.client_id, size, now_ms)
             ctx.owed_ms = wait_ms
         return wait_ms
 
     def mutates(self, ctx: MeteredContext, partitions: int, *, strict: bool, waits: bool = True) -> bool:
         now_ms = self._clock.monotonic_ms()
-        wait_ms = self.quotas.mutation.permit(USER, ctx.client_id, partitions, now_ms, strict=strict)
+        wait_ms = self.quotas.mutation.permit(ctx.session.user, ctx.client_id, partitions, now_ms, strict=strict)
         if waits:
             ctx.owed_ms = max(ctx.owed_ms, wait_ms)
         return not (strict and wait_ms)
@@ -88,7 +85,7 @@ class ConnectionMeter:
     def _produced(self, ctx: MeteredContext, now_ms: int) -> int:
         if ctx.api_key != ApiKey.PRODUCE:
             return 0
-        return self.quotas.produce.record(USER, ctx.client_id, ctx.size_bytes, now_ms)
+        return self.quotas.produce.record(ctx.session.user, ctx.client_id, ctx.size_bytes, now_ms)
 
     def _spent(self, ctx: MeteredContext, now_ms: int) -> int:
         """Count the time that a request took. What it waited for others does not count."""
@@ -96,7 +93,7 @@ class ConnectionMeter:
             return 0
         ctx.charged = True
         spent_ns = self.nanoseconds() - ctx.began_ns if ctx.spent_ns is None else ctx.spent_ns
-        return self.quotas.request.record(USER, ctx.client_id, spent_ns * _PERCENT_PER_NS, now_ms)
+        return self.quotas.request.record(ctx.session.user, ctx.client_id, spent_ns * _PERCENT_PER_NS, now_ms)
 
     def _mute(self, ctx: MeteredContext, wait_ms: int) -> None:
         if wait_ms <= 0 or ctx.closed or self._ending:

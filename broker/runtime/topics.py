@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 from ottla.broker.clock import Clock
 from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
-from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.quotas.entities import Quotas
 from ottla.broker.core.security.acls import Acls
 from ottla.broker.core.topics.catalog import (
@@ -32,16 +31,16 @@ from ottla.broker.logger import Logger
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.reading import in_turns
+from ottla.broker.runtime.setting_changes import Keys, tell
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.records import BatchError, TopicPartition
+from ottla.protocol.sasl.scram import Mechanism
 
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
 
-LOGGED_CHANGES = 20
-"""Changes of settings that are logged in one turn of the loop."""
 
 OPENED_LOGS = 20
 """Logs that are opened in one turn of the loop."""
@@ -73,9 +72,11 @@ class TopicManager:
         on_changed: told of each topic that was created or has more partitions, by name, with how many it had.
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
+        on_credentials: told of users with a new credential, or with one less, and of its mechanism.
         on_acls: told of the access control rules when they have changed, before anybody hears that they have.
         on_served: told of each topic as it is served from then on: it came, or has more partitions.
         on_settings: called when settings of groups or of the broker have changed.
+        keys: puts changes of keys and certificates in force.
     """
 
     def __init__(
@@ -96,9 +97,11 @@ class TopicManager:
         self.on_changed: Callable[[str, int, int], None] = lambda name, partitions_before, partitions: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
+        self.on_credentials: Callable[[list[tuple[str, Mechanism]]], None] = lambda changed: None
         self.on_acls: Callable[[Acls], None] = lambda acls: None
         self.on_served: Callable[[Topic], None] = lambda topic: None
         self.on_settings: Callable[[], None] = lambda: None
+        self.keys = Keys(log)
         self._engine = engine
         self.broker_configs = BrokerConfigs(settings)
         self._random = random or Random()
@@ -296,6 +299,9 @@ class TopicManager:
                                credentials=len(catalog.credentials), rules=len(catalog.acls))  # fmt: skip
                 if catalog.quotas != before.quotas:
                     self.on_quotas(catalog.quotas)
+                if catalog.credentials != before.credentials:
+                    now = catalog.credentials
+                    self.on_credentials([key for key, one in before.credentials.items() if now.get(key) != one])
                 if catalog.acls != before.acls:
                     self.on_acls(catalog.acls)
         return answer
@@ -309,7 +315,8 @@ class TopicManager:
         """
         async with self._change:
             before = self._catalog
-            catalog, refusals = await in_turns(plan(before, alterations, self._settings, self._engine.node_id))
+            planned = await in_turns(plan(before, alterations, self._settings, self._engine.node_id))
+            catalog, refusals = await self.keys.tried(before, planned, self._layers, alterations)
             if validate_only or all(refusals):
                 return refusals
             try:
@@ -323,18 +330,12 @@ class TopicManager:
             else:
                 changed = [entry for name, entry in catalog.topics.items() if entry is not before.topics.get(name)]
             self.on_settings()
+            await self.keys.use(self._settings)
             for number, entry in enumerate(changed, 1):
                 self._configure(entry)
                 if not number % CONFIGURED_TOPICS:
                     await asyncio.sleep(0)
-        for number, (alteration, refusal) in enumerate(zip(alterations, refusals, strict=True), 1):
-            if not number % LOGGED_CHANGES:
-                await asyncio.sleep(0)
-            if refusal is None:
-                # Values may be secrets of a plugin that we do not know.
-                self._log.info("settings changed", resource_type=ResourceType(alteration.resource_type).name.lower(),
-                               resource=alteration.resource_name,
-                               keys=[change.name for change in alteration.changes])  # fmt: skip
+        await tell(alterations, refusals, self._log)
         return refusals
 
     def _configure(self, entry: TopicEntry) -> None:

@@ -39,6 +39,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+HEADERS_WITH_TLS = {**HEADERS, "Strict-Transport-Security": "max-age=31536000"}
 FOR_ALL = ("/healthz", "/readyz")
 """Probes have no token, and learn nothing."""
 LOGIN = "/login"
@@ -61,6 +62,7 @@ class Access:
         token: what has to be known, empty for nothing.
         secret: makes cookies that nobody else can.
         cookie: the cookie's name; cookies do not tell ports apart.
+        has_tls: the port speaks nothing but TLS.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Access:
         secret: bytes,
         cookie: str,
         allowed_hosts: Sequence[str] = (),
+        has_tls: bool = False,
     ) -> None:
         self.app = app
         self._log = log
@@ -83,6 +86,8 @@ class Access:
         self._token = token.encode()
         self._pass = hmac.new(secret, self._token, sha256).hexdigest()
         self._cookie = cookie
+        self._has_tls = has_tls
+        self._headers = HEADERS_WITH_TLS if has_tls else HEADERS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -94,7 +99,7 @@ class Access:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in self._headers.items():
                     headers[name] = value
             await send(message)
 
@@ -160,7 +165,8 @@ class Access:
         if not hmac.compare_digest(given.strip().encode(), self._token):
             return _page("That is not the token.", 401)
         cookie = f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
-        if request.headers.get("x-forwarded-proto", "").lower() == "https":  # a proxy with TLS is before us
+        # Or a proxy with TLS is before us.
+        if self._has_tls or request.headers.get("x-forwarded-proto", "").lower() == "https":
             cookie += "; Secure"
         return Response(status_code=303, headers={"Location": "/", "Set-Cookie": cookie, "Cache-Control": "no-store"})
 

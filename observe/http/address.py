@@ -38,7 +38,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" if address is None else address.is_loopback
 
 
-def url_of(host: str, port: int) -> str:
+def url_of(host: str, port: int, scheme: str = "http") -> str:
     """The address as this machine's browser takes it."""
     host = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import h11
 import msgspec
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from ottla.broker.clock import LoopClock
 from ottla.broker.logger import Logger
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.http.access import Access
@@ -31,6 +32,11 @@ from ottla.observe.http.pauses import Turns
 from ottla.observe.http.problems import MEDIA_TYPE, ProblemDetails, problem
 from ottla.observe.http.routes import application, health_routes, starlette
 from ottla.observe.http.stream import Feed
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.broker.net.tls import Contexts
 
 KEEP_ALIVE_S = 75
 REQUEST_S = 5
@@ -44,6 +50,8 @@ FEWEST_WAIT = 8
 """So many requests of a console at least may wait for their answers: browsers send six at once."""
 MOST_HEADER_BYTES = 131_072
 """Of the request line and the headers. The longest name that Kafka's protocol can hold takes 98,301 once encoded."""
+COOKIE_WITH_TLS = "__Host-ottla"
+"""A browser takes a cookie of this name from this host alone, by TLS alone (RFC 6265bis)."""
 PIECE_BYTES = 16_384
 """So much at once is given to h11, which lets headers be longer than their bound by that."""
 
@@ -63,6 +71,8 @@ class HttpPort:
         self.host, self.port = parse_address(settings.ottla_http_listen, "ottla.http.listen")
         self.health = Health()
         self._log = log
+        self._contexts = _contexts(settings)
+        self._watching: asyncio.Task[None] | None = None
         self._token = _token(settings.ottla_http_token_file, log)
         self._allowed_hosts = [one.strip() for one in settings.ottla_http_allowed_hosts.split(",") if one.strip()]
         self._max_connections = settings.ottla_http_max_connections
@@ -75,7 +85,7 @@ class HttpPort:
     @property
     def url(self) -> str:
         """URL of the console for a browser on this machine."""
-        return url_of(self.host, self.port)
+        return url_of(self.host, self.port, "https" if self._contexts is not None else "http")
 
     async def start(self) -> None:
         """Listen.
@@ -93,7 +103,8 @@ class HttpPort:
             token=self._token,
             allowed_hosts=self._allowed_hosts,
             secret=secrets.token_bytes(32),
-            cookie=f"ottla-{self.port}",
+            cookie=COOKIE_WITH_TLS if self._contexts is not None else f"ottla-{self.port}",
+            has_tls=self._contexts is not None,
         )
         config = uvicorn.Config(
             access,
@@ -109,8 +120,25 @@ class HttpPort:
         )
         config.load()
         self._server = await loop.create_server(
-            lambda: _Connection(config, self._state, loop, self._log, lambda: self._max_connections), sock=sock
+            lambda: _Connection(config, self._state, loop, self._log, lambda: self._max_connections),
+            sock=sock,
+            **self._tls(),
         )
+
+    def _tls(self) -> dict[str, Any]:
+        """What makes a server speak TLS, if it is to. Each handshake has the certificate of its time."""
+        if (contexts := self._contexts) is None:
+            return {}
+
+        def newest(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+            connection.context = contexts.context
+
+        contexts.tell_doubts(self._log)
+        loop = asyncio.get_running_loop()
+        self._watching = loop.create_task(contexts.watch(self._log, LoopClock(loop)))
+        first = contexts.context
+        first.sni_callback = newest
+        return {"ssl": first, "ssl_handshake_timeout": REQUEST_S, "ssl_shutdown_timeout": STOP_S}
 
     def tell_ready(self) -> None:
         """Log where it is, and who may reach it."""
@@ -121,6 +149,8 @@ class HttpPort:
                 self._log.info("HTTP is open to other machines, for those who know the token", **fields)
             else:
                 self._log.warning("HTTP is open to other machines: whoever reaches it sees all groups", **fields)
+            if self._contexts is None:
+                self._log.warning("HTTP is open to other machines without TLS: say --http-tls", **fields)
 
     def open(self, parts: Parts, more: Sequence[Endpoint] = ()) -> None:
         """Show everything; ``more`` are endpoints besides those of every broker."""
@@ -129,6 +159,11 @@ class HttpPort:
         self._feed = Feed(parts, self._log, self._stream_max_bytes, max(self._max_connections // 2, 1))
         turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))
         self._app = application(parts, self._feed, turns, protected=bool(self._token), more=more)
+
+    def look_at_keys(self) -> None:
+        """Read the files of keys and certificates now."""
+        if self._contexts is not None:
+            self._contexts.look_soon()
 
     def stopping(self) -> None:
         """Say that the broker is not ready any more, and end every stream."""
@@ -141,6 +176,9 @@ class HttpPort:
         if self._server is not None:
             self._server.close()
             self._server = None
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         self._max_connections = 0  # some may be on their way
         if self._feed is not None:
             self._feed.stop()
@@ -288,8 +326,11 @@ class _Connection(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
             # Closed with something unread, the connection would be reset, and the client might not see the answer.
             self._refused = True
-            self.transport.write_eof()
-            self._wait_for_request()
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+                self._wait_for_request()
+            else:  # TLS has an end of its own, for both directions
+                self.transport.close()
         else:
             self.transport.close()
 
@@ -326,6 +367,14 @@ def _bind(host: str, port: int) -> socket.socket:
     """A bound TCP socket."""
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     return socket.create_server(address[:2], family=family, backlog=128, dualstack_ipv6=host == "::")
+
+
+def _contexts(settings: Settings) -> Contexts | None:
+    if not settings.ottla_http_tls:
+        return None
+    from ottla.broker.net.tls import contexts_of_http
+
+    return contexts_of_http(settings)
 
 
 def _token(file: str, log: Logger) -> str:

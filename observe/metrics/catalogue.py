@@ -6,6 +6,7 @@ from ottla.observe.metrics.family import Spec
 
 GROUP = ("group",)
 PARTITION = ("topic", "partition")
+LISTENER = ("listener", "mechanism")
 GROUP_PARTITION = ("group", "topic", "partition")
 
 SPECS = (
@@ -13,6 +14,23 @@ SPECS = (
     Spec("ottla_start_time_seconds", "When the broker was started, in Unix time."),
     Spec("ottla_connections", "Connections of clients that are open."),
     Spec("ottla_connections_opened_total", "Connections of clients that were accepted."),
+    Spec("ottla_successful_authentications_total", "Clients that have said who they are.", LISTENER),
+    Spec("ottla_failed_authentications_total", "Clients that have not, or not in time.", LISTENER),
+    Spec("ottla_successful_reauthentications_total", "Sessions that were renewed (KIP-368).", LISTENER),
+    Spec("ottla_failed_reauthentications_total", "Sessions that were to be renewed, and were not.", LISTENER),
+    Spec(
+        "ottla_successful_authentications_no_reauth_total",
+        "Clients with a session that ends which they were not told of: their version of SASL cannot.",
+        LISTENER,
+    ),
+    Spec(
+        "ottla_expired_connections_killed_total",
+        "Connections on which something was asked after the end of their session.",
+        LISTENER,
+    ),
+    Spec(
+        "ottla_tls_certificate_expiry_seconds", "When the certificate of a listener ends, in Unix time.", ("listener",)
+    ),
     Spec(
         "ottla_requests_total",
         "Requests that were answered, by the error at the top of the answer, or the first of what it lists.",

@@ -34,6 +34,10 @@ def _broker(families: Families, scene: Scene, sources: Sources) -> None:
     families.add("ottla_start_time_seconds", cluster.started_ms / 1000)
     families.add("ottla_connections", cluster.connections)
     families.add("ottla_connections_opened_total", sources.connections_opened())
+    for (what, listener, mechanism), count in sorted(sources.authentications().items()):
+        families.add(f"ottla_{what}_total", count, listener, mechanism)
+    for listener, ends_ms in sources.certificates_end().items():
+        families.add("ottla_tls_certificate_expiry_seconds", ends_ms / 1000, listener)
     for served in sources.requests.served():
         for error, count in sorted(served.by_error().items()):
             families.add("ottla_requests_total", count, served.api, error)

@@ -26,6 +26,8 @@ class Sources:
     Attributes:
         address: host and port that clients are told.
         nanoseconds: a clock.
+        authentications: how many there were, by what came of them, listener and mechanism.
+        certificates_end: when the certificate of each listener with TLS ends, in Unix milliseconds.
     """
 
     view: View
@@ -34,11 +36,13 @@ class Sources:
     nanoseconds: Callable[[], int]
     settings: Settings
     connections_opened: Callable[[], int]
+    authentications: Callable[[], Mapping[tuple[str, str, str], int]]
     address: tuple[str, int]
     syncs: Durations
     recorder: Recorder | None
     sentinels: Board | None
     audit: Audit
+    certificates_end: Callable[[], Mapping[str, int]] = dict
 
 
 @dataclass

@@ -131,12 +131,13 @@ class Topic:
                 await future
 
 
-def sink(to: str, bootstrap: str | None) -> Sink:
+def sink(to: str, bootstrap: str | None, **options: Any) -> Sink:
     """The sink that an option names.
 
     Args:
         to: ``-`` for standard output, ``topic:NAME``, or a file.
         bootstrap: where the topic is.
+        options: further options of its producer.
 
     Raises:
         ValueError: there is no broker for the topic, or the file's folder is missing.
@@ -149,7 +150,7 @@ def sink(to: str, bootstrap: str | None) -> Sink:
             raise ValueError("topic: needs the name of a topic, as in topic:alerts")
         if bootstrap is None:
             raise ValueError(f"{to}: a topic needs a broker; name one with --bootstrap-server")
-        return Topic(bootstrap, name)
+        return Topic(bootstrap, name, **options)
     path = Path(to)
     if not path.parent.is_dir():
         raise ValueError(f"{to}: there is no folder {path.parent}")

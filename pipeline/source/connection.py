@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.clients.connection import ClientConnection
 from ottla.clients.errors import KafkaTimeout, OptionError
-from ottla.pipeline.source.security import Tls
+from ottla.pipeline.source.security import Secured
 from ottla.protocol.schema import Message
 
 
@@ -23,22 +23,24 @@ class Connection:
     Args:
         address: host and port.
         timeout_ms: for connecting, and for each answer.
-        tls: how it is encrypted; None for not at all.
+        secured: how it begins; None: with neither TLS nor SASL.
 
     Raises:
         KafkaError: nobody answers there.
-        OptionError: the broker's certificate is not trusted, or a file of ``tls`` cannot be read.
+        OptionError: the broker's certificate is not trusted, or a file of ``secured`` cannot be read.
     """
 
-    def __init__(self, address: tuple[str, int], client_id: str, timeout_ms: int, tls: Tls | None = None) -> None:
+    def __init__(
+        self, address: tuple[str, int], client_id: str, timeout_ms: int, secured: Secured | None = None
+    ) -> None:
         self.name = f"{address[0]}:{address[1]}"
         self._timeout_ms = timeout_ms
         # With a factory it does not become the thread's own loop, of which there may be another.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         try:
-            context = None if tls is None else tls.context()
+            security = (secured or Secured()).security()
             self._connection = self._runner.run(
-                _Named.connect(*address, client_id=client_id, timeout_ms=timeout_ms, ssl_context=context)
+                _Named.connect(*address, client_id=client_id, timeout_ms=timeout_ms, security=security)
             )
         except BaseException as error:
             self._runner.close()

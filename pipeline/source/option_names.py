@@ -110,6 +110,8 @@ def known_options(given: Mapping[str, str]) -> dict[str, str]:
         if (name := NAMES.get(folded.lower())) is None:
             raise OptionError(_unknown(key))
         if found.setdefault(name, value) != value:
+            if name in SECURITY_NAMES:
+                raise OptionError(f"option {name!r} is given twice, with different values")
             raise OptionError(f"option {name!r} is given twice, as {found[name]!r} and as {value!r}")
     return found
 

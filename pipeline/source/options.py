@@ -14,7 +14,7 @@ from ottla.clients.errors import OptionError
 from ottla.clients.structs import EARLIEST, LATEST
 from ottla.pipeline.codec import KINDS
 from ottla.pipeline.source.option_names import known_options
-from ottla.pipeline.source.security import Tls, parse_tls
+from ottla.pipeline.source.security import Secured, parse_security
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 
@@ -58,7 +58,7 @@ class Options:
         servers: addresses to begin with, or nothing if ``path`` is read.
         assigned: partitions by topic, if only some are wanted.
         timeout_ms: how long one request, or all tries for one answer, may take.
-        tls: how connections are encrypted; None for not at all.
+        secured: how connections begin.
     """
 
     decode: str
@@ -84,7 +84,7 @@ class Options:
     fetch_bytes: int
     retries: int
     retry_interval_ms: int
-    tls: Tls | None
+    secured: Secured
 
     @property
     def where(self) -> str:
@@ -142,7 +142,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> Options:
         fetch_bytes=_number(options, "kafka.max.partition.fetch.bytes", 1, 1 << 28, 4 << 20),
         retries=_number(options, "fetchOffset.numRetries", 0, 1000, 10),
         retry_interval_ms=_number(options, "fetchOffset.retryIntervalMs", 0, 60_000, 100),
-        tls=parse_tls(options),
+        secured=parse_security(options),
     )
 
 

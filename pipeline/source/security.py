@@ -1,116 +1,107 @@
-"""TLS between the source and a cluster: options as librdkafka and Kafka's own clients name them, for files in PEM."""
+"""TLS and SASL between the source and a cluster: options as librdkafka and Kafka's own clients name them."""
 
 from __future__ import annotations
 
-import ssl
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from ottla.clients.errors import OptionError
+from ottla.clients.options import ClientOptions
+from ottla.clients.properties import NAMES, TOKEN_URL, security_options
+from ottla.clients.security import Security, security_of
 
-SECURITY_NAMES = (
-    "kafka.security.protocol",
-    "kafka.ssl.ca.location",
-    "kafka.ssl.certificate.location",
-    "kafka.ssl.endpoint.identification.algorithm",
-    "kafka.ssl.key.location",
-    "kafka.ssl.key.password",
-    "kafka.ssl.truststore.location",
-    "kafka.ssl.truststore.type",
-)
+TOKEN_FILE = "kafka.sasl.oauthbearer.token.file"
+SECURITY_NAMES = (*(f"kafka.{name}" for name in NAMES), TOKEN_FILE)
 SECURITY_PREFIXES = ("kafka.sasl.", "kafka.ssl.", "kafka.security.", "sasl.", "ssl.", "security.")
+_PROTOCOL = "security.protocol"
+_OPTIONS = {
+    "security_protocol": "kafka.security.protocol",
+    "ssl_cafile": "kafka.ssl.ca.location",
+    "ssl_certfile": "kafka.ssl.certificate.location",
+    "ssl_keyfile": "kafka.ssl.key.location",
+    "ssl_password": "kafka.ssl.key.password",
+    "sasl_mechanism": "kafka.sasl.mechanism",
+    "sasl_plain_username": "kafka.sasl.username",
+    "sasl_plain_password": "kafka.sasl.password",
+    "sasl_oauth_token_provider": TOKEN_FILE,
+}
+"""The options of the source by those of the client."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
-    """The settings of encrypted connections.
+class Secured:
+    """How connections begin; workers get it from the driver.
 
     Attributes:
-        ca: a file with the certificates that are trusted; empty trusts those of the machine.
-        certificate, key, password: what the source shows for itself, if brokers ask for it; ``key`` may be in the
-            file of the certificate.
-        check_host: whether the broker's certificate has to be of the address that is connected to.
+        properties: those about security, without ``kafka.``. They have secrets.
     """
 
-    ca: str = ""
-    certificate: str = ""
-    key: str = ""
-    password: str = ""
-    check_host: bool = True
+    properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
-    def context(self) -> ssl.SSLContext:
-        """For connections.
+    @property
+    def principal(self) -> str:
+        """Who reads, as rules name him; with a word in the place of a name that only the broker knows."""
+        return f"User:{self.client_options().get('sasl_plain_username', 'NAME')}"
+
+    def client_options(self) -> dict[str, Any]:
+        """The same as options of a client.
 
         Raises:
-            OptionError: a file cannot be read.
+            OptionError: they cannot be; no secret is shown.
         """
         try:
-            made = ssl.create_default_context(cafile=self.ca or None)
-        except (OSError, ssl.SSLError) as error:
-            raise OptionError(f"option 'kafka.ssl.ca.location' is {self.ca!r}: {_why(error)}") from None
-        made.check_hostname = self.check_host
-        if self.certificate:
-            try:
-                made.load_cert_chain(self.certificate, self.key or None, self.password or None)
-            except (OSError, ssl.SSLError) as error:
-                raise OptionError(
-                    f"option 'kafka.ssl.certificate.location' is {self.certificate!r}: {_why(error)}"
-                ) from None
-        return made
+            options = security_options(dict(self.properties))
+            ClientOptions(**options)
+        except OptionError as error:
+            raise OptionError(_named(str(error))) from None
+        return options
+
+    def security(self) -> Security:
+        """For connections. Raises as `client_options`, and if a file cannot be read."""
+        options = ClientOptions(**self.client_options())
+        try:
+            return security_of(options)
+        except OptionError as error:
+            raise OptionError(_named(str(error))) from None
 
 
-def _why(error: OSError) -> str:
-    """Describe the fault of a file."""
-    if isinstance(error, ssl.SSLError):
-        return "it cannot be read; allowed: a file in PEM, and the password of its key"
-    return error.strerror or str(error)
+def _named(text: str) -> str:
+    """A message with the names of our options in the place of those of the client."""
+
+    def option(found: re.Match[str]) -> str:
+        name = found[0]
+        return _OPTIONS.get(name, f"kafka.{name}" if name in NAMES else name)
+
+    return "option " + re.sub(r"\b(?:s(?:sl|asl|ecurity))[._][\w.]*\w", option, text)
 
 
 def refuse_security(key: str) -> OptionError:
     """Why an option of security is not possible."""
-    if ".sasl." in f".{key.lower()}":
-        return OptionError(
-            f"option {key!r} is not possible: the source speaks TLS, and no SASL. Read through a listener without it, "
-            "or a copy of the log directory with option 'path'"
-        )
     return OptionError(
-        f"option {key!r} is not possible; for TLS there are {', '.join(SECURITY_NAMES)}, all of them for files in PEM"
+        f"option {key!r} is not possible; for TLS and SASL there are {', '.join(SECURITY_NAMES)}, files being in PEM"
     )
 
 
-def parse_tls(options: Mapping[str, str]) -> Tls | None:
-    """The settings of TLS among options; None for none.
+def parse_security(options: Mapping[str, str]) -> Secured:
+    """The security among options.
 
     Raises:
         OptionError: it cannot be.
     """
-    protocol = options.get("kafka.security.protocol", "PLAINTEXT").strip().upper()
-    if protocol not in ("PLAINTEXT", "SSL"):
-        hint = "; the source speaks no SASL" if protocol.startswith("SASL") else ""
-        raise OptionError(f"option 'kafka.security.protocol' is {protocol!r}; allowed: PLAINTEXT, SSL{hint}")
-    given = [name for name in SECURITY_NAMES[1:] if name in options]
-    if protocol == "PLAINTEXT":
+    given = {name.removeprefix("kafka."): options[name] for name in SECURITY_NAMES if name in options}
+    if (file := given.pop(TOKEN_FILE.removeprefix("kafka."), None)) is not None:
+        given[TOKEN_URL] = Path(file).absolute().as_uri()
+    if given.get(_PROTOCOL, "PLAINTEXT").strip().upper() == "PLAINTEXT":
+        given.pop(_PROTOCOL, None)
         if given:
-            raise OptionError(f"option {given[0]!r} is given without kafka.security.protocol=SSL")
-        return None
-    if options.get("kafka.ssl.truststore.type", "PEM").strip().upper() != "PEM" or (
-        "kafka.ssl.truststore.location" in options and "kafka.ssl.truststore.type" not in options
-    ):
-        raise OptionError(
-            "option 'kafka.ssl.truststore.location' needs 'kafka.ssl.truststore.type' PEM: the source reads no Java "
-            "key stores; `keytool -exportcert -rfc` makes PEM of them"
-        )
-    algorithm = options.get("kafka.ssl.endpoint.identification.algorithm", "https").strip().lower()
-    if algorithm not in ("https", "", "none"):
-        raise OptionError(
-            f"option 'kafka.ssl.endpoint.identification.algorithm' is {algorithm!r}; allowed: https, none, or nothing"
-        )
-    tls = Tls(
-        options.get("kafka.ssl.ca.location") or options.get("kafka.ssl.truststore.location", ""),
-        options.get("kafka.ssl.certificate.location", ""),
-        options.get("kafka.ssl.key.location", ""),
-        options.get("kafka.ssl.key.password", ""),
-        algorithm == "https",
-    )
-    tls.context()
-    return tls
+            protocols = "SSL, SASL_PLAINTEXT or SASL_SSL"
+            raise OptionError(
+                f"option 'kafka.{next(iter(given))}' is given without kafka.security.protocol={protocols}"
+            )
+        return Secured()
+    secured = Secured(tuple(given.items()))
+    secured.security()
+    return secured

@@ -8,6 +8,8 @@ import pytest
 from ottla.clients import Admin, Consumer, OptionError, Producer
 from ottla.clients.options import AdminOptions, ClientOptions, ConsumerOptions, ProducerOptions
 
+SASL = {"security_protocol": "SASL_PLAINTEXT"}
+
 
 @pytest.mark.parametrize(
     ("options", "given", "key", "allowed"),
@@ -18,8 +20,26 @@ from ottla.clients.options import AdminOptions, ClientOptions, ConsumerOptions, 
         (ClientOptions, {"request_timeout_ms": 0}, "request_timeout_ms", "an integer from 1"),
         (ClientOptions, {"request_timeout_ms": 1.5}, "request_timeout_ms", "an integer from 1"),
         (ClientOptions, {"request_timeout_ms": True}, "request_timeout_ms", "an integer from 1"),
-        (ClientOptions, {"security_protocol": "SASL_SSL"}, "security_protocol", "'PLAINTEXT', 'SSL'"),
-        (ClientOptions, {"security_protocol": "SSL"}, "ssl_context", "an ssl.SSLContext"),
+        (ClientOptions, {"security_protocol": "TLS"}, "security_protocol", "'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT'"),
+        (ClientOptions, {"ssl_cafile": "/ca.pem"}, "ssl_cafile", "None, as security_protocol is 'PLAINTEXT'"),
+        (ClientOptions, {"sasl_plain_username": "a", "security_protocol": "SSL"}, "sasl_plain_username", "'SSL'"),
+        (ClientOptions, {"sasl_mechanism": "GSSAPI", **SASL}, "sasl_mechanism", "'OAUTHBEARER'"),
+        (ClientOptions, {**SASL}, "sasl_plain_username", "what the broker is to be told"),
+        (ClientOptions, {**SASL, "sasl_plain_username": "a"}, "sasl_plain_password", "what the broker is to be told"),
+        (ClientOptions, {**SASL, "sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token_provider", "what the broker"),
+        (
+            ClientOptions,
+            {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_plain_username": "a"},
+            "sasl_plain_username",
+            "None, as security_protocol is 'SASL_PLAINTEXT' and sasl_mechanism 'OAUTHBEARER'",
+        ),
+        (ClientOptions, {"security_protocol": "SSL", "ssl_keyfile": "/key.pem"}, "ssl_certfile", "certificate"),
+        (
+            ClientOptions,
+            {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(), "ssl_check_hostname": False},
+            "ssl_check_hostname",
+            "True, as there is an ssl_context",
+        ),
         (ClientOptions, {"client_id": ""}, "client_id", "not empty"),
         (ClientOptions, {"client_id": "\ud800"}, "client_id", "a text"),
         (ProducerOptions, {"acks": 2}, "acks", "0, 1, -1, 'all'"),
@@ -126,3 +146,25 @@ def test_the_rebalance_timeout_is_the_poll_interval_unless_given() -> None:
 
 def test_a_context_makes_ssl() -> None:
     assert ClientOptions(security_protocol="SSL", ssl_context=ssl.create_default_context())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl_plain_password": "my-secret"},
+        {**SASL, "sasl_plain_password": "my-secret", "sasl_mechanism": "OAUTHBEARER"},
+        {**SASL, "sasl_plain_username": "a", "sasl_plain_password": b"my-secret"},
+        {**SASL, "sasl_plain_username": "a", "sasl_password": "my-secret"},
+        {"ssl_password": "my-secret"},
+        {"password": "my-secret"},
+    ],
+)
+def test_a_secret_is_in_no_message(given: dict[str, Any]) -> None:
+    with pytest.raises(OptionError) as caught:
+        ClientOptions.of(given)
+    assert "my-secret" not in str(caught.value)
+
+
+def test_a_secret_is_in_no_repr() -> None:
+    options = ConsumerOptions(**SASL, sasl_plain_username="alice", sasl_plain_password="my-secret")
+    assert "my-secret" not in repr(options) and "alice" in repr(options)

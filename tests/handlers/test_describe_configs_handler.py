@@ -115,7 +115,7 @@ async def test_types_of_the_broker(world):
 
 
 async def test_the_advertised_address_given_to_the_broker(world):
-    world.services.node = Node(1, "cluster", ("broker.example", 19092))
+    world.services.node = Node(1, "cluster", {"PLAINTEXT": ("broker.example", 19092)})
     found = await rows(world, BROKER, "1", ["advertised.listeners"])
     assert found["advertised.listeners"].value == "PLAINTEXT://broker.example:19092"
 

@@ -51,7 +51,7 @@ async def test_the_offsets_topic_is_there_from_the_start(world):
 
 
 async def test_the_advertised_address(world):
-    world.services.node = Node(1, "cluster", ("broker.example", 19092))
+    world.services.node = Node(1, "cluster", {"PLAINTEXT": ("broker.example", 19092)})
     response = await world.ask(MetadataRequest(topics=[]), 12)
     assert (response.brokers[0].host, response.brokers[0].port) == ("broker.example", 19092)
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.net.listener import bind
-from ottla.broker.settings import BadSetting
-from ottla.cli.serve import check_http, listening_address, settings_of
+from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.listening import Options, check_http, listeners
+from ottla.cli.serve import settings_of
 from ottla.testing.process import BrokerProcess
 from tests.support.peer import Peer
 
@@ -53,6 +54,11 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
     real = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+
+def listening_address(listen: str | None, settings: Settings) -> tuple[str, int]:
+    (one,) = listeners(settings, Options(listen))
+    return one.host, one.port
 
 
 def reached(host: str, *pairs: str) -> tuple[str, int]:
@@ -101,15 +107,15 @@ def test_beyond_loopback_http_needs_a_token_or_permission(host: str) -> None:
 @pytest.mark.parametrize("permitted", ["", "ottla.insecure=true\n"])
 def test_security_that_there_is_not_is_refused(permitted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "server.properties"
-    file.write_text(permitted + STOCK + "ssl.keystore.location=/keys\nssl.client.auth=none\nsuper.users=User:admin\n")
-    monkeypatch.setenv("KAFKA_AUTHORIZER_CLASS_NAME", "a.b.C")
+    file.write_text(permitted + STOCK + "ssl.later=/keys\nssl.client.auth=none\nssl.engine.factory.class=a.b.C\n")
+    monkeypatch.setenv("KAFKA_PRINCIPAL_BUILDER_CLASS", "a.b.C")
     with pytest.raises(BadSetting) as refused:
         settings_of(str(file), ())
     said = str(refused.value)
-    with pytest.raises(BadSetting, match=r"ssl.keystore.location \(--set\)"):
-        settings_of(str(file), ("ssl.keystore.location=/other",))
+    with pytest.raises(BadSetting, match=r"ssl.later \(--set\)"):
+        settings_of(str(file), ("ssl.later=/other",))
     assert said.startswith(
-        f"ssl.keystore.location ({file}), super.users ({file}), authorizer.class.name (environment): there is no TLS"
+        f"ssl.later ({file}), ssl.engine.factory.class ({file}), principal.builder.class (environment): there is no"
     )
 
 

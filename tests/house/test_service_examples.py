@@ -14,7 +14,8 @@ import click
 import pytest
 import yaml
 
-from ottla.cli.serve import check_http, command, listening_address, settings_of
+from ottla.cli.listening import check_http, listeners
+from ottla.cli.serve import command, settings_of
 from ottla.observe.http.access import FOR_ALL
 from ottla.observe.http.address import is_loopback
 from ottla.testing import BrokerProcess
@@ -64,8 +65,8 @@ def test_the_units_settings_exist_and_open_nothing() -> None:
     loaded = settings_of(str(PROPERTIES), ())
     assert (loaded.unknown, loaded.without_effect) == ([], [])
     check_http(loaded.settings)
-    host, port = listening_address(None, loaded.settings)
-    assert (host, port) == ("localhost", 9092) and not loaded.settings.ottla_insecure
+    (one,) = listeners(loaded.settings)
+    assert (one.host, one.port) == ("localhost", 9092) and not loaded.settings.ottla_insecure
 
 
 def test_the_manifest_says_that_it_is_open() -> None:

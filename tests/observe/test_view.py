@@ -33,7 +33,7 @@ class ViewedWorld(World):
             self.groups,
             self.topics,
             self,
-            listener=SimpleNamespace(connections=range(3)),
+            server=SimpleNamespace(connections=range(3)),
             software_of=self.members.software_of,
         )
         return self

@@ -17,6 +17,7 @@ import kafka.protocol.api_header
 import kafka.protocol.consumer
 import kafka.protocol.metadata
 import kafka.protocol.producer
+import kafka.protocol.sasl
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.schemas.fields.codecs import BitField
@@ -30,6 +31,7 @@ _ROOMS: list[ModuleType] = [
     kafka.protocol.consumer,
     kafka.protocol.metadata,
     kafka.protocol.producer,
+    kafka.protocol.sasl,
     kafka.protocol.api_header,
 ]
 _RENAMED = {

@@ -40,6 +40,7 @@ VALUES = {
     "transaction_start_time_ms": _TIMES,
     # A duration in kio, read and written as a float of seconds.
     "retention_time_ms": st.integers(-(1 << 45), 1 << 45),
+    "session_lifetime_ms": st.integers(-(1 << 45), 1 << 45),
 }
 """Values that kio can express, by field name."""
 

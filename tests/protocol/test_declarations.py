@@ -85,6 +85,8 @@ APACHE_KAFKA_4_3 = {
     "LIST_CONFIG_RESOURCES": (0, 1),
     "CONSUMER_GROUP_HEARTBEAT": (0, 1),
     "CONSUMER_GROUP_DESCRIBE": (0, 1),
+    "SASL_HANDSHAKE": (0, 1),
+    "SASL_AUTHENTICATE": (0, 2),
 }
 """What a broker of that release serves: every one of these versions has its layout here."""
 

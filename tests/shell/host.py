@@ -158,6 +158,7 @@ class UnboundedHost:
     """What a connection needs from its listener but ``receive``; a rejection is a fault."""
 
     max_request_bytes = 64 << 20
+    least_request_bytes = 1
     answer_room_bytes = 1 << 30
     is_full = False
 

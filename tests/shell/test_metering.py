@@ -11,11 +11,11 @@ import pytest
 from ottla.broker.context import RequestContext
 from ottla.broker.core.quotas.entities import entity_of
 from ottla.broker.core.quotas.limits import ClientQuotas
+from ottla.broker.core.security.session import ANONYMOUS, Session
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.handlers.permits import permit, permit_by_asking
 from ottla.broker.net.connection import Connection
-from ottla.broker.net.listener import Listener
-from ottla.broker.runtime import metering
+from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey, api
@@ -46,7 +46,7 @@ class World:
         self.dispatcher = Dispatcher(self.services, Log())
         self.quotas = ClientQuotas(Settings())
         self.meter = ConnectionMeter(self.quotas, self.clock, lambda: self.ns)
-        self.listener = Listener(Settings(), self.clock, self.dispatcher.receive, Log())
+        self.server = SocketServer(Settings(), self.clock, self.dispatcher.receive, Log())
 
     def list_groups(self, request: Any, ctx: RequestContext) -> Any:
         if "park" in request.states_filter:
@@ -63,7 +63,7 @@ class World:
         self.loop.run()
 
     def connect(self, address: str = "10.0.0.7") -> Connection:
-        connection = Connection(self.listener, self.loop)  # type: ignore[arg-type]
+        connection = Connection(self.server, self.loop)  # type: ignore[arg-type]
         connection.connection_made(Transport(address))  # type: ignore[arg-type]
         return connection
 
@@ -230,12 +230,12 @@ def test_a_client_that_waits_too_long_is_closed_as_idle(world: World, connection
     world.limit(producer_byte_rate=0.001)
     connection.data_received(produce(12_000))
     assert world.clock.timers[0].when_ms > 10 * Settings().connections_max_idle_ms
-    world.listener._sweep()
+    world.server._sweep()
     world.clock.advance(Settings().connections_max_idle_ms - 1)
-    world.listener._sweep()
+    world.server._sweep()
     assert not transport(connection).closed
     world.clock.advance(1)
-    world.listener._sweep()
+    world.server._sweep()
     assert transport(connection).closed
     connection.connection_lost(None)
     assert world.clock.timers[0].cancelled
@@ -288,14 +288,14 @@ def test_a_bug_is_answered_and_nobody_waits(world: World, connection: Connection
 def test_partitions_are_permitted(world: World) -> None:
     assert permit(RequestContext(world.connect(), 7, 1, "c", lambda response, _: b""), 6) is None
     world.limit(controller_mutation_rate=1)
-    ctx: Any = SimpleNamespace(meter=world.meter, api_version=6, client_id="c", owed_ms=0)
+    ctx: Any = SimpleNamespace(meter=world.meter, api_version=6, client_id="c", session=ANONYMOUS, owed_ms=0)
     ask = permit(ctx, 6)
     assert ask is not None
     assert ask(15) is None
     refusal = ask(1)
     assert refusal is not None
     assert (refusal.error_code, ctx.owed_ms) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, 4_000)
-    old: Any = SimpleNamespace(meter=world.meter, api_version=5, client_id="c", owed_ms=0)
+    old: Any = SimpleNamespace(meter=world.meter, api_version=5, client_id="c", session=ANONYMOUS, owed_ms=0)
     ask = permit(old, 6)
     assert ask is not None
     assert ask(1) is None
@@ -305,7 +305,7 @@ def test_partitions_are_permitted(world: World) -> None:
 def test_partitions_by_asking_are_not_waited_for(world: World) -> None:
     assert permit_by_asking(RequestContext(world.connect(), 7, 1, "c", lambda response, _: b"")) is None
     world.limit(controller_mutation_rate=1)
-    ctx: Any = SimpleNamespace(meter=world.meter, api_version=0, client_id="c", owed_ms=0)
+    ctx: Any = SimpleNamespace(meter=world.meter, api_version=0, client_id="c", session=ANONYMOUS, owed_ms=0)
     ask = permit_by_asking(ctx)
     assert ask is not None
     assert ask(12) is None
@@ -316,7 +316,7 @@ def test_partitions_by_asking_are_not_waited_for(world: World) -> None:
 
 def test_too_many_connections_of_an_address_are_closed_after_a_while(world: World) -> None:
     world.quotas.set({(("ip", None),): {"connection_creation_rate": 1.0}}, {})
-    world.listener.wait_of = lambda address: world.quotas.addresses.opened(address, world.clock.now_ms)
+    world.server.wait_of = lambda address: world.quotas.addresses.opened(address, world.clock.now_ms)
     welcome = [world.connect() for _ in range(10)]
     turned_away = world.connect()
     world.loop.run()
@@ -331,16 +331,34 @@ def test_too_many_connections_of_an_address_are_closed_after_a_while(world: Worl
     world.clock.advance(1)
     assert transport(turned_away).closed
     turned_away.connection_lost(None)
-    assert turned_away not in world.listener.connections
+    assert turned_away not in world.server.connections
     assert transport(world.connect("10.0.0.8")).reading
 
 
 def test_a_stopping_broker_does_not_wait_for_those_it_turned_away(world: World) -> None:
-    world.listener.wait_of = lambda address: 500
+    world.server.wait_of = lambda address: 500
     connection = world.connect()
-    world.listener.stop_accepting()
+    world.server.stop_accepting()
     assert transport(connection).closed
 
 
-def test_everybody_is_the_same_user() -> None:
-    assert metering.USER == "ANONYMOUS"
+def test_quotas_of_users_go_by_the_session(world: World) -> None:
+    """Two clients with the same client id are two users, and have a quota each."""
+    limits = {"request_percentage": 1.0}
+    world.quotas.set({entity_of([("user", "alice")]): limits, entity_of([("user", "ANONYMOUS")]): limits}, {})
+    world.dispatcher.meter = world.meter
+    alice, nobody, bob = world.connect(), world.connect(), world.connect()
+    alice.session = Session(principal="User:alice", mechanism="PLAIN")
+    bob.session = Session(principal="User:bob", mechanism="PLAIN")
+
+    def list_slowly(request: Any, ctx: RequestContext) -> Any:
+        world.ns += 1_000_000_000
+        return api(ApiKey.LIST_GROUPS).response()
+
+    world.services.groups.list_groups = list_slowly
+    waits = []
+    for connection in (alice, nobody, bob):
+        connection.data_received(groups())
+        (answer,) = answers(connection, ApiKey.LIST_GROUPS, 4)
+        waits.append(answer.throttle_time_ms > 0)
+    assert waits == [True, True, False]

@@ -54,15 +54,38 @@ log.retention.check.interval.ms=300000
         (["--advertise", ":9092"], "clients need a host"),
         (["--set", "num.partitions"], "write KEY=VALUE"),
         (["--set", "num.partitions=0"], "num.partitions=0: allowed are 1 to 2147483647"),
-        (["--listen", ":9092"], "say --listen 127.0.0.1:9092 to serve this machine alone, or --insecure if"),
+        (["--listen", ":9092"], "say --listen 127.0.0.1:9092 to serve this machine alone, --tls-cert FILE --sasl"),
         (["--set", "listeners=PLAINTEXT://:9092"], "listeners='PLAINTEXT://:9092': other machines reach this"),
         (
             ["--http", "0.0.0.0:9644"],
             "say --http 9644 to serve this machine alone, --http-token-file FILE, or --insecure",
         ),
-        (["--set", "listeners=SSL://:9093"], "PLAINTEXT://host:port"),
-        (["--set", "listeners=PLAINTEXT://:9092,SSL://:9093"], "allowed is one PLAINTEXT://host:port"),
-        (["--set", "listeners=CONTROLLER://:9093"], "allowed is one PLAINTEXT://host:port"),
+        (
+            ["--set", "listeners=SSL://localhost:9093"],
+            "SSL needs a certificate; say --tls-cert FILE, or set ssl.keystore",
+        ),
+        (["--set", "listeners=localhost:9092"], "allowed is NAME://HOST:PORT, or several with commas"),
+        (["--set", "listeners="], "allowed is NAME://HOST:PORT, or several with commas"),
+        (
+            ["--set", "listeners=CONTROLLER://:9093"],
+            "CONTROLLER is no protocol (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)",
+        ),
+        (
+            ["--set", "listeners=PLAINTEXT://localhost:1,SSL://localhost:1"],
+            "each name and each port may stand there once",
+        ),
+        (["--set", "listeners=SSL://localhost:1,ssl://localhost:2"], "each name and each port may stand there once"),
+        (["--set", "listener.security.protocol.map=A:TLS"], "A:TLS: allowed is NAME:PROTOCOL with PLAINTEXT, SSL"),
+        (["--set", "advertised.listeners=SSL://localhost:9092"], "SSL is no listener"),
+        (["--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"], "clients need a host and a port"),
+        (["--sasl", "PLAIN", "--set", "listeners=PLAINTEXT://localhost:9092"], "are for the listener of --listen"),
+        (["--tls-key", "key.pem"], "say --tls-cert FILE, too"),
+        (["--sasl", "GSSAPI"], "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        (["--set", "listeners=SASL_PLAINTEXT://localhost:1", "--set", "sasl.enabled.mechanisms="], "has no mechanism"),
+        (["--listen", ":9092", "--sasl", "PLAIN"], "nothing is encrypted; say --tls-cert FILE, or --insecure"),
+        (["--set", "listeners=SASL_PLAINTEXT://:9092"], "with PLAIN passwords go over the network as they are"),
+        (["--set", "ssl.keystore.type=JKS"], "keytool -importkeystore"),
+        (["--set", "ssl.engine.factory.class=a.b.C"], "there is no such protection here"),
         (["--set", "group.max.siz=3"], "there is no such setting; did you mean group.max.size?"),
         (["--set", "log.dirs=/a,/b"], "allowed is one directory; name one, or say --data-dir DIR"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
@@ -109,6 +132,7 @@ def warnings_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Warnings:
         return [json.loads(line) for line in result.stderr.splitlines()]
 
     monkeypatch.setattr("ottla.cli.serve._run", run)
+    monkeypatch.setattr("ottla.cli.serve.check_keys", lambda found, settings: None)  # there are no such files
     return logged
 
 
@@ -144,7 +168,7 @@ def test_clients_are_told_the_port_that_is_listened_on(
     serve = Mock()
     monkeypatch.setattr("ottla.cli.serve._serve", serve)
     lines = warnings_of(text, *options.split())
-    assert [call.kwargs["advertised"] for call in serve.call_args_list] == [told]
+    assert [[one.advertised for one in call.kwargs["endpoints"]] for call in serve.call_args_list] == [[told]]
     lines = [line for line in lines if line.get("key") == "advertised.listeners"]
     assert [line["event"].partition(":")[0] for line in lines] == said
     for line in lines:
@@ -176,6 +200,48 @@ def test_that_everybody_may_come_is_told(warnings_of: Warnings) -> None:
     assert said["event"] == "The broker is open to other machines: whoever reaches it may do everything"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("listeners=SASL_PLAINTEXT://localhost:9092\n", None),
+        (
+            "listeners=SASL_PLAINTEXT://:9092\nsasl.enabled.mechanisms=SCRAM-SHA-512\n",
+            "SASL_PLAINTEXT on all interfaces, port 9092 (nothing is encrypted, there are no access rules)",
+        ),
+        (
+            "listeners=PLAINTEXT://localhost:1,SASL_SSL://0.0.0.0:2\nssl.keystore.location=/keys.pem\n",
+            "SASL_SSL://0.0.0.0:2 (there are no access rules)",
+        ),
+        (
+            "listeners=SASL_SSL://0.0.0.0:2\nssl.keystore.location=/keys.pem\nauthorizer.class.name="
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer\n",
+            None,
+        ),
+        (
+            "listeners=SSL://[::]:2\nssl.keystore.location=/keys.pem\nssl.client.auth=required\n",
+            "SSL://[::]:2 (there are no access rules)",
+        ),
+    ],
+)
+def test_what_is_open_to_other_machines_is_told(warnings_of: Warnings, text: str, said: str | None) -> None:
+    lines = [line["listen"] for line in warnings_of(text) if line["event"].startswith("The broker is open")]
+    assert lines == ([] if said is None else [said])
+
+
+def test_an_option_makes_the_listener_safe(warnings_of: Warnings, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve = Mock()
+    monkeypatch.setattr("ottla.cli.serve._serve", serve)
+    for options, protocol in (
+        ("--listen 0", "PLAINTEXT"),
+        ("--listen 0 --tls-cert c.pem", "SSL"),
+        ("--listen 0 --sasl PLAIN", "SASL_PLAINTEXT"),
+        ("--sasl PLAIN --tls-cert c.pem", "SASL_SSL"),
+    ):
+        warnings_of("", *options.split())
+        (one,) = serve.call_args.kwargs["endpoints"]
+        assert (one.name, one.protocol, one.host) == (protocol, protocol, "localhost")
+
+
 def test_only_close_spellings_are_suggested(warnings_of: Warnings) -> None:
     text = "delegation.token.max=3\nmax.connection.creation.rate=9\nlog.retention.hour=1\n"
     said = warnings_of(text)
@@ -190,7 +256,7 @@ def test_what_comes_with_kafka_is_told_in_one_line(warnings_of: Warnings) -> Non
     (said,) = warnings_of(STOCK)
     assert said["level"] == "info"
     assert said["event"] == "Settings that one broker alone does not need are left out"
-    assert len(said["keys"].split(", ")) == 13
+    assert len(said["keys"].split(", ")) == 12
 
 
 def test_what_would_change_something_and_does_not_yet_is_warned_of(warnings_of: Warnings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 
 import pytest
 
@@ -50,41 +51,139 @@ def test_listeners_of_controllers_are_left_out(given: dict[str, str], listeners:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
-        ("super.users", "User:admin"),
-        ("ssl.keystore.location", "/keys.jks"),
-        ("sasl.enabled.mechanisms", "PLAIN"),
-        ("listener.name.internal.ssl.keystore.location", "/keys.jks"),
-        ("listener.name.internal.plain.sasl.jaas.config", "…"),
-        ("ssl.client.auth", "required"),
-        ("listener.name.internal.sasl.enabled.mechanisms", "SCRAM-SHA-512"),
-        ("security.inter.broker.protocol", "SASL_SSL"),
-        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT, INTERNAL:sasl_ssl"),
+        ("ssl.engine.factory.class", "a.b.C"),
+        ("principal.builder.class", "a.b.C"),
+        ("listener.name.internal.oauthbearer.sasl.server.callback.handler.class", "a.b.C"),
+        ("sasl.oauthbearer.jwt.validator.class", "a.b.C"),
+        ("ssl.of.a.later.version", "1"),
+        ("listener.name.internal.sasl.of.a.later.version", "1"),
     ],
 )
-def test_security_settings_are_told_from_typos(key: str, value: str) -> None:
+def test_what_would_protect_and_is_not_there_is_told_from_typos(key: str, value: str) -> None:
     loaded = load({key: value})
-    assert (loaded.unprotected, loaded.unknown) == ([key], [])
+    assert (loaded.unprotected, loaded.unknown, loaded.without_effect) == ([key], [], [])
     assert from_environment({"KAFKA_" + key.upper().replace(".", "_"): value}) == {key: value}
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("authorizer.class.name", ""),
-        ("ssl.client.auth", "none"),
-        ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
-        ("sasl.enabled.mechanisms", "GSSAPI"),
-        ("listener.name.internal.ssl.keystore.type", "jks"),
-        ("security.inter.broker.protocol", "PLAINTEXT"),
-        # As in the server.properties that comes with Kafka.
-        ("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL"),
-        ("listener.name.internal.max.connections", "5"),
+        ("ssl.provider", "BC"),
+        ("security.providers", "a.b.C"),
+        ("sasl.kerberos.service.name", "kafka"),
+        ("sasl.login.class", "a.b.C"),
+        ("listener.name.internal.ssl.trustmanager.algorithm", "X"),
+        ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+        ("security.inter.broker.protocol", "SASL_SSL"),
     ],
 )
-def test_settings_that_would_protect_nothing_in_kafka_either(key: str, value: str) -> None:
+def test_what_is_accepted_and_does_nothing_is_told(key: str, value: str) -> None:
     loaded = load({key: value})
-    assert (loaded.unprotected, loaded.unknown) == ([], [key])
+    assert (loaded.unprotected, loaded.unknown, loaded.without_effect) == ([], [], [key])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("security.inter.broker.protocol", "PLAINTEXT"),
+        ("ssl.protocol", "TLSv1.3"),
+        ("sasl.login.retry.backoff.ms", "100"),
+        ("principal.builder.class", "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"),
+        ("sasl.oauthbearer.jwt.validator.class", ""),
+    ],
+)
+def test_whoever_repeats_what_kafka_does_by_itself_is_told_nothing(key: str, value: str) -> None:
+    loaded = load({key: value})
+    assert (loaded.unprotected, loaded.without_effect) == ([], [])
+
+
+def test_settings_of_a_listener_and_of_a_mechanism() -> None:
+    settings = load(
+        {
+            "connections.max.reauth.ms": "1",
+            "listener.name.Internal.connections.max.reauth.ms": "2",
+            "listener.name.internal.scram-sha-512.connections.max.reauth.ms": "3",
+            "listener.name.internal.max.connections": "5",
+            "listener.name.internal.plain.sasl.jaas.config": "secret",
+        }
+    ).settings
+    key = "connections.max.reauth.ms"
+    assert [settings.of_listener("OTHER", key), settings.of_listener("INTERNAL", key)] == [1, 2]
+    assert settings.of_listener("INTERNAL", key, "SCRAM-SHA-512") == 3
+    assert settings.of_listener("INTERNAL", key, "PLAIN") == 2
+    assert settings.of_listener("INTERNAL", "max.connections") == 5
+    assert settings.of_listener("INTERNAL", "sasl.jaas.config", "PLAIN") == "secret"
+
+
+def test_a_setting_of_a_listener_is_checked_as_any() -> None:
+    key = "listener.name.internal.connections.max.reauth.ms"
+    with pytest.raises(BadSetting, match=f"{key}: .*allowed are 0 to"):
+        load({key: "-1"})
+    assert load({"listener.name.internal.num.partitions": "3"}).unknown == ["listener.name.internal.num.partitions"]
+
+
+def test_keys_of_listeners_from_the_environment() -> None:
+    """As Kafka's images have it: two underscores are one, three a dash."""
+    given = {
+        "KAFKA_LISTENER_NAME_SASL__SSL_SCRAM___SHA___512_SASL_JAAS_CONFIG": "x",
+        "OTTLA_LISTENER_NAME_INTERNAL_MAX_CONNECTIONS": "5",
+    }
+    assert from_environment(given) == {
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": "x",
+        "listener.name.internal.max.connections": "5",
+    }
+
+
+def test_values_that_stand_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret\n")
+    (tmp_path / "secrets.properties").write_text("key = kept\n")
+    given = {
+        "ssl.keystore.password": f"${{file:{tmp_path}/secret}}",
+        "ssl.key.password": f"<${{file:{tmp_path}/secrets.properties:key}}>",
+        "ssl.truststore.password": "${env:TRUSTED}",
+    }
+    settings = load(given, environment={"TRUSTED": "from here"}).settings
+    assert settings.ssl_keystore_password == "s3cret"
+    assert settings.ssl_key_password == "<kept>"
+    assert settings.ssl_truststore_password == "from here"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("${env:NOWHERE}", "the environment has no NOWHERE"),
+        ("${file:/no/such/file}", "/no/such/file cannot be read: No such file"),
+        ("${file:%s:other}", "has no line other="),
+    ],
+)
+def test_a_value_that_is_not_where_it_should_be(value: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("key=s3cret\n")
+    value = value.replace("%s", str(tmp_path / "file"))
+    with pytest.raises(BadSetting, match=said) as caught:
+        load({"ssl.key.password": value})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_text_of_a_file_is_not_repeated_where_it_is_no_value(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("s3cret")
+    with pytest.raises(BadSetting) as caught:
+        load({"ssl.client.auth": f"${{file:{tmp_path}/file}}"})
+    assert "s3cret" not in str(caught.value) and "ssl.client.auth" in str(caught.value)
+
+
+def test_secrets_are_shown_to_nobody() -> None:
+    secrets = {key: "s3cret" for key, field in FIELDS.items() if field.metadata["sensitive"]}
+    settings = load(secrets | {"listener.name.x.ssl.key.password": "s3cret"}).settings
+    assert len(secrets) >= 7 and "ssl.keystore.key" in secrets
+    assert "s3cret" not in repr(settings)
+    assert {row.value for row in settings.describe() if row.name in secrets} == {None}
+
+
+def test_a_failure_is_told_before_its_connection_counts_as_idle() -> None:
+    with pytest.raises(BadSetting) as caught:
+        load({"connection.failed.authentication.delay.ms": "600000"})
+    assert "connection.failed.authentication.delay.ms=600000" in str(caught.value)
+    assert "connections.max.idle.ms=600000" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +209,8 @@ def test_a_bad_value_names_the_key_the_value_and_what_is_allowed(key: str, value
 
 
 def test_a_later_source_takes_security_back() -> None:
-    loaded = load({"ssl.keystore.location": "/keys.jks", "so.so": "1"}, {"ssl.keystore.location": ""})
-    assert (loaded.unprotected, loaded.unknown) == ([], ["ssl.keystore.location", "so.so"])
+    loaded = load({"ssl.later": "/keys.jks", "so.so": "1"}, {"ssl.later": ""})
+    assert (loaded.unprotected, loaded.unknown) == ([], ["ssl.later", "so.so"])
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,11 @@ CLOSED = [(key, version) for key, version in ADVERTISED if version not in api(ke
 SOFTWARE = {"client_software_name": "wire", "client_software_version": "1"}
 CORRELATION_IDS = (0, -1, 2**31 - 1, -(2**31))
 
-EXPECTED = {ApiKey.JOIN_GROUP: {ErrorCode.MEMBER_ID_REQUIRED}}
+EXPECTED = {
+    ApiKey.JOIN_GROUP: {ErrorCode.MEMBER_ID_REQUIRED},
+    ApiKey.SASL_HANDSHAKE: {ErrorCode.ILLEGAL_SASL_STATE},  # this listener asks nobody who he is
+    ApiKey.SASL_AUTHENTICATE: {ErrorCode.ILLEGAL_SASL_STATE},
+}
 """Errors that say that all is well."""
 
 REFUSES_DEFAULTS = {ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}

@@ -19,6 +19,7 @@ from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.broker.core.topics.catalog import Catalog, TopicEntry, invalid_name
 from ottla.broker.core.topics.configs import invalid
 from ottla.broker.core.topics.keys import TOPIC_KEYS
+from ottla.broker.setting_keys import of_listener
 from ottla.broker.settings import FIELDS, Settings, as_text, type_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import Steps
@@ -51,6 +52,12 @@ class Alteration(NamedTuple):
     resource_name: str
     changes: Sequence[Change]
     replaces: bool = False
+
+
+def names_keys(alteration: Alteration) -> bool:
+    """Whether the keys and certificates of a listener may be others afterwards, or files of the same names new ones."""
+    is_named = alteration.replaces or any(of_listener(change.name) for change in alteration.changes)
+    return alteration.resource_type == ResourceType.BROKER and is_named
 
 
 _Configs = dict[str, str]
@@ -136,6 +143,8 @@ def _plan_broker(all_configs: _AllConfigs, alteration: Alteration, settings: Set
     configs = altered(all_configs.get(name, {}), alteration, list_of)
     if isinstance(configs, Refusal):
         return configs
+    if name == ALL_BROKERS and any(of_listener(change.name) for change in alteration.changes):
+        return bad_request("Settings of a listener are those of one broker: name it, as --entity-name does")
     for change in alteration.changes:
         value = configs.get(change.name)
         if value is not None and (problem := invalid_setting(change.name, value)):

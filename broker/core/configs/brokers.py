@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from ottla.broker.core.configs.kinds import ConfigSource, Synonym
 from ottla.broker.core.topics.keys import TOPIC_KEYS
-from ottla.broker.setting_sources import ALIASES
+from ottla.broker.setting_keys import ALIASES, of_listener
 from ottla.broker.settings import FIELDS, BadSetting, Settings, as_text, parse_value
 
 _NOTHING: Mapping[str, str] = {}
 # What is not allowed for a topic is not for all topics either.
 _OF_TOPICS = {key.broker_key: key for key in TOPIC_KEYS.values()}
+
+_KEYS_AND_CERTIFICATES = (
+    "ssl.keystore.", "ssl.truststore.", "ssl.key.password", "ssl.cipher.suites", "ssl.enabled.protocols"
+)  # fmt: skip
+"""What may be changed of the TLS of a listener while the broker runs."""
 
 
 class BrokerConfigs:
@@ -35,11 +41,18 @@ class BrokerConfigs:
         self.static = static
         self.default = default
         self.own = own
-        values = {}
+        values: dict[str, Any] = {}
+        by_listener = dict(static.by_listener)
         for key, text in {**default, **own}.items():
             # What an earlier version took and this one does not must not keep the broker from starting.
-            if invalid_setting(key, text) is None and key in FIELDS:
+            if invalid_setting(key, text) is not None:
+                continue
+            if key in FIELDS:
                 values[FIELDS[key].name] = parse_value(key, text)
+            elif (setting := of_listener(key)) is not None:
+                by_listener[key.removeprefix("listener.name.").lower()] = parse_value(setting, text)
+        if by_listener != static.by_listener:
+            values["by_listener"] = by_listener
         self.settings = dataclasses.replace(static, **values) if values else static
 
     def synonyms(self, key: str) -> tuple[Synonym, ...]:
@@ -58,12 +71,16 @@ class BrokerConfigs:
 
 def invalid_setting(key: str, text: str) -> str | None:
     """The fault of a dynamic value, or None. Keys that are not ours pass."""
-    if key in ALIASES or (key in FIELDS and not FIELDS[key].metadata["dynamic"]):
+    setting = key if key in FIELDS else of_listener(key)
+    is_dynamic = key in FIELDS and FIELDS[key].metadata["dynamic"]
+    if setting is not None and setting != key:
+        is_dynamic = setting.startswith(_KEYS_AND_CERTIFICATES)
+    if key in ALIASES or (setting is not None and not is_dynamic):
         return f"{key} cannot be changed while the broker runs"
-    if key not in FIELDS:
+    if setting is None:
         return None
     try:
-        parse_value(key, text)
+        parse_value(setting, text)
     except BadSetting as error:
         return f"Invalid value {text} for configuration {key}: {error}"
     topic_key = _OF_TOPICS.get(key)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import IntEnum
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ottla.broker.core.refusal import Refusal
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.sasl.scram import LEAST_ITERATIONS, Credential, Found, Mechanism, credential_of
 
 if TYPE_CHECKING:
     from ottla.protocol.messages.alter_user_scram_credentials import (
@@ -19,31 +19,7 @@ if TYPE_CHECKING:
         ScramCredentialUpsertion,
     )
 
-LEAST_ITERATIONS = 4096
 MOST_ITERATIONS = 16_384
-
-
-class Mechanism(IntEnum):
-    """A way to derive keys, by its number in requests."""
-
-    SCRAM_SHA_256 = 1
-    SCRAM_SHA_512 = 2
-
-
-_HASHES: Mapping[Mechanism, Callable[..., Any]] = {
-    Mechanism.SCRAM_SHA_256: hashlib.sha256,
-    Mechanism.SCRAM_SHA_512: hashlib.sha512,
-}
-
-
-class Credential(NamedTuple):
-    """The data by which a server checks a password and proves that it knows it (RFC 5802 section 3)."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
-
 
 Change: TypeAlias = "ScramCredentialDeletion | ScramCredentialUpsertion"
 """``mechanism`` as it came, maybe one that there is not."""
@@ -103,10 +79,7 @@ def _invalid(change: Change, added: ScramCredentialUpsertion | None, credentials
 
 
 def _credential(wanted: ScramCredentialUpsertion) -> Credential:
-    new_hash = _HASHES[Mechanism(wanted.mechanism)]
-    client_key = hmac.digest(wanted.salted_password, b"Client Key", new_hash)
-    server_key = hmac.digest(wanted.salted_password, b"Server Key", new_hash)
-    return Credential(wanted.salt, wanted.iterations, new_hash(client_key).digest(), server_key)
+    return credential_of(Mechanism(wanted.mechanism), wanted.salted_password, wanted.salt, wanted.iterations)
 
 
 def described(credentials: Credentials, users: Sequence[str]) -> dict[str, list[tuple[Mechanism, int]] | Refusal]:
@@ -124,6 +97,49 @@ def described(credentials: Credentials, users: Sequence[str]) -> dict[str, list[
             unknown = Refusal(ErrorCode.RESOURCE_NOT_FOUND, f"User '{user}' has no credentials")
             answer[user] = found.get(user, unknown)
     return answer
+
+
+class Lookup:
+    """The users of a mechanism by name. A name that is nobody's has a made-up credential, which costs as much to try.
+
+    The salt and the iterations of such a name are always the same, and look like those of most users: whoever asks for
+    them does not learn that the name is unknown.
+
+    Args:
+        secret: of this broker, the same after a restart.
+    """
+
+    def __init__(self, credentials: Credentials, mechanism: Mechanism, secret: bytes) -> None:
+        self._mechanism = mechanism
+        self._secret = secret
+        self._known = {user: one for (user, kind), one in credentials.items() if kind is mechanism}
+        usable = [one for one in self._known.values() if one.iterations >= LEAST_ITERATIONS]
+        self._iterations = _most([one.iterations for one in usable], LEAST_ITERATIONS)
+        self._salt_length = _most([len(one.salt) for one in usable], 32)
+
+    def __call__(self, user: str) -> Found:
+        """The credential with which an exchange goes on."""
+        made_up = self._made_up(user)  # for those who exist, too: it takes time
+        known = self._known.get(user)
+        if known is None:
+            return Found(made_up, "nobody has the name")
+        if known.iterations < LEAST_ITERATIONS:
+            least = f"fewer than {LEAST_ITERATIONS} are not accepted; set the password again"
+            return Found(made_up, f"the user's credential has {known.iterations} iterations, and {least}")
+        return Found(known)
+
+    def _made_up(self, user: str) -> Credential:
+        salt, stored_key, server_key = (
+            hmac.digest(self._secret, f"{what} {self._mechanism.words} {user}".encode(), self._mechanism.hash)
+            for what in ("salt", "stored key", "server key")
+        )
+        longer = salt * (self._salt_length // len(salt) + 1)
+        return Credential(longer[: self._salt_length], self._iterations, stored_key, server_key)
+
+
+def _most(numbers: Sequence[int], otherwise: int) -> int:
+    """The number that there is most often; the first of several."""
+    return Counter(numbers).most_common(1)[0][0] if numbers else otherwise
 
 
 # ------------------------------------------------------------------------------------------------------------- stored

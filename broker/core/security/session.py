@@ -20,6 +20,11 @@ class Session(NamedTuple):
     mechanism: str = ""
     ends_ms: int | None = None
 
+    @property
+    def user(self) -> str:
+        """The name of the principal, for whom quotas count."""
+        return self.principal.partition(":")[2]
+
 
 ANONYMOUS: Final = Session()
 """Of a listener that asks nobody who he is."""

@@ -12,7 +12,7 @@ import pytest
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.scram import (
     Credentials,
-    Mechanism,
+    Lookup,
     credentials_from_state,
     credentials_state,
     described,
@@ -24,6 +24,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from ottla.protocol.sasl.scram import Credential, Mechanism
 
 SHA_256, SHA_512 = Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512
 
@@ -117,3 +118,64 @@ def test_what_is_told() -> None:
 def test_what_is_stored_is_read_again() -> None:
     present = plan({}, setting(upsertion(), upsertion("v", SHA_512))).credentials
     assert credentials_from_state(json.loads(json.dumps(credentials_state(present)))) == present
+
+
+def usable(salt: bytes, iterations: int) -> Credential:
+    return Credential(salt, iterations, b"stored" * 5, b"server" * 5)
+
+
+KNOWN: Credentials = {
+    ("alice", SHA_256): usable(b"a" * 20, 8192),
+    ("bob", SHA_256): usable(b"b" * 20, 8192),
+    ("carol", SHA_256): usable(b"c" * 9, 4096),
+    ("old", SHA_256): usable(b"d" * 9, 4095),
+    ("dora", SHA_512): usable(b"e" * 70, 16_384),
+}
+
+
+def test_users_are_found() -> None:
+    found = Lookup(KNOWN, SHA_256, b"of the broker")
+    assert found("alice") == (KNOWN["alice", SHA_256], "")
+    assert found("carol") == (KNOWN["carol", SHA_256], "")
+
+
+@pytest.mark.parametrize(
+    "mechanism, credentials, length, iterations",
+    [(SHA_256, KNOWN, 20, 8192), (SHA_512, KNOWN, 70, 16_384), (SHA_256, {}, 32, 4096), (SHA_512, {}, 32, 4096)],
+)
+def test_a_name_that_is_nobodys_looks_like_a_user(
+    mechanism: Mechanism, credentials: Credentials, length: int, iterations: int
+) -> None:
+    made_up, refused = Lookup(credentials, mechanism, b"of the broker")("nobody")
+    assert refused == "nobody has the name"
+    assert (len(made_up.salt), made_up.iterations) == (length, iterations)
+    size = mechanism.hash().digest_size
+    assert len(made_up.stored_key) == len(made_up.server_key) == size
+    assert len({made_up.salt, made_up.stored_key, made_up.server_key}) == 3
+    # The same after a restart; another for another name, mechanism or broker.
+    assert Lookup(credentials, mechanism, b"of the broker")("nobody").credential == made_up
+    others = [
+        Lookup(credentials, mechanism, b"of the broker")("nobody2"),
+        Lookup(credentials, mechanism, b"of another")("nobody"),
+        Lookup({}, SHA_256 if mechanism is SHA_512 else SHA_512, b"of the broker")("nobody"),
+    ]
+    assert made_up.salt[:20] not in [other.credential.salt[:20] for other in others]
+
+
+def test_too_few_iterations_are_as_an_unknown_user() -> None:
+    made_up, refused = Lookup(KNOWN, SHA_256, b"of the broker")("old")
+    assert made_up.iterations == 8192 and made_up.salt != KNOWN["old", SHA_256].salt
+    assert "4095 iterations" in refused
+
+
+def test_a_known_user_costs_as_many_hashes_as_an_unknown_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[bytes] = []
+    digest = hmac.digest
+    monkeypatch.setattr(hmac, "digest", lambda key, msg, how: counted.append(msg) or digest(key, msg, how))
+    found = Lookup(KNOWN, SHA_256, b"of the broker")
+    numbers = []
+    for user in ("alice", "nobody", "old"):
+        counted.clear()
+        found(user)
+        numbers.append(len(counted))
+    assert numbers[0] > 0 and len(set(numbers)) == 1

@@ -208,6 +208,8 @@ def test_requests_syncs_recorder_and_sentinels_are_told(view: Looked) -> None:
     assert found["ottla_sentinels_active"]["sentinel=zombie",] == 1
     assert found["ottla_sentinels_raised_total"]["sentinel=zombie",] == 2
     assert found["ottla_connections_opened_total"][()] == 9
+    assert found["ottla_failed_authentications_total"]["listener=SASL_SSL", "mechanism=PLAIN"] == 3
+    assert found["ottla_tls_certificate_expiry_seconds"]["listener=EXTERNAL",] == 1_900_000_000.5
 
 
 def test_internal_topics_are_told_by_size_alone(view: Looked) -> None:

@@ -1,5 +1,7 @@
 """Options are checked before anything is read; what is refused says what is allowed."""
 
+import pickle
+
 import pytest
 
 from ottla.clients.errors import OptionError
@@ -57,6 +59,9 @@ def test_what_only_concerns_the_java_client_is_accepted() -> None:
     assert parse(**options) == parse()
 
 
+SASL = {"kafka.security.protocol": "SASL_PLAINTEXT"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -77,22 +82,34 @@ def test_what_only_concerns_the_java_client_is_accepted() -> None:
         ({"subscribePattern": "("}, ["only one of"]),
         ({"path": "/data"}, ["kafka.bootstrap.servers", "path", "not both"]),
         ({"kafka__bootstrap__servers": "h"}, ["'kafka.bootstrap.servers'", "host:port"]),
-        ({"kafka__sasl__mechanism": "PLAIN"}, ["'kafka.sasl.mechanism'", "no SASL"]),
+        ({"kafka__sasl__mechanism": "PLAIN"}, ["'kafka.sasl.mechanism'", "SASL_PLAINTEXT or SASL_SSL"]),
+        (
+            {"kafka__sasl__kerberos__service__name": "kafka"},
+            ["'kafka.sasl.kerberos.service.name'", "kafka.sasl.username"],
+        ),
         ({"kafka__group__id": "g"}, ["'kafka.group.id'", "'g'", "option 'group'"]),
         ({"kafka__auto__offset__reset": "latest"}, ["use 'startingOffsets'"]),
         ({"startingOffsetsByTimestamp": "{}"}, ["use 'startingTimestamp'"]),
         ({"minOffsetsPerTrigger": "5"}, ["maxOffsetsPerTrigger"]),
-        ({"kafka.security.protocol": "TLS"}, ["'kafka.security.protocol'", "'TLS'", "PLAINTEXT, SSL"]),
-        ({"kafka.security.protocol": "SASL_SSL"}, ["'SASL_SSL'", "no SASL"]),
+        ({"kafka.security.protocol": "TLS"}, ["kafka.security.protocol='TLS'", "'PLAINTEXT', 'SSL'"]),
+        ({"kafka.security.protocol": "SASL_SSL"}, ["option kafka.sasl.username=None", "SASL_SSL"]),
+        (SASL | {"kafka.sasl.mechanism": "GSSAPI"}, ["option kafka.sasl.mechanism='GSSAPI'", "'OAUTHBEARER'"]),
+        (SASL | {"kafka.sasl.username": "a"}, ["option kafka.sasl.password=None"]),
+        (SASL | {"kafka.sasl.mechanism": "OAUTHBEARER"}, ["option kafka.sasl.oauthbearer.token.file=None"]),
+        (SASL | {"kafka.sasl.jaas.config": "x required password=my/secret;"}, ["option kafka.sasl.jaas.config"]),
+        (
+            SASL | {"kafka.sasl.password": "my-secret", "sasl.password": "my-secret2"},
+            ["'kafka.sasl.password' is given twice"],
+        ),
         ({"kafka.ssl.ca.location": "x"}, ["'kafka.ssl.ca.location'", "kafka.security.protocol=SSL"]),
         ({"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": "/nowhere"}, ["'/nowhere'", "No such file"]),
         ({"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": str(KEY)}, ["broker.key.pem", "PEM"]),
         ({"kafka.security.protocol": "SSL", "ssl.certificate.location": str(CERTIFICATE)}, ["broker.pem", "PEM"]),
         ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, ["truststore.type", "keytool"]),
-        ({"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "a"}, ["'kafka.ssl.keystore.location'"]),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.keystore.location": "a"}, ["kafka.ssl.keystore.type=PEM"]),
         (
             {"kafka.security.protocol": "SSL", "kafka.ssl.endpoint.identification.algorithm": "maybe"},
-            ["'maybe'", "https, none"],
+            ["kafka.ssl.endpoint.identification.algorithm='maybe'", "https"],
         ),
     ],
 )
@@ -122,3 +139,19 @@ def test_ends_are_refused_for_streams_and_groups_for_directories() -> None:
         parse(streaming=True, endingOffsets="latest")
     with pytest.raises(OptionError, match="'group'"):
         parse_options({"path": "/x", "subscribe": "a", "group": "g"}, streaming=True)
+
+
+def test_sasl() -> None:
+    made = parse(**SASL, kafka__sasl__username="alice", kafka__sasl__password="alice-secret")
+    assert made.secured.client_options() == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "alice-secret",
+    }
+    assert "alice-secret" not in repr(made)
+    login = 'ScramLoginModule required username="alice" password="alice-secret";'
+    spark = parse(**SASL, kafka__sasl__mechanism="SCRAM-SHA-512", kafka__sasl__jaas__config=login)
+    assert spark.secured.client_options()["sasl_plain_password"] == "alice-secret"
+    tokens = parse(**SASL, **{"kafka.sasl.mechanism": "OAUTHBEARER", "kafka.sasl.oauthbearer.token.file": "/a b"})
+    assert tokens.secured.client_options()["sasl_oauth_token_provider"].path == "/a b"
+    assert pickle.loads(pickle.dumps(made)) == made

@@ -1,4 +1,4 @@
-"""What a listener does for all of its connections, on a clock that is told the time."""
+"""What is done for the connections of all listeners, on a clock that is told the time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.net.accepting import Addresses
-from ottla.broker.net.listener import Listener, RateLimit
+from ottla.broker.net.rate_limit import RateLimit
+from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.settings import Settings
 from tests.shell.host import Clock, Log
 
@@ -49,14 +50,14 @@ class Peer:
         self.closed = self.killed = True
 
 
-def listener(clock: Clock, log: Log, **settings: Any) -> Any:
-    made: Any = Listener(Settings(**settings), clock, lambda frame, start, peer: None, log)
+def server(clock: Clock, log: Log, **settings: Any) -> Any:
+    made: Any = SocketServer(Settings(**settings), clock, lambda frame, start, peer: None, log)
     clock.call_at(made._sweep_ms, made._sweep)
     return made
 
 
 def test_quiet_connections_are_closed_and_busy_ones_are_not(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, connections_max_idle_ms=800)
+    host = server(clock, log, connections_max_idle_ms=800)
     quiet, busy, waiting = Peer(), Peer(), Peer()
     waiting.open = object()
     for peer in (quiet, busy, waiting):
@@ -73,7 +74,7 @@ def test_quiet_connections_are_closed_and_busy_ones_are_not(clock: Clock, log: L
 def test_who_is_half_closed_or_muted_waits_no_longer_than_an_idle_one(
     clock: Clock, log: Log, change: dict[str, bool]
 ) -> None:
-    host = listener(clock, log, connections_max_idle_ms=800)
+    host = server(clock, log, connections_max_idle_ms=800)
     peer = Peer()
     peer.open = object()
     host.opened(peer)
@@ -86,7 +87,7 @@ def test_who_is_half_closed_or_muted_waits_no_longer_than_an_idle_one(
 
 
 def test_what_does_not_close_because_nobody_reads_is_closed_at_once(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, connections_max_idle_ms=800)
+    host = server(clock, log, connections_max_idle_ms=800)
     deaf = Peer()
     host.opened(deaf)
     clock.advance(900)
@@ -97,7 +98,7 @@ def test_what_does_not_close_because_nobody_reads_is_closed_at_once(clock: Clock
 
 
 def test_whose_answers_leave_slowly_is_not_idle(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, connections_max_idle_ms=800)
+    host = server(clock, log, connections_max_idle_ms=800)
     slow, deaf = Peer(), Peer()
     for peer in (slow, deaf):
         host.opened(peer)
@@ -123,7 +124,7 @@ def test_log_lines_are_limited_and_the_rest_counted(clock: Clock) -> None:
 
 
 def test_connections_that_exceed_the_quota_of_their_address_are_told_now_and_then(clock: Clock, log: Log) -> None:
-    host = listener(clock, log)
+    host = server(clock, log)
     host.wait_of = lambda address: 0 if address == "10.0.0.2" else 500
     welcome = Peer()
     welcome.client_host = "/10.0.0.2"
@@ -143,7 +144,7 @@ def test_connections_that_exceed_the_quota_of_their_address_are_told_now_and_the
 
 
 def test_a_crowd_that_asks_for_nothing_gives_way_when_others_wait(clock: Clock, log: Log) -> None:
-    host = listener(clock, log, max_connections=3)
+    host = server(clock, log, max_connections=3)
     silent, late, honest = Peer(), Peer(), Peer()
     silent.has_asked = late.has_asked = False
     host.opened(silent)
@@ -152,7 +153,7 @@ def test_a_crowd_that_asks_for_nothing_gives_way_when_others_wait(clock: Clock, 
     assert not silent.killed, "nobody waits"
     late.quiet_since_ms = clock.now_ms
     host.opened(late)
-    host._paused("there are as many as there may be")
+    host.paused("there are as many as there may be")
     clock.advance(2_000)
     assert silent.killed and not honest.killed and not late.killed
     host.closed(silent)

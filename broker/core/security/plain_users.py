@@ -1,0 +1,81 @@
+"""Users of PLAIN: with their passwords (``user_alice="…"``), or with what SCRAM keeps of them.
+
+To check a password against the latter takes milliseconds of CPU. What has succeeded is remembered for a minute, without
+the password, so that clients which connect again cost nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from functools import partial
+from hashlib import sha256
+
+from ottla.broker.core.security.scram import Credentials
+from ottla.protocol.sasl.exchange import Derivation
+from ottla.protocol.sasl.jaas import KEY, BadJaas, parse_jaas
+from ottla.protocol.sasl.scram import LEAST_ITERATIONS, Credential, Mechanism, credential_of, salted_password
+
+REMEMBERED_MS = 60_000
+MOST_REMEMBERED = 10_000
+_PREFIX = "user_"
+
+
+def users_of_jaas(text: str) -> dict[str, str]:
+    """The passwords in ``sasl.jaas.config``, by user; none for an empty text.
+
+    Raises:
+        BadJaas: it cannot be read, or is about another mechanism.
+    """
+    if not text.strip():
+        return {}
+    login = parse_jaas(text)
+    if login.module != "PlainLoginModule":
+        raise BadJaas(f"{KEY}: allowed for PLAIN is …PlainLoginModule, not {login.module}")
+    return {key.removeprefix(_PREFIX): value for key, value in login.options.items() if key.startswith(_PREFIX)}
+
+
+class PlainUsers:
+    """The users of a listener.
+
+    Args:
+        passwords: by user.
+        hashed: those that have no password here. Of a user's mechanisms the first counts.
+        chance: 32 random bytes of this run, the key of what is remembered.
+    """
+
+    def __init__(self, passwords: Mapping[str, str], hashed: Credentials, chance: bytes) -> None:
+        self._chance = chance
+        self._digests = {user: sha256(password.encode()).digest() for user, password in passwords.items()}
+        self._hashed: dict[str, tuple[Mechanism, Credential]] = {}
+        for (user, mechanism), credential in hashed.items():
+            self._hashed.setdefault(user, (mechanism, credential))
+        # What a name costs that is nobody's: as much as one of those who are there.
+        made_up = Credential(chance, LEAST_ITERATIONS, b"", b"")
+        self._nobody = next(iter(self._hashed.values()), (Mechanism.SCRAM_SHA_512, made_up))
+        self._remembered: dict[bytes, int] = {}
+
+    def check(self, user: str, password: str, now_ms: int) -> bool | Derivation:
+        """Whether a password is a user's; or how to find out, with what `settle` makes the same of."""
+        if user in self._digests or not self._hashed:
+            # Of both the digest, as lengths differ, too.
+            return hmac.compare_digest(sha256(password.encode()).digest(), self._digests.get(user, self._chance))
+        until_ms = self._remembered.get(self._memory(user, password))
+        if until_ms is not None and now_ms < until_ms:
+            return True
+        mechanism, credential = self._hashed.get(user, self._nobody)
+        return partial(salted_password, mechanism, password, credential.salt, credential.iterations)
+
+    def settle(self, user: str, password: str, salted: bytes, now_ms: int) -> bool:
+        """Whether a password is a user's, by what the `Derivation` has given."""
+        mechanism, known = self._hashed.get(user, self._nobody)
+        shown = credential_of(mechanism, salted, known.salt, known.iterations)
+        if not hmac.compare_digest(shown.stored_key, known.stored_key) or user not in self._hashed:
+            return False
+        if len(self._remembered) >= MOST_REMEMBERED:
+            self._remembered.pop(next(iter(self._remembered)))
+        self._remembered[self._memory(user, password)] = now_ms + REMEMBERED_MS
+        return True
+
+    def _memory(self, user: str, password: str) -> bytes:
+        return hmac.digest(self._chance, f"{len(user)}:{user}{password}".encode(), sha256)

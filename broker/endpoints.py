@@ -1,0 +1,123 @@
+"""The listeners of a broker as its settings name them: where each is, and how safe it is."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla.broker.settings import BadSetting, Settings
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+DEFAULT_LISTENER: Final = "PLAINTEXT"
+
+
+class Endpoint(NamedTuple):
+    """A listener.
+
+    Attributes:
+        host: where it listens; empty: all interfaces.
+        port: 0: any free one.
+        name: in upper case.
+        protocol: one of `PROTOCOLS`.
+        advertised: the host and port that its clients are told; None: those that each of them reached.
+    """
+
+    host: str
+    port: int
+    name: str = DEFAULT_LISTENER
+    protocol: str = "PLAINTEXT"
+    advertised: tuple[str, int] | None = None
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether what goes over the wire is encrypted."""
+        return self.protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients have to say who they are, by SASL."""
+        return self.protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    def mechanisms(self, settings: Settings) -> list[str]:
+        """The mechanisms of SASL that it offers, in the order of the settings, each once."""
+        names = settings.of_listener(self.name, "sasl.enabled.mechanisms").split(",") if self.has_sasl else []
+        return list(dict.fromkeys(filter(None, map(str.strip, names))))
+
+    def asks(self, settings: Settings) -> bool:
+        """Whether nobody gets in who has not proved who he is."""
+        return self.has_sasl or (self.has_tls and settings.of_listener(self.name, "ssl.client.auth") == "required")
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def endpoints(settings: Settings) -> list[Endpoint]:
+    """The listeners that ``listeners``, ``advertised.listeners`` and ``listener.security.protocol.map`` name.
+
+    Raises:
+        BadSetting: one is no address, is named twice, or has no protocol.
+    """
+    key, protocols = "listeners", _protocols(settings.listener_security_protocol_map)
+    found: dict[str, Endpoint] = {}
+    for name, host, port in _addresses(settings.listeners, key):
+        if name not in protocols:
+            raise BadSetting(
+                f"{key}={settings.listeners!r}: {name} is no protocol ({', '.join(PROTOCOLS)}); say which one it has "
+                f"in listener.security.protocol.map, as {name}:SASL_SSL"
+            )
+        if name in found or any(port and port == other.port for other in found.values()):
+            raise BadSetting(f"{key}={settings.listeners!r}: each name and each port may stand there once")
+        found[name] = Endpoint(host, port, name, protocols[name])
+    if not found:
+        raise BadSetting(f"{key}={settings.listeners!r}: allowed is NAME://HOST:PORT, or several with commas")
+    return _advertised(found, settings)
+
+
+def _advertised(found: dict[str, Endpoint], settings: Settings) -> list[Endpoint]:
+    key, text = "advertised.listeners", settings.advertised_listeners
+    told: dict[str, None] = {}
+    for name, host, port in _addresses(text, key):
+        if name not in found or name in told:
+            raise BadSetting(f"{key}={text!r}: {name} {'stands there twice' if name in told else 'is no listener'}")
+        if not host or not port or host in ("0.0.0.0", "::"):
+            raise BadSetting(f"{key}={text!r}: clients need a host and a port they can connect to")
+        told[name] = None
+        found[name] = found[name]._replace(advertised=(host, port))
+    return list(found.values())
+
+
+def _addresses(text: str, key: str) -> list[tuple[str, str, int]]:
+    rows = []
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, separator, address = item.partition("://")
+        if not separator or not name:
+            raise BadSetting(f"{key}={text!r}: allowed is NAME://HOST:PORT, or several with commas")
+        rows.append((name.upper(), *address_of(address, f"{key}={text!r}: {item}")))
+    return rows
+
+
+def _protocols(text: str) -> dict[str, str]:
+    protocols = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, _, protocol = (part.strip().upper() for part in item.partition(":"))
+        if protocol not in PROTOCOLS:
+            raise BadSetting(
+                f"listener.security.protocol.map={text!r}: {item}: allowed is NAME:PROTOCOL with {', '.join(PROTOCOLS)}"
+            )
+        protocols[name] = protocol
+    return protocols
+
+
+def address_of(text: str, said: str) -> tuple[str, int]:
+    """``host:port``, ``:port``, ``[::1]:port``.
+
+    Args:
+        said: how the user wrote it, and where.
+
+    Raises:
+        BadSetting: it is no address.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535:
+        raise BadSetting(f"{said}: write HOST:PORT, with a port from 0 to 65535")
+    return host.strip("[]"), int(port)

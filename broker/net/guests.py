@@ -1,0 +1,358 @@
+"""Connections of which the client is not known yet, and those of which the session ends: what `authentication` decides
+is done here, with timers and threads; and the bounds of all guests together.
+
+A guest is served by a `Lobby`, one for each listener, and by the `SocketServer` from the end of its authentication on.
+Whoever has no session that ends is never looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.broker.clock import Clock, TimerHandle
+from ottla.broker.context import Mute, RequestContext
+from ottla.broker.core.security.session import Session
+from ottla.broker.logger import Logger
+from ottla.broker.net.answers import Frame
+from ottla.broker.net.authentication import Conversation, Failed, Mechanisms, Outcome, State
+from ottla.broker.net.rate_limit import RateLimit
+from ottla.broker.net.unfinished import UnfinishedRequests
+from ottla.broker.settings import Settings
+from ottla.protocol.sasl.exchange import Derivation
+
+if TYPE_CHECKING:
+    from ottla.broker.net.connection import Connection, Host
+
+DERIVATIONS: Final = 4
+"""So many are worked at, at a time."""
+AGAIN_MS: Final = 1_000
+"""A client may begin to authenticate again once in this time (KIP-368)."""
+NAME_LENGTH: Final = 100
+"""So much of a name that somebody claims is logged."""
+
+_SASL_HANDSHAKE: Final = b"\x00\x11"  # how its frames begin
+
+Versions = Callable[[int, int, bytes, int, "Connection"], bytes]
+"""Answers ApiVersions of a connection; see `ottla.broker.net.authentication`."""
+
+
+class Guests:
+    """All of them, of every listener.
+
+    Args:
+        clock: that of sockets. wall_ms: Unix time, against which tokens are held.
+        versions: answers ApiVersions.
+        most: how many connections there may be in all.
+        somebody_went: called when there is room for one more.
+
+    Attributes:
+        present: those that have not authenticated yet.
+        counts: of what came of them: by what it was, as metrics call it, listener, mechanism.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        log: Logger,
+        versions: Versions,
+        most: int,
+        *,
+        wall_ms: Callable[[], int],
+        somebody_went: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.clock = clock
+        self.wall_ms = wall_ms
+        self.somebody_went = somebody_went
+        self.versions = versions
+        self.present: dict[Connection, None] = {}
+        self.counts: dict[tuple[str, str, str], int] = {}
+        self.timeout_ms = settings.ottla_authentication_timeout_ms
+        self.requests = UnfinishedRequests(
+            settings.ottla_unauthenticated_request_bytes, settings.ottla_request_progress_timeout_ms, clock
+        )
+        self._delay_ms = settings.connection_failed_authentication_delay_ms
+        self._most = most
+        self._waiting = 0  # those that failed, and are to be told
+        self._log = log
+        self._lines = RateLimit(clock)
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def room(self) -> int:
+        """How many more there may be: half of all connections is for those who authenticate."""
+        return self._most // 2 - len(self.present)
+
+    def stop(self) -> None:
+        """Begin no more work."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def derive(self, work: Derivation, then: Callable[[asyncio.Future[Any]], None]) -> None:
+        """Do work in a thread."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(DERIVATIONS, "ottla-sasl")
+        asyncio.get_running_loop().run_in_executor(self._threads, work).add_done_callback(then)
+
+    def count(self, what: str, listener: str, mechanism: str) -> None:
+        key = what, listener, mechanism
+        self.counts[key] = self.counts.get(key, 0) + 1
+
+    def delay(self) -> int:
+        """How long somebody who failed is to wait (ms): not at all where too many do."""
+        return self._delay_ms if self._waiting * 4 <= self._most else 0
+
+    def wait(self, when_ms: int, then: Callable[[], None]) -> TimerHandle:
+        """Let somebody who failed wait."""
+        self._waiting += 1
+
+        def over() -> None:
+            self._waiting -= 1
+            then()
+
+        return self.clock.call_at(when_ms, over)
+
+    def waits_no_more(self) -> None:
+        """Somebody who failed is gone before the time."""
+        self._waiting -= 1
+
+    def tell(self, event: str, connection: Connection, listener: str, mechanism: str, name: str, reason: str) -> None:
+        """Log a line about somebody who failed, unless there were many of late."""
+        if self._lines.allows():
+            suppressed, self._lines.suppressed = self._lines.suppressed, 0
+            more: dict[str, Any] = {"user": shown(name)} if name else {}
+            if mechanism:
+                more["mechanism"] = shown(mechanism)
+            if suppressed:
+                more["suppressed"] = suppressed
+            self._log.info(event, client_host=connection.client_host, listener=listener, **more, reason=reason)
+
+    def debug(self, event: str, connection: Connection, session: Session) -> None:
+        self._log.debug(
+            event,
+            client_host=connection.client_host,
+            listener=session.listener,
+            mechanism=session.mechanism,
+            principal=shown(session.principal),
+        )
+
+
+class Lobby:
+    """The host of the guests of one listener with SASL; see `ottla.broker.net.connection.Host`.
+
+    Args:
+        host: serves those who have authenticated.
+    """
+
+    least_request_bytes = 0
+    """A raw token may be empty."""
+
+    def __init__(self, host: Host, guests: Guests, listener: str, mechanisms: Mechanisms, most_bytes: int) -> None:
+        self.host = host
+        self.guests = guests
+        self.listener = listener
+        self.mechanisms = mechanisms
+        self.max_request_bytes = most_bytes
+        self.room_for, self.holds = guests.requests.room_for, guests.requests.holds
+        self.opened, self.rejected = host.opened, host.rejected
+        self.unread, self.reads_again = host.unread, host.reads_again
+
+    def enter(self, connection: Connection) -> None:
+        """Begin with a connection that has been accepted; it may not have finished TLS."""
+        self.guests.present[connection] = None
+        connection.guest = Guest(self, connection)
+
+    @property
+    def is_full(self) -> bool:
+        return self.guests.requests.is_full
+
+    @property
+    def answer_room_bytes(self) -> int:
+        return self.host.answer_room_bytes
+
+    def most_request_bytes(self, api_key: int) -> int:
+        """The same for all: a raw token has no API key."""
+        return self.max_request_bytes
+
+    def receive(self, frame: Any, start: int, connection: Connection) -> Frame | None:
+        assert connection.guest is not None
+        return connection.guest.receive(frame, start, connection)
+
+    def closed(self, connection: Connection) -> None:
+        self.guests.requests.gone(connection)
+        self.host.closed(connection)
+
+
+class Guest:
+    """One connection of a listener with SASL, as long as there is anything to look at."""
+
+    __slots__ = ("_again_ms", "_connection", "_conversation", "_ends_ms", "_failing", "_late", "_lobby", "_session")
+
+    def __init__(self, lobby: Lobby, connection: Connection) -> None:
+        self._lobby = lobby
+        self._connection = connection
+        self._session: Session | None = None
+        self._ends_ms = 0
+        self._again_ms: int | None = None
+        self._failing: TimerHandle | None = None
+        self._conversation: Conversation | None = None
+        self._late: TimerHandle | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        lobby = self._lobby
+        clock, connection = lobby.guests.clock, self._connection
+
+        def versions(version: int, correlation_id: int, frame: bytes, position: int) -> bytes:
+            return lobby.guests.versions(version, correlation_id, frame, position, connection)
+
+        self._conversation = Conversation(lobby.mechanisms, versions, lobby.listener, self._session)
+        self._late = clock.call_at(clock.monotonic_ms() + lobby.guests.timeout_ms, self._is_late)
+
+    # -- from the connection
+
+    def receive(self, frame: Any, start: int, connection: Connection) -> Frame | None:
+        """Serve a frame of somebody who authenticates."""
+        if self._conversation is None or self._conversation.state is State.FAILED:
+            return None
+        hold = connection.open = Mute(connection)
+        outcome = self._conversation.take(
+            bytes(frame) if frame.__class__ is bytearray else frame, start, self._lobby.guests.wall_ms()
+        )
+        self._carry_out(outcome, hold)
+        return None
+
+    def receive_in_session(self, frame: Any, start: int, connection: Connection) -> Frame | None:
+        """Serve a frame of somebody whose session ends."""
+        lobby = self._lobby
+        now_ms = lobby.guests.clock.monotonic_ms()
+        if frame[start : start + 2] == _SASL_HANDSHAKE and (self._again_ms is None or now_ms >= self._again_ms):
+            self._again_ms = now_ms + AGAIN_MS
+            self._begin()
+            connection.move(lobby, self.receive)
+            return self.receive(frame, start, connection)
+        if now_ms >= self._ends_ms:
+            assert self._session is not None
+            lobby.guests.count("expired_connections_killed", lobby.listener, self._session.mechanism)
+            lobby.guests.debug("Session expired", connection, self._session)
+            connection.mute(Mute(connection))
+            connection.close()
+            return None
+        return lobby.host.receive(frame, start, connection)
+
+    def broken(self, reason: str) -> bool:
+        """Whether a connection whose bytes are no frames is closed later, as one that fails."""
+        if self._conversation is None:
+            return False
+        if self._conversation.state is not State.FAILED:
+            hold = self._connection.open or Mute(self._connection)
+            self._fail(self._conversation.broken(reason), hold)
+        return True
+
+    def gone(self) -> None:
+        """The connection is lost."""
+        if self._late is not None:
+            self._late.cancel()
+        if self._failing is not None:
+            self._failing.cancel()
+            self._lobby.guests.waits_no_more()
+        self._conversation = None
+        self._lobby.guests.present.pop(self._connection, None)
+
+    # -- what comes of it
+
+    def _carry_out(self, outcome: Outcome, hold: RequestContext) -> None:
+        connection = self._connection
+        if isinstance(outcome, Failed):
+            self._fail(outcome, hold)
+        elif isinstance(outcome, bytes):
+            assert self._conversation is not None
+            if self._conversation.state is State.COMPLETE:
+                self._enter_session(self._conversation)
+            connection.finish(hold, outcome)
+        else:
+            connection.mute(hold)
+            self._lobby.guests.derive(outcome, partial(self._derived, hold))
+
+    def _derived(self, hold: RequestContext, done: asyncio.Future[Any]) -> None:
+        conversation = self._conversation
+        if conversation is None or self._connection.open is not hold or done.cancelled():
+            return
+        if (error := done.exception()) is not None:
+            outcome: Outcome = conversation.failed(error)
+        else:
+            outcome = conversation.resume(done.result(), self._lobby.guests.wall_ms())
+        self._carry_out(outcome, hold)
+
+    def _enter_session(self, conversation: Conversation) -> None:
+        lobby, connection, session = self._lobby, self._connection, conversation.session
+        assert session is not None and self._late is not None
+        renewed = self._session is not None
+        self._late.cancel()
+        self._late = self._conversation = None
+        self._session = connection.session = session
+        what = "successful_reauthentications" if renewed else "successful_authentications"
+        lobby.guests.count(what, lobby.listener, session.mechanism)
+        if conversation.lifetime_ms is not None and not conversation.tells_lifetime:
+            lobby.guests.count("successful_authentications_no_reauth", lobby.listener, session.mechanism)
+        lobby.guests.debug("Authenticated again" if renewed else "Authenticated", connection, session)
+        connection.forget_requests()
+        if conversation.lifetime_ms is None:
+            connection.guest = None
+            connection.move(lobby.host, lobby.host.receive)
+        else:
+            self._ends_ms = lobby.guests.clock.monotonic_ms() + conversation.lifetime_ms
+            connection.move(lobby.host, self.receive_in_session)
+        lobby.guests.requests.gone(connection)
+        if lobby.guests.present.pop(connection, 0) is None:
+            lobby.guests.somebody_went()
+
+    def _fail(self, failed: Failed, hold: RequestContext) -> None:
+        lobby, connection, conversation = self._lobby, self._connection, self._conversation
+        assert conversation is not None
+        guests, mechanism = lobby.guests, conversation.mechanism
+        mechanism = mechanism if mechanism in lobby.mechanisms.names else ""
+        again = self._session is not None
+        delay_ms = 0
+        if not failed.at_once:
+            delay_ms = guests.delay()
+            what = "failed_reauthentications" if again else "failed_authentications"
+            guests.count(what, lobby.listener, mechanism)
+        guests.tell(
+            "Authentication failed",
+            connection,
+            lobby.listener,
+            conversation.mechanism,
+            conversation.name,
+            failed.reason,
+        )
+        connection.mute(hold)
+
+        def end() -> None:
+            self._failing = None
+            if connection.open is hold:
+                connection.finish(hold, failed.answer)
+                connection.close()
+
+        # In a later turn of the loop in any case: what was answered before has left then.
+        self._failing = guests.wait(guests.clock.monotonic_ms() + delay_ms, end)
+
+    def _is_late(self) -> None:
+        self._late = None
+        lobby, connection = self._lobby, self._connection
+        if self._conversation is not None and self._conversation.state is not State.FAILED:
+            reason = f"it has not authenticated within {lobby.guests.timeout_ms} ms"
+            mechanism, name = self._conversation.mechanism, self._conversation.name
+            lobby.guests.count("failed_authentications", lobby.listener, mechanism)
+            lobby.guests.tell("Authentication failed", connection, lobby.listener, mechanism, name, reason)
+            connection.kill()
+
+
+def shown(name: str) -> str:
+    """A name that somebody chose, as it may stand in a line of the log: short, and without control characters."""
+    cut = name if len(name) <= NAME_LENGTH else name[:NAME_LENGTH] + "…"
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)

@@ -1,0 +1,178 @@
+"""The SASL mechanisms of a listener, with the users that they know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_bytes
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.clock import Clock
+from ottla.broker.core.security.plain_users import PlainUsers, users_of_jaas
+from ottla.broker.core.security.scram import Credentials, Lookup
+from ottla.broker.core.security.users_file import BadUsersFile, parse_users
+from ottla.broker.endpoints import Endpoint
+from ottla.broker.logger import Logger
+from ottla.broker.settings import BadSetting, Settings
+from ottla.protocol.sasl.exchange import ServerExchange
+from ottla.protocol.sasl.jaas import KEY, BadJaas, parse_jaas
+from ottla.protocol.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer
+from ottla.protocol.sasl.plain import PLAIN, PlainServer
+from ottla.protocol.sasl.scram import MECHANISMS, NONCE_BYTES, Found, Mechanism, ScramServer, nonce_of
+
+if TYPE_CHECKING:
+    from ottla.broker.runtime.jwks import Issuer
+
+SECRET_NAME: Final = "sasl.secret"
+"""A file beside the catalog: it makes salts for names that are nobody's, the same after a restart."""
+_SECRET_BYTES: Final = 32
+_USERS_FILE: Final = "ottla.sasl.plain.users.file"
+_PLAIN_MODULE: Final = "PlainLoginModule"
+
+
+class ScramUsers:
+    """The users of SCRAM as the catalog has them now.
+
+    Args:
+        credentials: gives those of all users; the same object as long as nothing has changed.
+        secret: of this broker; see `kept_secret`.
+    """
+
+    def __init__(self, credentials: Callable[[], Credentials], secret: bytes) -> None:
+        self._credentials = credentials
+        self._secret = secret
+        self._of: Credentials | None = None
+        self._lookups: dict[Mechanism, Lookup] = {}
+
+    def lookup(self, mechanism: Mechanism) -> Callable[[str], Found]:
+        """What finds the credential of a user."""
+        credentials = self._credentials()
+        if credentials is not self._of:
+            self._of = credentials
+            self._lookups.clear()
+        if mechanism not in self._lookups:
+            self._lookups[mechanism] = Lookup(credentials, mechanism, self._secret)
+        return self._lookups[mechanism]
+
+
+class ListenerMechanisms:
+    """The mechanisms of one listener; see `ottla.broker.net.authentication.Mechanisms`.
+
+    Args:
+        clock: its time is what tokens are held against.
+
+    Raises:
+        BadSetting: one of them cannot be had as the settings are.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, scram: ScramUsers, clock: Clock, log: Logger) -> None:
+        self.names = endpoint.mechanisms(settings)
+        self._listener = endpoint.name
+        self._settings = settings
+        self._scram = scram
+        self._clock = clock
+        self._plain = plain_users(endpoint.name, settings) if PLAIN in self.names else None
+        self._issuer: Issuer | None = None
+        if OAUTHBEARER in self.names:
+            from ottla.broker.runtime.jwks import issuer_of  # with what checks signatures
+
+            self._issuer = issuer_of(settings, endpoint.name, clock, log)
+
+    async def start(self) -> None:
+        """Fetch what has to be fetched; whether that succeeds is told in the log."""
+        if self._issuer is not None:
+            await self._issuer.start()
+
+    def stop(self) -> None:
+        """Fetch nothing more."""
+        if self._issuer is not None:
+            self._issuer.stop()
+
+    def max_reauth_ms(self, mechanism: str) -> int:
+        most_ms: int = self._settings.of_listener(self._listener, "connections.max.reauth.ms", mechanism)
+        return most_ms
+
+    def exchange(self, mechanism: str) -> ServerExchange:
+        """A new exchange of one of them."""
+        if mechanism in MECHANISMS:
+            kind = MECHANISMS[mechanism]
+            return ScramServer(kind, self._scram.lookup(kind), nonce_of(token_bytes(NONCE_BYTES)))
+        if mechanism == OAUTHBEARER:
+            assert self._issuer is not None
+            return OAuthBearerServer(self._issuer.verify)
+        users, now_ms = self._plain, self._clock.real.monotonic_ms
+        assert users is not None
+        return PlainServer(
+            lambda user, password: users.check(user, password, now_ms()),
+            lambda user, password, salted: users.settle(user, password, salted, now_ms()),
+        )
+
+
+def plain_users(listener: str, settings: Settings) -> PlainUsers:
+    """The users of PLAIN on a listener: of ``sasl.jaas.config`` and of ``ottla.sasl.plain.users.file``.
+
+    Raises:
+        BadSetting: the one or the other cannot be read; the message shows nothing of it.
+    """
+    try:
+        passwords = users_of_jaas(_plain_login(listener, settings))
+        path = settings.of_listener(listener, _USERS_FILE, PLAIN)
+        return PlainUsers(passwords, read_users(path, _USERS_FILE) if path else {}, token_bytes(32))
+    except BadJaas as error:
+        raise BadSetting(f"listener {listener}: {error}") from None
+
+
+def _plain_login(listener: str, settings: Settings) -> str:
+    """The text for PLAIN; one that is for all mechanisms of a listener may be about another one."""
+    text: str = settings.of_listener(listener, KEY, PLAIN)
+    if f"{listener}.{PLAIN}.{KEY}".lower() in settings.by_listener or not text.strip():
+        return text
+    return text if parse_jaas(text).module == _PLAIN_MODULE else ""
+
+
+def read_users(path: str, where: str) -> Credentials:
+    """The users in a file, as ``ottla users hash`` prints them.
+
+    Args:
+        where: the setting or option that names it.
+
+    Raises:
+        BadSetting: it cannot be read.
+    """
+    try:
+        return parse_users(Path(path).read_text(encoding="utf-8"))
+    except BadUsersFile as error:
+        raise BadSetting(f"{where}: {path}, {error}") from None
+    except UnicodeDecodeError:
+        raise BadSetting(f"{where}: {path} is not in UTF-8") from None
+    except OSError as error:
+        raise BadSetting(f"{where}: {path} cannot be read: {error.strerror}") from None
+
+
+def kept_secret(directory: Path | None) -> bytes:
+    """The secret of a broker, made at its first start; without a directory it is of this run.
+
+    Raises:
+        OSError: it can neither be read nor written.
+    """
+    if directory is None:
+        return token_bytes(_SECRET_BYTES)
+    path = directory / SECRET_NAME
+    try:
+        secret = path.read_bytes()
+        if len(secret) == _SECRET_BYTES:
+            path.chmod(0o600)
+            return secret
+    except FileNotFoundError:
+        pass
+    secret = token_bytes(_SECRET_BYTES)
+    temporary = path.with_name(f"{SECRET_NAME}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(handle, secret)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    temporary.replace(path)
+    return secret
