@@ -16,12 +16,20 @@ from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import TurnReads
 from ottla.broker.core.groups.coordinator import GroupCoordinator
-from ottla.broker.core.security.acls import CLUSTER_NAME, Acl, AclOperation, Acls, Resource, address
+from ottla.broker.core.security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclOperation,
+    Acls,
+    Resource,
+    address,
+    all_operations,
+    operations_of,
+)
 from ottla.broker.core.security.authorizer import Authorizer, Verdict
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.engine import IN_MEMORY, LogDir
-from ottla.broker.handlers.authorized import all_operations, operations_of
 from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections

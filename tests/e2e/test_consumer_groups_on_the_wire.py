@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.core.consumer_groups import assigning
-from ottla.broker.core.security.acls import Resource
-from ottla.broker.handlers.authorized import all_operations
+from ottla.broker.core.security.acls import Resource, all_operations
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker

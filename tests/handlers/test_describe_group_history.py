@@ -22,6 +22,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
 from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP, Story
+from tests.support.rules import OPEN
 
 read_told = Decoder(Told).decode
 
@@ -42,18 +43,10 @@ class Drawn:
         return json.dumps([group_id, last, since_ms]).encode()
 
 
-OPEN: dict[str, Any] = {
-    "permits": lambda *asked: True,
-    "denied": lambda *asked, **how: {},
-    "topics": SimpleNamespace(topics={}),
-}
-"""Services of a broker where everybody may do everything."""
-
-
 def ask(explain: Any, **request: Any) -> DescribeGroupHistoryResponse:
     asked = DescribeGroupHistoryRequest(**{"group_id": GROUP, "view": "why"} | request)
     layout = DescribeGroupHistoryRequest.layout(0)
-    services: Any = SimpleNamespace(explain=explain, **OPEN)
+    services: Any = SimpleNamespace(explain=explain, topics=SimpleNamespace(topics={}), **OPEN)
     context: Any = None
     return asyncio.run(handle(layout.decode(layout.encode(asked)), context, services))
 

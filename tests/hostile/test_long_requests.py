@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.core.groups.admin import AT_ONCE
-from ottla.broker.core.security.acls import Resource
-from ottla.broker.handlers.authorized import NOT_ASKED, all_operations
+from ottla.broker.core.security.acls import Resource, all_operations
+from ottla.broker.handlers.authorized import NOT_ASKED
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker, BrokerProcess

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.broker.core.refusal import Refusal, bad_request
 
@@ -57,6 +58,29 @@ class AclOperation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
+
+
+_A = AclOperation
+_OPERATIONS: Final[Mapping[Resource, tuple[AclOperation, ...]]] = {
+    Resource.TOPIC: (
+        _A.READ, _A.WRITE, _A.CREATE, _A.DELETE, _A.ALTER, _A.DESCRIBE, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (_A.READ, _A.DELETE, _A.DESCRIBE, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS),
+    Resource.CLUSTER: (
+        _A.CREATE, _A.ALTER, _A.DESCRIBE, _A.CLUSTER_ACTION, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS, _A.IDEMPOTENT_WRITE,
+    ),
+}  # fmt: skip
+
+
+def operations_of(resource: Resource, may: Callable[[AclOperation], bool]) -> int:
+    """Those operations on a kind of resource that ``may`` grants, as answers tell them: a bit for each (KIP-430)."""
+    return sum(1 << operation for operation in _OPERATIONS[resource] if may(operation))
+
+
+@cache
+def all_operations(resource: Resource) -> int:
+    """All operations on a kind of resource, which everybody may carry out where there is no authorizer."""
+    return operations_of(resource, lambda operation: True)
 
 
 class Permission(IntEnum):
