@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
+from ottla.broker.app import CannotStart
 from ottla.broker.core.security.acls import AclOperation, Pattern, Permission, Resource
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -127,3 +130,32 @@ def test_a_regex_comes_to_what_its_member_may_describe(broker: Broker, peer: Cli
             return [topic.topic_name for topic in answer.members[0].target_assignment.topic_partitions]
 
         assert wait_for(assigned, "an assignment") == [f"{prefix}-a"]
+
+
+def test_what_is_denied_stands_in_the_audit_file(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    settings = SETTINGS | {"allow.everyone.if.no.acl.found": "false", "ottla.audit.file": str(path)}
+    with Broker(settings) as broker, Client(broker.port) as peer:
+        for _ in range(3):
+            assert peer.metadata("orders").topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    first, others = map(json.loads, path.read_text().splitlines())
+    assert first | {"at": ""} == {
+        "at": "",
+        "event": "denied",
+        "principal": "User:ANONYMOUS",
+        "listener": "PLAINTEXT",
+        "host": "127.0.0.1",
+        "client_id": "peer",
+        "operation": "DESCRIBE",
+        "resource": "TOPIC",
+        "name": "orders",
+        "api": "Metadata",
+        "items": 1,
+        "rule": "no rule is about the resource",
+    }
+    assert others | {"at": ""} == first | {"at": "", "others": 2}
+
+
+def test_super_users_that_are_none_end_the_start() -> None:
+    with pytest.raises(CannotStart, match="'admin' is no principal"), Broker(SETTINGS | {"super.users": "admin"}):
+        pass

@@ -40,6 +40,8 @@ ALICE = Session("User:alice", "SASL", "PLAIN")
 DENIED = {DENIED_TOPIC, DENIED_GROUP, DENIED_CLUSTER, DENIED_ID}
 FREE = {
     ApiKey.API_VERSIONS: "it is asked before anybody says who he is",
+    ApiKey.SASL_HANDSHAKE: "on a connection that is established it is always the same answer",
+    ApiKey.SASL_AUTHENTICATE: "on a connection that is established it is always the same answer",
     ApiKey.DESCRIBE_CLUSTER: "brokers are told to everybody; what it asks is about the operations alone",
 }
 CASES = [(row, version) for row in ROWS for version in row.versions]

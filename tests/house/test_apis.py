@@ -135,8 +135,8 @@ def test_a_failing_handler_can_say_so(key: ApiKey) -> None:
 ASKS = re.compile(r"services\.(permits|denied)\w*\(|\b(answers|cluster_operations)\(")
 FREE = {
     ApiKey.API_VERSIONS: "it is asked before anybody has said who he is",
-    ApiKey.SASL_HANDSHAKE: "it is for whoever has not, and an error for everybody else",
-    ApiKey.SASL_AUTHENTICATE: "it is for whoever has not, and an error for everybody else",
+    ApiKey.SASL_HANDSHAKE: "on a connection that is established it is always the same answer",
+    ApiKey.SASL_AUTHENTICATE: "on a connection that is established it is always the same answer",
 }
 """Handlers that ask nobody, and why."""
 
