@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 
 from ottla.clients.backoff import Backoff
 from ottla.clients.cluster import ClusterMetadata
-from ottla.clients.errors import KafkaConnectionError, KafkaError, KafkaTimeout, check, error_code, error_of
+from ottla.clients.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeout,
+    TopicAuthorizationFailed,
+    check,
+    error_code,
+    error_of,
+)
 from ottla.clients.partitions import by_topic, label
 from ottla.clients.structs import EARLIEST, LATEST
 from ottla.pipeline.codec import Chunk, Damage, walk
@@ -171,14 +179,22 @@ class Cluster:
             self._connections[address] = opened
         return self._connections[address]
 
+    def error(self, value: int, subject: str, topic: str) -> KafkaError:
+        """The error for a code about a topic; what may not be read is told with the line that would permit it."""
+        error = error_of(value, subject, topic=topic)
+        if not isinstance(error, TopicAuthorizationFailed):
+            return error
+        line = f"--add --allow-principal {self.options.secured.principal} --operation Read --topic {topic}"
+        return TopicAuthorizationFailed(f"{subject}: access is denied; kafka-acls {line} permits it", topics=[topic])
+
     def _topics(self, names: Collection[str] | None) -> dict[str, Topic]:
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         # Version 4 is the first that creates nothing, and 13 is not understood by Kafka 3.
         answer: MetadataResponse = self.any_connection().call(request, low=4, high=NEWEST_METADATA)
         for row in answer.topics:
-            if row.error_code not in _MISSING:
-                check(row.error_code, f"describe topic {row.name!r}")
+            if row.error_code and row.error_code not in _MISSING:
+                raise self.error(row.error_code, f"describe topic {row.name!r}", row.name or "")
         self._metadata.update(answer, names)
         return {
             name: Topic(name, info.topic_id.hex, tuple(info.partitions), info.is_internal)
@@ -203,7 +219,8 @@ class Cluster:
                 tp = TopicPartition(topic.name, row.partition_index)
                 # Not to be known there says nothing yet: a broker learns late of topics and of what it leads.
                 # What does not exist is told by the metadata, which are asked for next.
-                check(row.error_code, f"list offsets of {label(tp)}")
+                if row.error_code:
+                    raise self.error(row.error_code, f"list offsets of {label(tp)}", topic.name)
                 found[tp] = row.offset
         return found
 
@@ -325,7 +342,8 @@ class Fetching:
             self._cluster.forget()
             return None
         if code is not ErrorCode.NONE:
-            raise SourceError(f"{self._cluster.options.where}: {error_of(answer.error_code, f'fetch {label(tp)}')}")
+            error = self._cluster.error(answer.error_code, f"fetch {label(tp)}", tp.topic)
+            raise SourceError(f"{self._cluster.options.where}: {error}")
         start, end = self._left[tp]
         data = answer.records or b""
         readable = answer.high_watermark

@@ -41,6 +41,11 @@ class Secured:
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
+    @property
+    def principal(self) -> str:
+        """Who reads, as rules name him; with a word in the place of a name that only the broker knows."""
+        return f"User:{self.client_options().get('sasl_plain_username', 'NAME')}"
+
     def client_options(self) -> dict[str, Any]:
         """The same as options of a client.
 

@@ -18,7 +18,7 @@ _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 _FIRST = re.compile(
     r"n,(?:a=(?P<authorization>[^\x00\x01,]+))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
 )
-_BEARER = re.compile(r"bearer +(?P<token>[-_.A-Za-z0-9]+)", re.IGNORECASE)
+_BEARER = re.compile(r"bearer +(?P<token>[-._~+/A-Za-z0-9]+=*)", re.IGNORECASE)  # RFC 6750, 2.1
 
 
 class Claims(NamedTuple):
@@ -72,8 +72,10 @@ class OAuthBearerServer(ServerExchange):
         bearer = _BEARER.fullmatch(values[0]) if len(values) == 1 else None
         if bearer is None:
             raise self.invalid("its first message does not have one 'auth=Bearer …'")
+        authorization = match["authorization"] or ""  # which Kafka compares as it came
         try:
-            return unescaped(match["authorization"] or ""), bearer["token"]
+            unescaped(authorization)
+            return authorization, bearer["token"]
         except ValueError:
             raise self.invalid("its authorization id has an equals sign that escapes nothing") from None
 

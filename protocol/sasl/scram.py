@@ -153,7 +153,8 @@ class ScramServer(ServerExchange):
             raise self.invalid("its first message is not in the form of SCRAM without channel binding")
         try:
             self.name = unescaped(match["name"])
-            authorization = unescaped(match["authorization"] or "")
+            authorization = match["authorization"] or ""  # which Kafka compares as it came
+            unescaped(authorization)
         except ValueError as error:
             raise self.invalid(str(error)) from None
         if len(match["nonce"]) > MAX_NONCE_LENGTH:

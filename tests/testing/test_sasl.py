@@ -47,7 +47,7 @@ def test_a_user_is_chosen_by_name() -> None:
         for name, password in USERS.items():
             config = broker.client_config("kafka-python", name)
             assert config["sasl_plain_password"] == password
-            assert kafka_python(config) == {"orders"}
+            assert "orders" in kafka_python(config)
         with pytest.raises(ValueError, match="user='nobody': the broker has 'alice'"):
             broker.client_config("kafka-python", "nobody")
 
