@@ -330,9 +330,14 @@ def test_nobody_is_asked_whose_certificate_nothing_can_be_held_against(pem: str)
 def test_with_sasl_only_the_setting_of_the_listener_asks_for_a_certificate(pem: str, trusted: str) -> None:
     asked = {"ssl_keystore_location": pem, "ssl_truststore_location": trusted}
     general = Settings(**asked, ssl_client_auth="required")  # type: ignore[arg-type]
-    assert Contexts(general, "SASL_SSL", with_sasl=True).context.verify_mode == ssl.CERT_NONE
+    made = Contexts(general, "SASL_SSL", with_sasl=True)
+    assert made.context.verify_mode == ssl.CERT_NONE
+    (said,) = made.warnings()
+    assert said.startswith("ssl.client.auth=required does not count for SASL_SSL") and "listener.name.sasl_ssl." in said
     own = Settings(**asked, by_listener={"sasl_ssl.ssl.client.auth": "required"})  # type: ignore[arg-type]
-    assert Contexts(own, "SASL_SSL", with_sasl=True).context.verify_mode == ssl.CERT_REQUIRED
+    made = Contexts(own, "SASL_SSL", with_sasl=True)
+    assert made.context.verify_mode == ssl.CERT_REQUIRED
+    assert made.warnings() == []
 
 
 def test_certificates_that_are_revoked(tmp_path: Path, pem: str, trusted: str) -> None:
