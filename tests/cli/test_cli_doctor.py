@@ -399,3 +399,18 @@ def test_passwords_that_go_over_the_network_as_they_are(tmp_path: Path) -> None:
     found = checks(*words, "--set", "sasl.enabled.mechanisms=PLAIN")["SASL of SASL_PLAINTEXT"]
     assert found["verdict"] == WARN
     assert "SASL of SASL_PLAINTEXT" not in checks(*words, "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512")
+
+
+def test_what_is_open_to_other_machines(tmp_path: Path) -> None:
+    here = ("--data-dir", tmp_path, "--no-disk")
+    assert "access" not in checks(*here)
+    found = checks(*here, "--set", "listeners=PLAINTEXT://0.0.0.0:0", "--set", "ottla.insecure=true")["access"]
+    assert found["verdict"] == WARN
+    assert "whoever reaches it may do everything: PLAINTEXT://0.0.0.0:0 (nothing is encrypted" in found["found"]
+
+
+def test_rules_that_leave_the_rest_open() -> None:
+    given = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    assert check_settings(load(given)).verdict == OK
+    finding = check_settings(load(given | {"allow.everyone.if.no.acl.found": "true"}))
+    assert finding.verdict == WARN and "open to everybody" in finding.found

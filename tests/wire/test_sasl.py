@@ -186,7 +186,7 @@ def test_16_a_handshake_in_a_session_without_an_end(guest: Guest) -> None:
 
 def test_18_a_client_that_goes(broker: Broker) -> None:
     def present() -> int:
-        return broker.run(lambda: len(broker._running._guests.present))  # type: ignore[union-attr]
+        return broker.run(lambda: len(broker._running._entrance._guests.present))  # type: ignore[union-attr]
 
     with Guest(broker) as other:
         other.handshake()
