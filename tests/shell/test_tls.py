@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import trustme
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -371,3 +372,28 @@ def test_certificates_that_are_revoked(tmp_path: Path, pem: str, trusted: str) -
 def test_rules_that_cannot_be(pem: str) -> None:
     said = refusal(ssl_keystore_location=pem, ssl_principal_mapping_rules="RULE:(/x/")
     assert said.startswith("ssl.principal.mapping.rules: ")
+
+
+# the command line
+
+
+def checked(*options: str) -> tuple[int, str]:
+    """What ``ottla serve --check`` says."""
+    from ottla.cli.serve import command
+
+    result = CliRunner().invoke(command, ["--ephemeral", "--check", "--listen", "127.0.0.1:0", *options])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_keys_are_checked_without_a_start(tmp_path: Path, pem: str) -> None:
+    code, said = checked("--tls-cert", pem)
+    assert code == 0 and said.endswith("A broker would start and listen at SSL://127.0.0.1:0")
+    chain = written(tmp_path / "tls.crt", BROKER.cert_chain_pems[0].bytes())
+    key = written(tmp_path / "tls.key", ALICE.private_key_pem.bytes())
+    code, said = checked("--tls-cert", chain, "--tls-key", key)
+    assert code == 2 and f"ottla.tls.key.location={key}: the key does not belong to the first certificate" in said
+    jks = written(tmp_path / "broker.jks", bytes.fromhex("feedfeed00000002"))
+    code, said = checked("--tls-cert", jks)
+    assert code == 2 and "keytool -importkeystore" in said
+    code, said = checked("--http", "0", "--http-tls")
+    assert code == 2 and "ottla.http.tls=true: ssl.keystore.location: " in said
