@@ -147,6 +147,21 @@ def test_certificates_of_clients(tmp_path: Path, trusted: str, auth: str) -> Non
             assert session(client_context()) == "User:ANONYMOUS"
 
 
+def test_a_client_that_resumes_is_who_it_was() -> None:
+    """A ticket spares the certificate, and not the question whose it was."""
+    with Broker(tls="mutual") as broker:
+        context, server = broker.ssl_context("CN=alice"), broker._running._server
+        before = None
+        for resumed in (False, True, True):
+            with Peer(broker.port) as peer:
+                peer.socket = context.wrap_socket(peer.socket, server_hostname="localhost", session=before)
+                assert versions(peer) == 0
+                assert peer.socket.session_reused == resumed
+                principals = broker.run(lambda: [one.session.principal for one in server.connections])
+                assert set(principals) == {"User:CN=alice"}
+                before = peer.socket.session
+
+
 def test_a_subject_that_no_rule_fits_is_closed(tmp_path: Path, trusted: str) -> None:
     settings = {
         "ssl.truststore.location": trusted,
