@@ -301,8 +301,9 @@ def error_of(value: int, subject: str, detail: str | None = None, topic: str | N
     code = error_code(value)
     words = code.text if code == value else f"error code {value}"
     parts = [f"{subject}: {words}"]
-    if detail:
-        parts.append(detail.rstrip("."))
+    said = (detail or "").rstrip(".")
+    if said and said.lower() != words.lower():
+        parts.append(said)
     elif advice := _ADVICE.get(code):
         parts.append(advice)
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and topic is not None:
