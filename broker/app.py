@@ -20,14 +20,15 @@ from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.quotas.limits import ClientQuotas
-from ottla.broker.core.topics.catalog import BadCatalog, Catalog, NewTopic, Refusal
+from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.engine import IN_MEMORY, Engine, EngineError, LogDir
+from ottla.broker.entrance import Entrance
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.logger import Silent
-from ottla.broker.net.listener import CannotListen, Listener
+from ottla.broker.net.listener import CannotListen
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.observing import Address, CannotObserve, Observing
 from ottla.broker.runtime.cleaner import Cleaner
@@ -49,10 +50,6 @@ from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
 
 if TYPE_CHECKING:
     from ottla.broker.core.security.scram import Credentials
-    from ottla.broker.net.guests import Guests, Lobby
-    from ottla.broker.net.tls import Contexts
-    from ottla.broker.runtime.mechanisms import ListenerMechanisms
-    from ottla.protocol.sasl.scram import Mechanism
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"
@@ -107,8 +104,6 @@ class Broker:
         self._directory = directory
         self._wanted = [NewTopic(*one) for one in topics]
         self._users = users
-        self._guests: Guests | None = None
-        self._mechanisms: dict[str, ListenerMechanisms] = {}
         self._engine = engine or self._new_engine()
         self._new_clock = clock
 
@@ -168,7 +163,6 @@ class Broker:
             await self._host.load(OFFSETS_TOPIC)
             await self._transactions.load()
             await self._create_wanted()
-            await self._add_users()
             await self._listen()
             self._cleaner.start()
             self._producer_states.start(self._topics.client_partitions)
@@ -220,10 +214,7 @@ class Broker:
     async def _let_go(self, remembered: Iterable[Partition]) -> None:
         """End all tasks, then close the storage; what the given partitions know of producers is kept for a start."""
         self._quota_keeper.stop()
-        for mechanisms in self._mechanisms.values():
-            mechanisms.stop()
-        if self._guests is not None:
-            self._guests.stop()
+        self._entrance.stop()
         await self._server.stop_watching()
         await self._looking_up.stop()
         await self._validating.stop()
@@ -325,12 +316,14 @@ class Broker:
             self._dispatcher.most_request_bytes,
             lambda: self._topics.broker_configs.settings,
         )
+        self._entrance = Entrance(
+            settings, self._server, self._dispatcher.versions, self._topics, self._directory, clock, self.log
+        )
         self._quotas = ClientQuotas(settings)
         self._meter = ConnectionMeter(self._quotas, clock, perf_counter_ns)
         self._quota_keeper = QuotaKeeper(self._quotas, self._quotas_changed, self.log)
         self._topics.on_quotas = self._quota_keeper.go_by
         self._topics.on_quotas(self._topics.catalog.quotas)
-        self._topics.on_credentials = self._credentials_changed
 
     def _settings_changed(self) -> None:
         self._groups.configure(self._group_config(), self._topics.group_configs)
@@ -358,16 +351,6 @@ class Broker:
         for connection in server.connections:
             connection.repeat = None  # what is repeated is not measured
 
-    def _credentials_changed(self, changed: list[tuple[str, Mechanism]]) -> None:
-        """Close connections of users who have another password now, or none, if the settings say so."""
-        if not self.settings.ottla_sasl_scram_terminate_on_change:
-            return
-        whose = [(f"User:{user}", mechanism.words) for user, mechanism in changed]
-        loop = asyncio.get_running_loop()
-        for connection in self._server.connections:
-            if (connection.session.principal, connection.session.mechanism) in whose:
-                loop.call_soon(connection.close)  # the answer to whoever changes his own goes before
-
     def _connection_wait_ms(self, address: str) -> int:
         return self._quotas.addresses.opened(address, self._clock.monotonic_ms())
 
@@ -383,43 +366,11 @@ class Broker:
             if isinstance(outcome, Refusal):
                 raise CannotStart(f"a topic could not be created: {outcome.message}")
 
-    async def _add_users(self) -> None:
-        """Add the users that were named at the start; who is there already keeps what he has."""
-
-        def added(catalog: Catalog) -> tuple[Catalog, int]:
-            credentials = {**self._users, **catalog.credentials}
-            new = len(credentials) - len(catalog.credentials)
-            return (replace(catalog, credentials=credentials) if new else catalog), new
-
-        if self._users and (new := await self._topics.change(added)):
-            self.log.info("Users were added", users=new)
-        asked = {name for one in self.endpoints for name in one.mechanisms(self.settings)}
-        if not self._topics.catalog.credentials and any(name.startswith("SCRAM-") for name in asked):
-            self.log.warning(
-                "Nobody can log in by SCRAM: there is no user yet. Stop the broker and say `ottla users set NAME "
-                "--data-dir DIR`, or start it with --users-file FILE"
-            )
-
     async def _listen(self) -> None:
-        limits = self.settings.by_listener
         try:
-            lobbies = await self._lobbies()
-            listeners = [
-                Listener(one, limits.get(f"{one.name.lower()}.max.connections"), lobbies.get(one.name), self._tls(one))
-                for one in self.endpoints
-            ]
-            await self._server.start(listeners)
-            self._topics.keys.renew = self._server.renew_keys if any(one.tls for one in listeners) else None
+            self.endpoints = await self._entrance.open(self.endpoints, self._users)
         except (CannotListen, BadSetting, OSError) as error:
             raise CannotStart(str(error)) from error
-        self.endpoints = [listener.endpoint for listener in listeners]
-
-    def _tls(self, endpoint: Endpoint) -> Contexts | None:
-        if not endpoint.has_tls:
-            return None
-        from ottla.broker.net.tls import Contexts
-
-        return Contexts(self._topics.broker_configs.settings, endpoint.name, with_sasl=endpoint.has_sasl)
 
     @property
     def has_tls(self) -> bool:
@@ -430,29 +381,6 @@ class Broker:
         """Read the files of keys and certificates now: somebody says that they are new."""
         self._server.look_at_keys()
         self.observing.look_at_keys()
-
-    async def _lobbies(self) -> dict[str, Lobby]:
-        """Where clients of listeners with SASL say who they are, by the name of the listener."""
-        asking = [one for one in self.endpoints if one.has_sasl]
-        if not asking:
-            return {}
-        from ottla.broker.net.guests import Guests, Lobby  # with what hashes passwords
-        from ottla.broker.runtime.mechanisms import ListenerMechanisms, ScramUsers, kept_secret
-
-        settings, clock, server = self.settings, self._clock, self._server
-        scram = ScramUsers(lambda: self._topics.catalog.credentials, kept_secret(self._directory))
-        self._mechanisms = {one.name: ListenerMechanisms(one, settings, scram, clock, self.log) for one in asking}
-        self._guests = Guests(
-            settings, clock.real, self.log, self._dispatcher.versions, server.most_connections, server.somebody_went
-        )
-        server.authentications = self._guests.counts
-        for mechanisms in self._mechanisms.values():
-            await mechanisms.start()
-        most_bytes = "sasl.server.max.receive.size"
-        return {
-            name: Lobby(server, self._guests, name, mechanisms, settings.of_listener(name, most_bytes))
-            for name, mechanisms in self._mechanisms.items()
-        }
 
     def _appended(self, tp: TopicPartition) -> None:
         self._host.appended(tp, self._engine.logs[tp].size_bytes)

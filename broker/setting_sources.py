@@ -1,4 +1,4 @@
-"""Where settings come from: properties files, the environment, ``--set``; and Kafka's older spellings of keys.
+"""Where settings come from: properties files, the environment, ``--set``.
 
 A value may refer to another place: ``${file:PATH}`` is the text of a file, ``${file:PATH:KEY}`` a line of a properties
 file, ``${env:NAME}`` an environment variable. So secrets need not stand in the settings themselves.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ottla.broker.setting_keys import ALIASES, OF_LISTENER, bare_key, of_listener
 from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value
 
 NOT_SETTINGS = frozenset(
@@ -40,24 +41,11 @@ NOT_SETTINGS = frozenset(
 )
 """Environment variables that the command-line tools and the tests read."""
 
-# Kafka's older or finer-grained spellings of settings that we hold in one unit.
-ALIASES: dict[str, tuple[str, int]] = {
-    "broker.id": ("node.id", 1),
-    "log.dir": ("log.dirs", 1),
-    "log.retention.minutes": ("log.retention.ms", 60_000),
-    "log.retention.hours": ("log.retention.ms", 3_600_000),
-    "log.roll.hours": ("log.roll.ms", 3_600_000),
-    "log.roll.jitter.hours": ("log.roll.jitter.ms", 3_600_000),
-}
-
 CLOSE = 0.85
 """Spellings that have this much in common are one slip of a finger apart; other settings of Kafka's have less."""
 
 CONTROLLER_LISTENERS = "controller.listener.names"
 """Says which listeners are for the controllers of Kafka's KRaft mode; there are none here."""
-
-MECHANISMS = FIELDS["sasl.enabled.mechanisms"].metadata["choices"]
-"""What ``listener.name.<listener>.<mechanism>.<key>`` may name, in lower case."""
 
 _REFERENCE = re.compile(r"\$\{(file|env):([^:}]+)(?::([^}]+))?\}")
 
@@ -104,23 +92,6 @@ def is_known(key: str, text: str) -> bool:
     """Whether a key is a setting, or means something to a broker of Kafka's that must not go unnoticed."""
     known = key in FIELDS or key in ALIASES or key == CONTROLLER_LISTENERS or of_listener(key) is not None
     return known or has_no_effect(key) or protects(key, text)
-
-
-def of_listener(key: str) -> str | None:
-    """The key of a setting that is for one listener, or a mechanism of it; None if it is not such a key.
-
-    ``listener.name.internal.plain.sasl.jaas.config`` is one: its setting is ``sasl.jaas.config``.
-    """
-    if not key.startswith(_OF_LISTENER):
-        return None
-    setting = key.removeprefix(_OF_LISTENER).partition(".")[2]
-    mechanism, _, rest = setting.partition(".")
-    if mechanism.upper() in MECHANISMS:
-        setting = rest
-    return setting if setting in FIELDS and FIELDS[setting].metadata["by_listener"] else None
-
-
-_OF_LISTENER = "listener.name."
 
 
 def resolved(key: str, text: str, environment: Mapping[str, str]) -> str:
@@ -213,7 +184,7 @@ def load(
             if key == CONTROLLER_LISTENERS:
                 controllers = text
             elif (own := of_listener(key)) is not None:
-                by_listener[key.removeprefix(_OF_LISTENER).lower()] = _value(key, own, text, environment)
+                by_listener[key.removeprefix(OF_LISTENER).lower()] = _value(key, own, text, environment)
             elif target not in FIELDS:
                 strangers[key] = text
             elif factor == 1:
@@ -346,27 +317,18 @@ _ONLY = {
 """Classes that may be named, as what they do is what is done here."""
 
 
-def _bare(key: str) -> str:
-    """A key without the listener, and the mechanism, that it is for."""
-    if key.startswith(_OF_LISTENER):
-        key = key.removeprefix(_OF_LISTENER).partition(".")[2]
-        mechanism, _, rest = key.partition(".")
-        return rest if mechanism.upper() in (*MECHANISMS, "GSSAPI") else key
-    return key
-
-
 def _is_kafkas_default(key: str, text: str) -> bool:
-    return text.replace(" ", "").upper() in ("", _KAFKAS.get(_bare(key), "").upper())
+    return text.replace(" ", "").upper() in ("", _KAFKAS.get(bare_key(key), "").upper())
 
 
 def has_no_effect(key: str) -> bool:
     """Whether a key of Kafka's for security is accepted, and does nothing here."""
-    return _bare(key).startswith(_WITHOUT_EFFECT)
+    return bare_key(key).startswith(_WITHOUT_EFFECT)
 
 
 def protects(key: str, text: str) -> bool:
     """Whether who sets this in Kafka relies on protection that there is not here."""
-    bare = _bare(key)
+    bare = bare_key(key)
     if bare in FIELDS or has_no_effect(key) or _is_kafkas_default(key, text):
         return False
     if bare in _ONLY:

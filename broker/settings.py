@@ -351,7 +351,7 @@ class Settings:
     )
     sasl_jaas_config: str = setting(
         "",
-        'The users of PLAIN, as Kafka has it: `…PlainLoginModule required user_alice="…";`.',
+        "The users of PLAIN, as options user_NAME of Kafka's PlainLoginModule.",
         sensitive=True,
         by_listener=True,
     )

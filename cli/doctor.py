@@ -98,8 +98,13 @@ def _configured(
 
 
 def _of_listeners(settings: Settings, found: Sequence[Endpoint]) -> list[Finding]:
-    """Certificates, and passwords that go over the network as they are."""
+    """What is open to other machines, certificates, and passwords that go over the network as they are."""
+    from ottla.cli.listening import openings
+
     findings = []
+    if (opening := openings(found, settings)) is not None:
+        advice = "Give listeners TLS and SASL, and the broker authorizer.class.name; or trust the network."
+        findings.append(Finding("access", WARN, f"{opening[0]}: {opening[1]}", advice))
     for one in found:
         if one.has_tls:
             from ottla.broker.net.tls import Contexts

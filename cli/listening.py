@@ -160,10 +160,6 @@ def check_keys(found: Sequence[Endpoint], settings: Settings) -> None:
         BadSetting: one is missing, or cannot be used.
     """
     for one in found:
-        if one.has_tls:
-            from ottla.broker.net.tls import Contexts
-
-            Contexts(settings, one.name, with_sasl=one.has_sasl)
         if "PLAIN" in one.mechanisms(settings):
             from ottla.broker.runtime.mechanisms import plain_users  # with what hashes passwords
 
@@ -178,6 +174,21 @@ async def _check_issuer(listener: str, settings: Settings) -> None:
     from ottla.broker.runtime.jwks import issuer_of
 
     issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), Silent())
+
+
+def check_certificates(found: Sequence[Endpoint], settings: Settings, log: Any) -> None:
+    """Read keys and certificates, as a start does, and log what is doubtful about them.
+
+    Raises:
+        BadSetting: one is missing, or cannot be used.
+    """
+    from ottla.broker.net.tls import Contexts, contexts_of_http
+
+    for one in found:
+        if one.has_tls:
+            Contexts(settings, one.name, with_sasl=one.has_sasl).tell_doubts(log)
+    if settings.ottla_http_tls:
+        contexts_of_http(settings)
 
 
 def openings(found: Sequence[Endpoint], settings: Settings) -> tuple[str, str] | None:

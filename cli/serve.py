@@ -27,7 +27,7 @@ from ottla.broker.setting_sources import (
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
-from ottla.cli.listening import Options, check_http, check_keys, listeners, openings
+from ottla.cli.listening import Options, check_certificates, check_http, check_keys, listeners, openings
 from ottla.cli.output import Refused, say
 from ottla.cli.scram_users import initial_users
 
@@ -188,6 +188,8 @@ def command(
         found = listeners(loaded.settings, where, log)
         users = initial_users(users_file, add_scram)
         check_keys(found, loaded.settings)
+        if check:
+            check_certificates(found, loaded.settings, log)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
     from ottla.broker.net.descriptors import raise_limit

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ottla.broker.setting_sources import ALIASES
+from ottla.broker.setting_keys import ALIASES
 from ottla.broker.settings import FIELDS, Settings
 
 PAGE = Path(__file__).with_name("settings.md")

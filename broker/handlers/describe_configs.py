@@ -15,7 +15,7 @@ from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.configs import EffectiveValue, effective_values
 from ottla.broker.handlers.services import Services
-from ottla.broker.setting_sources import of_listener
+from ottla.broker.setting_keys import of_listener
 from ottla.broker.settings import FIELDS, type_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs import (

@@ -13,7 +13,7 @@ from ottla.protocol.framing import Gathered
 
 PIECE_BYTES = (1 << 20) + (64 << 10)
 """About how much is handed over at once. A megabyte, as consumers ask of each partition, is one piece."""
-TLS_PIECE_BYTES = 64 << 10
+TLS_PIECE_BYTES = 128 << 10
 """The same under TLS. What it has encrypted lies in a transport below, and nobody can ask how much waits there: it
 takes 64 KiB, and then the piece that it is given."""
 

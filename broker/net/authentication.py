@@ -162,6 +162,7 @@ class Conversation:
         if key == ApiKey.API_VERSIONS:
             if self.state is State.HANDSHAKE:
                 return self._end("ApiVersions came again where SaslHandshake has to come", at_once=True)
+            _body_at(ApiKey.API_VERSIONS, version, frame, position)
             answer = self._versions(version, correlation_id, frame, position)
             served = not any(answer[_ERROR_CODE])
             self.state = State.HANDSHAKE if served else State.HANDSHAKE_OR_VERSIONS
@@ -261,20 +262,21 @@ def _is_known(key: int) -> bool:
 
 def _decoded(key: ApiKey, version: int, frame: bytes, position: int) -> Any:
     """The request behind the client id; None if that version is not served. Raises ProtocolError."""
+    at = _body_at(key, version, frame, position)
+    return None if at is None else api(key).request.layout(version).decode(frame, at)
+
+
+def _body_at(key: ApiKey, version: int, frame: bytes, position: int) -> int | None:
+    """Where the body begins, behind the tags of the header; None if that version is not served.
+
+    Raises:
+        MalformedFrame: the tags are more than a few, or do not fit into the frame.
+    """
     row = api(key)
     if version not in row.request.versions:
         return None
-    if row.request_header_version(version) == 2:
-        position = checked_tags(frame, position)
-    return row.request.layout(version).decode(frame, position)
-
-
-def checked_tags(frame: bytes, position: int) -> int:
-    """Skip the tags of a header: few of them.
-
-    Raises:
-        MalformedFrame: they are more, or do not fit into the frame.
-    """
+    if row.request_header_version(version) < 2:
+        return position
     end = skip_tags(frame, position)
     if uvarint(frame, position)[0] > MOST_TAGS or end - position > MOST_TAG_BYTES:
         raise MalformedFrame(f"more than {MOST_TAGS} header tags or {MOST_TAG_BYTES} bytes of them")

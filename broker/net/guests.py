@@ -44,6 +44,7 @@ class Guests:
     """All of them, of every listener.
 
     Args:
+        clock: that of sockets. wall_ms: Unix time, against which tokens are held.
         versions: answers ApiVersions.
         most: how many connections there may be in all.
         somebody_went: called when there is room for one more.
@@ -60,9 +61,12 @@ class Guests:
         log: Logger,
         versions: Versions,
         most: int,
+        *,
+        wall_ms: Callable[[], int],
         somebody_went: Callable[[], None] = lambda: None,
     ) -> None:
         self.clock = clock
+        self.wall_ms = wall_ms
         self.somebody_went = somebody_went
         self.versions = versions
         self.present: dict[Connection, None] = {}
@@ -216,7 +220,9 @@ class Guest:
         if self._conversation is None or self._conversation.state is State.FAILED:
             return None
         hold = connection.open = Mute(connection)
-        outcome = self._conversation.take(bytes(frame) if frame.__class__ is bytearray else frame, start, self._wall_ms)
+        outcome = self._conversation.take(
+            bytes(frame) if frame.__class__ is bytearray else frame, start, self._lobby.guests.wall_ms()
+        )
         self._carry_out(outcome, hold)
         return None
 
@@ -259,10 +265,6 @@ class Guest:
 
     # -- what comes of it
 
-    @property
-    def _wall_ms(self) -> int:
-        return self._lobby.guests.clock.wall_ms()
-
     def _carry_out(self, outcome: Outcome, hold: RequestContext) -> None:
         connection = self._connection
         if isinstance(outcome, Failed):
@@ -283,7 +285,7 @@ class Guest:
         if (error := done.exception()) is not None:
             outcome: Outcome = conversation.failed(error)
         else:
-            outcome = conversation.resume(done.result(), self._wall_ms)
+            outcome = conversation.resume(done.result(), self._lobby.guests.wall_ms())
         self._carry_out(outcome, hold)
 
     def _enter_session(self, conversation: Conversation) -> None:

@@ -118,10 +118,10 @@ class SocketServer:
                 max_connections=self._settings.max_connections,
                 accepted=self.most_connections,
             )
-        self.listeners = list(listeners)
+        known, self.listeners = self.listeners, list(listeners)
         loop = asyncio.get_running_loop()
         for listener in listeners:
-            if listener.tls is not None:
+            if listener.tls is not None and listener not in known:  # a workbench lets it listen again
                 listener.tls.tell_doubts(self._log)
                 self._watching.append(loop.create_task(listener.tls.watch(self._log, self._clock)))
             listener.accept(self, self._settings.listener_backlog_size)

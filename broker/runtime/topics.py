@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 from ottla.broker.clock import Clock
 from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
-from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.quotas.entities import Quotas
 from ottla.broker.core.topics.catalog import (
     PRODUCER_ID_BLOCK,
@@ -28,10 +27,10 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.broker.logger import Logger
-from ottla.broker.runtime.keys import Keys
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.reading import in_turns
+from ottla.broker.runtime.setting_changes import Keys, tell
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -41,8 +40,6 @@ from ottla.protocol.sasl.scram import Mechanism
 CONFIGURED_TOPICS = 100
 """Topics that are told of a change of the broker's settings in one turn of the loop."""
 
-LOGGED_CHANGES = 20
-"""Changes of settings that are logged in one turn of the loop."""
 
 OPENED_LOGS = 20
 """Logs that are opened in one turn of the loop."""
@@ -313,10 +310,8 @@ class TopicManager:
         """
         async with self._change:
             before = self._catalog
-            catalog, refusals = await in_turns(plan(before, alterations, self._settings, self._engine.node_id))
-            catalog, refusals = await self.keys.tried(
-                before, catalog, self._layers(catalog).settings, alterations, refusals
-            )
+            planned = await in_turns(plan(before, alterations, self._settings, self._engine.node_id))
+            catalog, refusals = await self.keys.tried(before, planned, self._layers, alterations)
             if validate_only or all(refusals):
                 return refusals
             try:
@@ -335,14 +330,7 @@ class TopicManager:
                 self._configure(entry)
                 if not number % CONFIGURED_TOPICS:
                     await asyncio.sleep(0)
-        for number, (alteration, refusal) in enumerate(zip(alterations, refusals, strict=True), 1):
-            if not number % LOGGED_CHANGES:
-                await asyncio.sleep(0)
-            if refusal is None:
-                # Values may be secrets of a plugin that we do not know.
-                self._log.info("settings changed", resource_type=ResourceType(alteration.resource_type).name.lower(),
-                               resource=alteration.resource_name,
-                               keys=[change.name for change in alteration.changes])  # fmt: skip
+        await tell(alterations, refusals, self._log)
         return refusals
 
     def _configure(self, entry: TopicEntry) -> None:

@@ -7,11 +7,13 @@ import fcntl
 import os
 import socket
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trustme
 
 from ottla.broker.setting_sources import load
 from ottla.cli.disk import Latency, measure, quantile
@@ -315,7 +317,7 @@ def test_the_directory_and_the_port_are_those_of_the_settings(tmp_path: Path) ->
         ("num.partitions", "0"),
         ("listeners", "PLAINTEXT://:0"),
         ("ottla.http.listen", "0.0.0.0:9644"),
-        ("ssl.keystore.location", "/keys"),
+        ("ssl.engine.factory.class", "com.example.Engine"),
     ],
 )
 def test_a_setting_that_no_broker_starts_with(key: str, value: str, tmp_path: Path) -> None:
@@ -345,3 +347,70 @@ def test_a_broker_is_asked(ottla_broker_factory: Callable[..., Any], tmp_path: P
     assert found["broker"]["details"]["node_id"] == 1
     assert "port" not in found
     assert checks("--data-dir", tmp_path, "--no-disk", "-b", "127.0.0.1:1", expect=1)["broker"]["verdict"] == FAIL
+
+
+# -- certificates
+
+
+def tls_of(tmp_path: Path, **issued: Any) -> dict[str, Any]:
+    """What is found of a listener whose certificate is issued so."""
+    leaf = AUTHORITY.issue_cert(*issued.pop("names", ["localhost"]), **issued)
+    file = tmp_path / "broker.pem"
+    file.write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
+    file.chmod(0o600)
+    words = ["--data-dir", tmp_path / "data", "--no-disk", "--set", f"ssl.keystore.location={file}"]
+    found: dict[str, Any] = checks(*words, "--set", "listeners=EXTERNAL://localhost:0", *EXTERNAL)["TLS of EXTERNAL"]
+    return found
+
+
+AUTHORITY = trustme.CA()
+EXTERNAL = ("--set", "listener.security.protocol.map=EXTERNAL:SSL")
+
+
+def test_a_certificate(tmp_path: Path) -> None:
+    found = tls_of(tmp_path, names=["broker.example", "10.0.0.1"])
+    assert found["verdict"] == OK
+    assert found["found"].startswith("broker.example, 10.0.0.1, until 3000-01-01 00:00:00Z (")
+    assert "clients need the authority 'OU=Testing CA" in found["found"]
+    assert found["details"]["names"] == ["broker.example", "10.0.0.1"]
+    assert not found["details"]["chain_complete"]
+    assert found["details"]["days_left"] > 300_000
+
+
+def test_a_certificate_that_ends_soon_or_has_ended(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    soon = tls_of(tmp_path, not_before=now - timedelta(days=1), not_after=now + timedelta(days=3, hours=1))
+    assert (soon["verdict"], soon["details"]["days_left"]) == (WARN, 3)
+    assert "Put a new certificate in its place" in soon["advice"]
+    ended = tls_of(tmp_path, not_before=now - timedelta(days=9), not_after=now - timedelta(days=1))
+    assert ended["verdict"] == WARN
+    assert "the certificate ended at" in ended["found"]
+
+
+def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
+    words = ["--data-dir", tmp_path / "data", "--no-disk", "--set", "ssl.keystore.location=/nowhere/b.pem"]
+    found = checks(*words, "--set", "listeners=SSL://localhost:0", expect=1)["TLS of SSL"]
+    assert found["verdict"] == FAIL
+    assert found["found"].startswith("ssl.keystore.location=/nowhere/b.pem: cannot be read")
+
+
+def test_passwords_that_go_over_the_network_as_they_are(tmp_path: Path) -> None:
+    words = ["--data-dir", tmp_path / "data", "--no-disk", "--set", "listeners=SASL_PLAINTEXT://localhost:0"]
+    found = checks(*words, "--set", "sasl.enabled.mechanisms=PLAIN")["SASL of SASL_PLAINTEXT"]
+    assert found["verdict"] == WARN
+    assert "SASL of SASL_PLAINTEXT" not in checks(*words, "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512")
+
+
+def test_what_is_open_to_other_machines(tmp_path: Path) -> None:
+    here = ("--data-dir", tmp_path, "--no-disk")
+    assert "access" not in checks(*here)
+    found = checks(*here, "--set", "listeners=PLAINTEXT://0.0.0.0:0", "--set", "ottla.insecure=true")["access"]
+    assert found["verdict"] == WARN
+    assert "whoever reaches it may do everything: PLAINTEXT://0.0.0.0:0 (nothing is encrypted" in found["found"]
+
+
+def test_rules_that_leave_the_rest_open() -> None:
+    given = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    assert check_settings(load(given)).verdict == OK
+    finding = check_settings(load(given | {"allow.everyone.if.no.acl.found": "true"}))
+    assert finding.verdict == WARN and "open to everybody" in finding.found

@@ -10,12 +10,11 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pytest
 
-from ottla.broker import app, dispatch
+from ottla.broker import dispatch
 from ottla.broker.handlers import HANDLERS, Handler, handler
 from ottla.cli import common, silence
 from ottla.cli.greeting import Who, free_port, greet, holder
@@ -116,10 +115,11 @@ def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: C
 
 
 def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
-    monkeypatch: pytest.MonkeyPatch, ottla_broker_factory: Callable[..., Broker], unused_tcp_port: int
+    ottla_broker_factory: Callable[..., Broker], unused_tcp_port: int
 ) -> None:
-    monkeypatch.setattr(app, "Broker", partial(app.Broker, advertised=("127.0.0.1", unused_tcp_port)))
-    bootstrap = ottla_broker_factory().bootstrap_servers
+    elsewhere = f"PLAINTEXT://127.0.0.1:{unused_tcp_port}"
+    settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "advertised.listeners": elsewhere}
+    bootstrap = ottla_broker_factory(settings=settings).bootstrap_servers
 
     async def ask() -> None:
         async with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=100) as admin:

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.broker.core.configs.alterations import Operation
 from ottla.broker.engine import Durability
+from ottla.broker.settings import BadSetting
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
@@ -285,8 +286,6 @@ async def test_unknown_keys_of_brokers_are_kept_and_their_values_not_shown(world
         ("listener.name.plaintext.num.network.threads", "4", 3),
         ("leader.replication.throttled.rate", "1000", 5),
         ("metric.reporters", "a,b", 7),
-        ("ssl.key.password", None, 0),
-        ("listener.name.tls.ssl.key.password", None, 0),
         ("listener.name.num.io.threads", None, 0),
         ("plugin.secret", None, 0),
     ],
@@ -300,6 +299,46 @@ async def test_stored_keys_are_shown_if_kafka_knows_them(world, key, value, kind
         assert (row.value, row.config_source, row.config_type) == (value, source, kind)
         assert row.is_sensitive == row.read_only == (value is None)
     assert [(s.value, s.source) for s in row.synonyms] == [(value, DYNAMIC_BROKER), (value, DYNAMIC_DEFAULT)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown", "error"),
+    [
+        ("listener.name.tls.ssl.keystore.location", "/keys/b.pem", "/keys/b.pem", 0),
+        ("listener.name.tls.ssl.key.password", "sesame", None, 0),
+        ("listener.name.tls.ssl.keystore.type", "JKS", None, 42),
+        ("listener.name.tls.ssl.client.auth", "required", None, 42),
+        ("listener.name.tls.sasl.jaas.config", "sesame", None, 42),
+        ("ssl.keystore.location", "/keys/b.pem", "", 42),
+    ],
+)
+async def test_keys_and_certificates_are_those_of_a_listener_of_one_broker(world, key, value, shown, error):
+    assert await change(world, BROKER, "", (key, SET, value)) == 42
+    assert await change(world, BROKER, "1", (key, SET, value)) == error
+    if not error:
+        assert await described(world, BROKER, "1", key) == (shown, DYNAMIC_BROKER)
+        assert world.topics.broker_configs.settings.of_listener("TLS", key.removeprefix("listener.name.tls.")) == value
+    assert "sesame" not in str(world.log.lines)
+
+
+async def test_keys_that_cannot_be_used_change_nothing(world):
+    asked = []
+
+    async def renew(settings, validate_only):
+        asked.append((settings.of_listener("TLS", "ssl.keystore.location"), validate_only))
+        if asked[-1][0] == "/bad":
+            raise BadSetting("it is bad")
+
+    world.topics.keys.renew = renew
+    key = "listener.name.tls.ssl.keystore.location"
+    assert await change(world, BROKER, "1", (key, SET, "/good")) == 0
+    assert await change(world, BROKER, "1", (key, SET, "/good")) == 0, "the file may be a new one"
+    assert asked == [("/good", True), ("/good", False)] * 2
+    assert await change(world, BROKER, "1", (key, SET, "/bad")) == ErrorCode.INVALID_CONFIG
+    assert asked[4:] == [("/bad", True)]
+    assert await described(world, BROKER, "1", key) == ("/good", DYNAMIC_BROKER)
+    assert await change(world, BROKER, "1", ("log.retention.ms", SET, "77")) == 0
+    assert len(asked) == 5
 
 
 async def test_the_log_names_the_type_of_what_was_changed(world, topic):

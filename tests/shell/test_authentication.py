@@ -1,167 +1,34 @@
-"""What is said on a connection before its client is known, and sessions that end, on a clock that is told the time."""
+"""What is said on a connection before its client is known, on a clock that is told the time."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from ottla.broker.core.security.session import ANONYMOUS, Session
 from ottla.broker.net.authentication import MOST_STEPS
-from ottla.broker.net.connection import Connection
-from ottla.broker.net.guests import Guests, Lobby
-from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
-from ottla.protocol.sasl.exchange import AuthenticationFailed, Derivation, ServerExchange
-from ottla.protocol.sasl.plain import PlainServer
-from tests.shell.host import Clock, Log, Loop, Transport, UnboundedHost, answers, framed
+from tests.shell.guests import (
+    DELAY_MS,
+    METADATA,
+    MOST,
+    NEWER_VERSIONS,
+    PLAIN,
+    SECRET,
+    SERVED,
+    STEPS,
+    TIMEOUT_MS,
+    VERSIONS,
+    Client,
+    World,
+    asked,
+    fails_at_once,
+    fails_later,
+)
+from tests.shell.host import answers, framed
 from tests.support.requests import request
-
-PLAIN, STEPS = "PLAIN", "STEPS"
-DELAY_MS, TIMEOUT_MS, MOST = 100, 10_000, 16
-SECRET = "s3cret"
-SERVED = b"\0\0\0\x01!"
-
-
-class Steps(ServerExchange):
-    """A mechanism for tests: it is told what to do, and completes for a name."""
-
-    def take(self, token: bytes) -> bytes | Derivation:
-        match token.split(b" "):
-            case [b"more"]:
-                return b"go on"
-            case [b"derive", name]:
-                return lambda: self.take(name) and name if name == b"break" else name
-            case [b"break"]:
-                raise ValueError(SECRET)
-            case [b"until", name, ends_ms]:
-                self.ends_ms = int(ends_ms)
-                return self.resume(name)
-            case [b"refuse", name]:
-                self.name = name.decode()
-                raise AuthenticationFailed("told", "for the log")
-        return self.resume(token)
-
-    def resume(self, result: Any) -> bytes:
-        self.name = result.decode()
-        return self._completed()
-
-
-class Offered:
-    """The mechanisms of a listener."""
-
-    names = (PLAIN, STEPS)
-    most_ms = 0
-
-    def exchange(self, mechanism: str) -> ServerExchange:
-        if mechanism == STEPS:
-            return Steps(STEPS)
-        return PlainServer(lambda user, password: password == SECRET, lambda user, password, result: False)
-
-    def max_reauth_ms(self, mechanism: str) -> int:
-        return self.most_ms
-
-
-class Work:
-    """Derivations that wait until the test does them."""
-
-    def __init__(self, guests: Guests) -> None:
-        self.waiting: list[tuple[Derivation, Callable[[Any], None]]] = []
-        guests.derive = lambda work, then: self.waiting.append((work, then))  # type: ignore[method-assign]
-
-    def do(self) -> None:
-        work, then = self.waiting.pop(0)
-        try:
-            result, error = work(), None
-        except Exception as raised:
-            result, error = None, raised
-        then(SimpleNamespace(cancelled=lambda: False, exception=lambda: error, result=lambda: result))
-
-
-class World(UnboundedHost):
-    """One listener, and what comes by it."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.clock, self.log, self.loop = Clock(), Log(), Loop()
-        self.clock.now_ms = 1_000_000
-        self.served: list[bytes] = []
-        self.rejections: list[str] = []
-        self.mechanisms = Offered()
-        given = Settings(connection_failed_authentication_delay_ms=DELAY_MS, **settings)
-        self.guests = Guests(given, self.clock, self.log, self.versions, MOST)
-        self.work = Work(self.guests)
-        self.lobby = Lobby(self, self.guests, "SASL", self.mechanisms, 1000)
-
-    def versions(self, version: int, correlation_id: int, frame: bytes, position: int, peer: Connection) -> bytes:
-        code = 0 if version in api(ApiKey.API_VERSIONS).request.versions else 35
-        return struct.pack(">iihi", 10, correlation_id, code, 0)
-
-    def receive(self, frame: bytes, start: int, connection: Connection) -> bytes:
-        self.served.append(frame[start:])
-        return SERVED
-
-    def rejected(self, connection: Connection, reason: str) -> None:
-        self.rejections.append(reason)
-
-    def connect(self) -> Client:
-        return Client(self)
-
-
-class Client:
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.transport = Transport()
-        self.connection = Connection(world.lobby, world.loop)  # type: ignore[arg-type]
-        world.lobby.enter(self.connection)
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
-
-    def send(self, *frames: bytes) -> bytes:
-        """Send frames in one piece; gives what is written at once."""
-        self.connection.data_received(b"".join(frames))
-        self.world.loop.run()
-        return self.transport.take()
-
-    def ask(self, key: ApiKey, version: int, **fields: Any) -> Any:
-        ((_, answer),) = answers(self.send(asked(key, version, **fields)), key, version)
-        return answer
-
-    def handshake(self, mechanism: str = STEPS, version: int = 1) -> Any:
-        return self.ask(ApiKey.SASL_HANDSHAKE, version, mechanism=mechanism)
-
-    def token(self, token: bytes, version: int = 2) -> Any:
-        return self.ask(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=token)
-
-    def log_in(self, token: bytes = b"alice", mechanism: str = STEPS) -> Any:
-        assert self.handshake(mechanism).error_code == 0
-        return self.token(token)
-
-    def advance(self, by_ms: int) -> bytes:
-        self.world.clock.advance(by_ms)
-        self.world.loop.run()
-        return self.transport.take()
-
-    @property
-    def is_closed(self) -> bool:
-        return self.transport.closed
-
-    def lose(self) -> None:
-        self.connection.connection_lost(None)
-
-
-def asked(key: ApiKey, version: int, **fields: Any) -> bytes:
-    row = api(key)
-    flexible = row.request_header_version(version) == 2
-    body = row.request.layout(version).encode(request(key, fields))
-    return frame_request(key, version, 7, "c", body, flexible=flexible)
-
-
-VERSIONS = frame_request(ApiKey.API_VERSIONS, 0, 7, "c", b"", flexible=False)
-NEWER_VERSIONS = frame_request(ApiKey.API_VERSIONS, 99, 7, "c", b"?", flexible=True)
-METADATA = asked(ApiKey.METADATA, 4, topics=None)
 
 
 @pytest.fixture
@@ -172,17 +39,6 @@ def world() -> World:
 @pytest.fixture
 def client(world: World) -> Client:
     return world.connect()
-
-
-def fails_later(client: Client, answer: bytes = b"") -> None:
-    """The connection is closed after the delay, with the answer or without one."""
-    assert not client.is_closed and not client.transport.reading
-    assert client.advance(DELAY_MS - 1) == b"" and not client.is_closed
-    assert client.advance(1) == answer and client.is_closed
-
-
-def fails_at_once(client: Client) -> None:
-    assert client.advance(0) == b"" and client.is_closed
 
 
 def test_a_client_that_says_who_it_is(world: World, client: Client) -> None:
@@ -463,102 +319,3 @@ def test_no_secret_is_told(world: World, client: Client) -> None:
     client.handshake(PLAIN)
     client.send(asked(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=f"\0alice\0{SECRET}x".encode()))
     assert SECRET not in str(world.log.lines) and "alice" in str(world.log.lines)
-
-
-# -- sessions
-
-
-@pytest.fixture
-def ending(world: World) -> Client:
-    world.mechanisms.most_ms = 5_000
-    client = world.connect()
-    assert client.log_in().session_lifetime_ms == 5_000
-    return client
-
-
-def test_a_session_ends(world: World, ending: Client) -> None:
-    assert ending.send(METADATA) == SERVED
-    assert ending.connection.session.ends_ms == 1_005_000
-    ending.advance(4_999)
-    assert ending.send(METADATA) == SERVED
-    ending.advance(1)
-    assert not ending.is_closed, "nothing happens as long as nothing is asked"
-    assert ending.send(METADATA) == b"" and ending.is_closed
-    assert len(world.served) == 2
-    assert world.guests.counts["expired_connections_killed", "SASL", STEPS] == 1
-
-
-def test_a_session_is_renewed(world: World, ending: Client) -> None:
-    ending.connection.repeat = object()
-    ending.advance(1_000)
-    assert ending.log_in().session_lifetime_ms == 5_000
-    assert ending.connection.repeat is None
-    ending.advance(4_999)
-    assert ending.send(METADATA) == SERVED
-    assert world.guests.counts["successful_reauthentications", "SASL", STEPS] == 1
-    ending.advance(1)
-    assert ending.log_in().error_code == 0, "after its end, too"
-    assert ending.send(METADATA) == SERVED
-
-
-def test_a_session_that_becomes_one_without_an_end(world: World, ending: Client) -> None:
-    world.mechanisms.most_ms = 0
-    assert ending.log_in().session_lifetime_ms == 0
-    ending.advance(100_000)
-    assert ending.send(METADATA) == SERVED and ending.connection.guest is None
-
-
-def test_the_earlier_end_counts(world: World) -> None:
-    world.mechanisms.most_ms = 10_000
-    assert world.connect().log_in(b"until alice 1003000").session_lifetime_ms == 3_000
-    assert world.connect().log_in(b"until alice 1013000").session_lifetime_ms == 10_000
-    world.mechanisms.most_ms = 0
-    assert world.connect().log_in(b"until alice 1013000").session_lifetime_ms == 13_000
-    assert world.connect().log_in(b"until alice 999999").session_lifetime_ms == 0
-
-
-def test_whoever_begins_again_within_a_second_is_taken_as_any(world: World, ending: Client) -> None:
-    assert ending.log_in().error_code == 0
-    ending.advance(999)
-    frame = asked(ApiKey.SASL_HANDSHAKE, 1, mechanism=STEPS)
-    assert ending.send(frame) == SERVED
-    assert world.served == [frame[4:]], "where it is answered 34"
-    ending.advance(1)
-    assert ending.log_in().error_code == 0
-
-
-def test_the_principal_stays(world: World, ending: Client) -> None:
-    ending.handshake()
-    assert ending.send(asked(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"bob")) == b""
-    ((_, answer),) = answers(ending.advance(DELAY_MS), ApiKey.SASL_AUTHENTICATE, 2)
-    assert answer.error_code == 58
-    assert "User:alice" in answer.error_message and "User:bob" in answer.error_message
-    assert ending.is_closed and ending.connection.session.principal == "User:alice"
-
-
-def test_the_mechanism_stays(ending: Client) -> None:
-    assert ending.handshake(PLAIN).error_code == 0
-    assert ending.send(asked(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=f"\0alice\0{SECRET}".encode())) == b""
-    fails_later(ending)
-
-
-def test_other_requests_and_long_ones_break_an_exchange_that_renews(world: World, ending: Client) -> None:
-    ending.handshake()
-    ending.send(METADATA)
-    fails_later(ending)
-    other = world.connect()
-    other.log_in()
-    other.handshake()
-    other.send(struct.pack(">i", 1001))
-    fails_later(other)
-
-
-def test_whoever_renews_a_session_has_as_long_as_a_guest(ending: Client) -> None:
-    ending.handshake()
-    ending.advance(TIMEOUT_MS)
-    assert ending.is_closed
-
-
-def test_a_frame_too_long_in_a_session_is_rejected_as_ever(world: World, ending: Client) -> None:
-    ending.send(struct.pack(">i", world.max_request_bytes + 1))
-    assert len(world.rejections) == 1 and ending.is_closed

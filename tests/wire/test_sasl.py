@@ -7,11 +7,12 @@ import os
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.api_versions import ApiVersionsResponse
 from ottla.protocol.sasl.scram import Mechanism, ScramClient, nonce_of
@@ -112,7 +113,7 @@ def test_the_same_versions_are_told_before_and_after(guest: Guest) -> None:
 
 def test_4_versions_twice(guest: Guest) -> None:
     guest.call(ApiKey.API_VERSIONS, 0)
-    guest.send(ApiKey.API_VERSIONS, 0, api(ApiKey.API_VERSIONS).request())
+    guest.send(ApiKey.API_VERSIONS, 0, request(ApiKey.API_VERSIONS, {}))
     assert guest.is_closed()
 
 
@@ -130,7 +131,7 @@ def test_7_and_8_other_requests(broker: Broker, guest: Guest) -> None:
             if handshake:
                 other.handshake()
             other.fails()
-            other.send(ApiKey.METADATA, 4, api(ApiKey.METADATA).request(topics=None))
+            other.send(ApiKey.METADATA, 4, request(ApiKey.METADATA, {"topics": None}))
             other.waits()
 
 
@@ -185,12 +186,12 @@ def test_16_a_handshake_in_a_session_without_an_end(guest: Guest) -> None:
 
 def test_18_a_client_that_goes(broker: Broker) -> None:
     def present() -> int:
-        return broker.run(lambda: len(broker._running._guests.present))  # type: ignore[union-attr]
+        return broker.run(lambda: len(broker._running._entrance._guests.present))  # type: ignore[union-attr]
 
     with Guest(broker) as other:
         other.handshake()
         other.fails()
-        other.send(ApiKey.SASL_AUTHENTICATE, 2, api(ApiKey.SASL_AUTHENTICATE).request(auth_bytes=b"\0alice\0wrong"))
+        other.send(ApiKey.SASL_AUTHENTICATE, 2, request(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": b"\0alice\0wrong"}))
         other.socket.shutdown(1)
     wait_for(lambda: present() == 0, "nothing to be left")
 
@@ -270,9 +271,9 @@ def test_21_scram(broker: Broker, guest: Guest, user: str, password: str, code: 
     assert (last.error_message or "").endswith("with SASL mechanism SCRAM-SHA-512" if code else "")
 
 
-def test_22_an_unknown_name_looks_the_same_after_a_restart(tmp_path: object) -> None:
+def test_22_an_unknown_name_looks_the_same_after_a_restart(tmp_path: Path) -> None:
     def challenge(name: str) -> bytes:
-        with Broker(SETTINGS, data_dir=str(tmp_path)) as broker, Guest(broker) as guest:
+        with Broker(SETTINGS, data_dir=tmp_path) as broker, Guest(broker) as guest:
             guest.handshake("SCRAM-SHA-512")
             token = f"n,,n={name},r=abc".encode()
             answer = guest.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=token)
@@ -313,7 +314,7 @@ def test_a_listener_has_its_own_number_of_connections() -> None:
         port = broker.port_of("PLAINTEXT")
         with Client(port) as one, Client(port) as two:
             assert one.call(ApiKey.API_VERSIONS, 0).api_keys
-            two.send(ApiKey.API_VERSIONS, 0, api(ApiKey.API_VERSIONS).request())
+            two.send(ApiKey.API_VERSIONS, 0, request(ApiKey.API_VERSIONS, {}))
             assert two.is_silent(0.2)
             assert guest.handshake() == 0
             one.close()
@@ -338,7 +339,7 @@ def over(guest: Guest) -> None:
 def test_35_a_session_ends(ending: Guest) -> None:
     assert ending.call(ApiKey.METADATA, 4, topics=[]).brokers
     over(ending)
-    ending.send(ApiKey.METADATA, 4, api(ApiKey.METADATA).request(topics=[]))
+    ending.send(ApiKey.METADATA, 4, request(ApiKey.METADATA, {"topics": []}))
     assert ending.is_closed()
 
 
@@ -361,7 +362,7 @@ def test_37_neither_principal_nor_mechanism_changes(broker: Broker, ending: Gues
     with Guest(broker, "OTHER") as other:
         other.log_in()
         assert other.handshake("SCRAM-SHA-512") == 0
-        other.send(ApiKey.SASL_AUTHENTICATE, 2, api(ApiKey.SASL_AUTHENTICATE).request(auth_bytes=b"n,,n=alice,r=x"))
+        other.send(ApiKey.SASL_AUTHENTICATE, 2, request(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": b"n,,n=alice,r=x"}))
         assert other.is_closed()
 
 
@@ -376,7 +377,7 @@ def test_39_what_is_parked_is_answered(ending: Guest) -> None:
     topics = fetch_fields("orders", 0)["topics"]
     ending.send(ApiKey.FETCH, 4, request(ApiKey.FETCH, {"max_wait_ms": 600, "min_bytes": 1, "topics": topics}))
     assert ending.answer().responses[0].partitions[0].error_code == 0
-    ending.send(ApiKey.METADATA, 4, api(ApiKey.METADATA).request(topics=[]))
+    ending.send(ApiKey.METADATA, 4, request(ApiKey.METADATA, {"topics": []}))
     assert ending.is_closed()
 
 
@@ -389,7 +390,7 @@ def test_40_the_same_heartbeat_again_and_again(ending: Guest) -> None:
     for _ in range(5):
         assert ending.call(ApiKey.HEARTBEAT, 1, **mine).error_code == 0
     over(ending)
-    ending.send(ApiKey.HEARTBEAT, 1, api(ApiKey.HEARTBEAT).request(**mine))
+    ending.send(ApiKey.HEARTBEAT, 1, request(ApiKey.HEARTBEAT, mine))
     assert ending.is_closed()
 
 
@@ -400,3 +401,29 @@ def test_secrets_are_not_described(broker: Broker) -> None:
         rows = {row.name: row for row in result.configs}
         assert rows["sasl.jaas.config"].is_sensitive and rows["sasl.jaas.config"].value is None
         assert "secret" not in str([(row.value, row.synonyms) for row in result.configs])
+
+
+class Warnings:
+    """A log that keeps its warnings."""
+
+    level = "info"
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.lines.append(event)
+
+    def debug(self, event: str, **fields: Any) -> None: ...
+
+    info = error = debug
+
+
+def test_that_nobody_can_log_in_is_told() -> None:
+    """And where somebody can, or nobody is asked, it is not."""
+    logs = []
+    for settings in (SETTINGS, SETTINGS | {"sasl.enabled.mechanisms": "PLAIN"}, {}):
+        log = Warnings()
+        with Broker(settings, log=log):
+            logs.append(any("Nobody can log in by SCRAM" in line for line in log.lines))
+    assert logs == [True, False, False]

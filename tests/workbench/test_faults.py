@@ -302,7 +302,7 @@ def test_what_no_rule_is_about_takes_the_short_ways(broker: Broker, client: Clie
     joined = client.stable("billing")
 
     def short_ways() -> tuple[bool, bool]:
-        (connection,) = broker.observatory._listener.connections
+        (connection,) = broker.observatory._server.connections
         return (
             connection.repeat is not None,
             connection.prepared is not None and connection.prepared.serving is not None,

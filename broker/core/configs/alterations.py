@@ -19,7 +19,7 @@ from ottla.broker.core.refusal import Refusal, bad_request
 from ottla.broker.core.topics.catalog import Catalog, TopicEntry, invalid_name
 from ottla.broker.core.topics.configs import invalid
 from ottla.broker.core.topics.keys import TOPIC_KEYS
-from ottla.broker.setting_sources import of_listener
+from ottla.broker.setting_keys import of_listener
 from ottla.broker.settings import FIELDS, Settings, as_text, type_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import Steps

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.broker.core.configs.kinds import ConfigSource, Synonym
 from ottla.broker.core.topics.keys import TOPIC_KEYS
-from ottla.broker.setting_sources import ALIASES, of_listener
+from ottla.broker.setting_keys import ALIASES, of_listener
 from ottla.broker.settings import FIELDS, BadSetting, Settings, as_text, parse_value
 
 _NOTHING: Mapping[str, str] = {}

@@ -132,7 +132,7 @@ def test_a_token_file_that_has_none(tmp_path: Path, text: str | bytes | None, sa
 
 def test_the_token_is_shown_to_nobody(broker: Broker) -> None:
     assert TOKEN not in repr(broker.settings)
-    assert all(TOKEN not in row.value for row in broker.settings.describe())
+    assert all(TOKEN not in str(row.value) for row in broker.settings.describe())
 
 
 def test_more_connections_than_allowed_close_the_idle() -> None:

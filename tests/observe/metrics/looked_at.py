@@ -19,6 +19,16 @@ from tests.observe.http.fakes import ShownView
 from tests.observe.timeline.synthetic import member as any_member
 from tests.observe.timeline.synthetic import state as any_group
 
+AUTHENTICATIONS = (
+    "successful_authentications",
+    "failed_authentications",
+    "successful_reauthentications",
+    "failed_reauthentications",
+    "successful_authentications_no_reauth",
+    "expired_connections_killed",
+)
+"""What may come of one, as metrics call it."""
+
 
 def member(name: str, assignment: dict[str, list[int]], **changes: object) -> MemberState:
     own = {"member_id": f"{name}-1", "client_host": "/10.0.0.7", "assignment": assignment}
@@ -104,7 +114,7 @@ def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Met
         nanoseconds=lambda: next(ticks),
         settings=settings or Settings(),
         connections_opened=lambda: 9,
-        authentications=lambda: {("failed_authentications", "SASL_SSL", "PLAIN"): 3},
+        authentications=lambda: {(what, "SASL_SSL", "PLAIN"): 3 for what in AUTHENTICATIONS},
         address=("broker.example", 9092),
         syncs=Durations(),
         recorder=Ring(),

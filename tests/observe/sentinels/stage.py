@@ -92,7 +92,7 @@ class Stage:
             self.world.coordinator,
             self.logs,  # type: ignore[arg-type]
             self,
-            listener=None,  # type: ignore[arg-type]
+            server=None,  # type: ignore[arg-type]
             software_of=lambda group_id, member_id: "",
         )
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)

@@ -1,15 +1,14 @@
-"""Keys and certificates of listeners that clients change while the broker runs (KIP-226).
-
-They are tried before the change is durable, and used after it.
-"""
+"""What goes with changes of settings that clients make (KIP-226): keys and certificates, and lines in the log."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from ottla.broker.core.configs.alterations import Alteration, names_keys
+from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.topics.catalog import Catalog
@@ -20,8 +19,12 @@ from ottla.protocol.errors import ErrorCode
 Refusals: TypeAlias = list[Refusal | None]
 
 
+LOGGED_CHANGES = 20
+"""Changes of settings that are logged without a pause."""
+
+
 class Keys:
-    """See the module.
+    """Keys and certificates of listeners: tried before the change is durable, and used after it.
 
     Attributes:
         renew: uses the keys and certificates that settings name, or, where the second argument is True, only looks
@@ -34,29 +37,35 @@ class Keys:
         self._are_named = False
 
     async def tried(
-        self, before: Catalog, after: Catalog, settings: Settings, alterations: Sequence[Alteration], refusals: Refusals
+        self,
+        before: Catalog,
+        planned: tuple[Catalog, Refusals],
+        layers: Callable[[Catalog], BrokerConfigs],
+        alterations: Sequence[Alteration],
     ) -> tuple[Catalog, Refusals]:
         """See whether what the alterations name can be used. If not, nothing of the broker is changed.
 
         Args:
-            settings: as they are with the catalog ``after`` the change.
+            planned: the catalog after the change, and for each alteration why it is refused, or None.
+            layers: gives the settings of a catalog.
 
         Returns:
-            The catalog and the refusals as they are then.
+            The same as they are then.
         """
+        after, refusals = planned
         named = [names_keys(one) and not refusal for one, refusal in zip(alterations, refusals, strict=True)]
         self._are_named = self.renew is not None and any(named)
         if self.renew is None or not self._are_named:
-            return after, refusals
+            return planned
         try:
-            await self.renew(settings, True)
+            await self.renew(layers(after).settings, True)
         except BadSetting as error:
             self._are_named = False
             fault = Refusal(ErrorCode.INVALID_CONFIG, str(error))
             of_broker = [one.resource_type == ResourceType.BROKER for one in alterations]
             refused = [old or (fault if is_it else None) for old, is_it in zip(refusals, of_broker, strict=True)]
             return replace(after, broker_configs=before.broker_configs), refused
-        return after, refusals
+        return planned
 
     async def use(self, settings: Settings) -> None:
         """Use what was tried last, if it was keys and certificates."""
@@ -65,3 +74,17 @@ class Keys:
                 await self.renew(settings, False)
             except BadSetting as error:  # a file is another one since it was tried
                 self._log.error("Keys and certificates stay as they were", reason=str(error))
+
+
+async def tell(alterations: Sequence[Alteration], refusals: Refusals, log: Logger) -> None:
+    """Log the changes that were made. Values may be secrets of a plugin that we do not know."""
+    for number, (alteration, refusal) in enumerate(zip(alterations, refusals, strict=True), 1):
+        if not number % LOGGED_CHANGES:
+            await asyncio.sleep(0)
+        if refusal is None:
+            log.info(
+                "settings changed",
+                resource_type=ResourceType(alteration.resource_type).name.lower(),
+                resource=alteration.resource_name,
+                keys=[change.name for change in alteration.changes],
+            )

@@ -1,0 +1,157 @@
+"""How clients get in: the listeners of a broker with their TLS and SASL, and the users who may log in.
+
+What only some listeners need is imported where one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.broker.clock import Clock
+from ottla.broker.core.topics.catalog import Catalog
+from ottla.broker.endpoints import Endpoint
+from ottla.broker.logger import Logger
+from ottla.broker.net.listener import Listener
+from ottla.broker.net.socket_server import SocketServer
+from ottla.broker.runtime.topics import TopicManager
+from ottla.broker.settings import Settings
+
+if TYPE_CHECKING:
+    from ottla.broker.core.security.scram import Credentials
+    from ottla.broker.net.guests import Guests, Lobby, Versions
+    from ottla.broker.net.tls import Contexts
+    from ottla.broker.runtime.mechanisms import ListenerMechanisms
+    from ottla.protocol.sasl.scram import Mechanism
+
+
+class Entrance:
+    """See the module.
+
+    Args:
+        server: gets the connections.
+        versions: answers ApiVersions of clients that have not said yet who they are.
+        topics: has the users, in the catalog.
+        directory: of the data; None where everything is in memory.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        server: SocketServer,
+        versions: Versions,
+        topics: TopicManager,
+        directory: Path | None,
+        clock: Clock,
+        log: Logger,
+    ) -> None:
+        self._settings = settings
+        self._server = server
+        self._versions = versions
+        self._topics = topics
+        self._directory = directory
+        self._clock = clock
+        self._log = log
+        self._guests: Guests | None = None
+        self._mechanisms: dict[str, ListenerMechanisms] = {}
+        topics.on_credentials = self._credentials_changed
+
+    async def open(self, endpoints: Sequence[Endpoint], users: Credentials) -> list[Endpoint]:
+        """Listen; gives the endpoints with the ports that they have.
+
+        Args:
+            users: of SCRAM, to add if they are not there.
+
+        Raises:
+            CannotListen: an address cannot be bound.
+            BadSetting: a listener cannot have the TLS or SASL that the settings say.
+            EngineError: the users could not be made durable.
+            OSError: the secret of the broker can neither be read nor written.
+        """
+        try:
+            await self._add(users, endpoints)
+            lobbies = await self._lobbies([one for one in endpoints if one.has_sasl])
+            limits = self._settings.by_listener
+            listeners = [
+                Listener(one, limits.get(f"{one.name.lower()}.max.connections"), lobbies.get(one.name), self._tls(one))
+                for one in endpoints
+            ]
+            await self._server.start(listeners)
+        except BaseException:
+            self.stop()
+            raise
+        self._topics.keys.renew = self._server.renew_keys if any(one.tls for one in listeners) else None
+        return [listener.endpoint for listener in listeners]
+
+    def stop(self) -> None:
+        """Fetch nothing more for logins, and work at none."""
+        for mechanisms in self._mechanisms.values():
+            mechanisms.stop()
+        if self._guests is not None:
+            self._guests.stop()
+
+    async def _add(self, users: Credentials, endpoints: Sequence[Endpoint]) -> None:
+        """Add users; who is there already keeps what he has."""
+
+        def added(catalog: Catalog) -> tuple[Catalog, int]:
+            credentials = {**users, **catalog.credentials}
+            new = len(credentials) - len(catalog.credentials)
+            return (replace(catalog, credentials=credentials) if new else catalog), new
+
+        if users and (new := await self._topics.change(added)):
+            self._log.info("Users were added", users=new)
+        asked = {name for one in endpoints for name in one.mechanisms(self._settings)}
+        if not self._topics.catalog.credentials and any(name.startswith("SCRAM-") for name in asked):
+            self._log.warning(
+                "Nobody can log in by SCRAM: there is no user yet. Stop the broker and say `ottla users set NAME "
+                "--data-dir DIR`, or start it with --users-file FILE"
+            )
+
+    async def _lobbies(self, endpoints: Sequence[Endpoint]) -> dict[str, Lobby]:
+        """Where clients of listeners with SASL say who they are, by the name of the listener."""
+        if not endpoints:
+            return {}
+        from ottla.broker.net.guests import Guests, Lobby
+        from ottla.broker.runtime.mechanisms import ListenerMechanisms, ScramUsers, kept_secret
+
+        settings, clock, server, log = self._settings, self._clock, self._server, self._log
+        scram = ScramUsers(lambda: self._topics.catalog.credentials, kept_secret(self._directory))
+        for one in endpoints:
+            self._mechanisms[one.name] = ListenerMechanisms(one, settings, scram, clock, log)
+        self._guests = Guests(
+            settings,
+            clock.real,
+            log,
+            self._versions,
+            server.most_connections,
+            wall_ms=clock.wall_ms,
+            somebody_went=server.somebody_went,
+        )
+        server.authentications = self._guests.counts
+        for mechanisms in self._mechanisms.values():
+            await mechanisms.start()
+        most_bytes = "sasl.server.max.receive.size"
+        return {
+            name: Lobby(server, self._guests, name, mechanisms, settings.of_listener(name, most_bytes))
+            for name, mechanisms in self._mechanisms.items()
+        }
+
+    def _tls(self, endpoint: Endpoint) -> Contexts | None:
+        if not endpoint.has_tls:
+            return None
+        from ottla.broker.net.tls import Contexts
+
+        return Contexts(self._topics.broker_configs.settings, endpoint.name, with_sasl=endpoint.has_sasl)
+
+    def _credentials_changed(self, changed: list[tuple[str, Mechanism]]) -> None:
+        """Close connections of users who have another password now, or none, if the settings say so."""
+        if not self._settings.ottla_sasl_scram_terminate_on_change:
+            return
+        whose = [(f"User:{user}", mechanism.words) for user, mechanism in changed]
+        loop = asyncio.get_running_loop()
+        for connection in self._server.connections:
+            if (connection.session.principal, connection.session.mechanism) in whose:
+                loop.call_soon(connection.close)  # the answer to whoever changes his own goes before
