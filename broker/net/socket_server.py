@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock, TimerHandle
@@ -204,7 +205,7 @@ class SocketServer:
         self._handshakes += listener.tls is not None
         task = loop.create_task(self._connect(listener, sock, connection))
         self._arriving.add(task)
-        task.add_done_callback(self._arriving.discard)
+        task.add_done_callback(partial(self._arrived, listener, sock, connection))
 
     async def _connect(self, listener: Listener, sock: socket.socket, connection: Connection) -> None:
         tls, timeout_s = listener.tls, self._settings.ottla_authentication_timeout_ms / 1000
@@ -214,19 +215,22 @@ class SocketServer:
             else:
                 await tls.accept(sock, connection, timeout_s)
         except OSError as error:  # it is gone already, or the handshake failed
-            address = "/" + self.connections[connection]
+            address = "/" + self.connections.get(connection, "")
             if tls is not None and (reason := tls.reason_of(error)):
                 self._note("TLS handshake failed", address, "", reason, self._failed_handshakes)
             sock.close()
             connection.connection_lost(None)
-        except asyncio.CancelledError:
+
+    def _arrived(
+        self, listener: Listener, sock: socket.socket, connection: Connection, task: asyncio.Task[None]
+    ) -> None:
+        self._arriving.discard(task)
+        if task.cancelled() and connection.is_closing:  # or rather, it was never open
             sock.close()
             connection.connection_lost(None)
-            raise
-        finally:
-            if tls is not None:
-                self._handshakes -= 1
-                self.somebody_went()
+        if listener.tls is not None:
+            self._handshakes -= 1
+            self.somebody_went()
 
     def paused(self, reason: str) -> None:
         """Nobody is accepted for now."""

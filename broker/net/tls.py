@@ -10,7 +10,6 @@ import calendar
 import os
 import socket
 import ssl
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -82,6 +81,13 @@ class Contexts:
         self._lock = threading.Lock()  # files are looked at in a thread
         self._interval_s = settings.ottla_tls_reload_interval_ms / 1000
         self._asked_to_look = asyncio.Event()
+        name, auth = look_up(settings, listener)("ssl.client.auth")
+        self._ignored: list[str] = []
+        if with_sasl and name == "ssl.client.auth" and auth != "none":
+            self._ignored.append(
+                f"{name}={auth} does not count for {listener}, whose clients say by SASL who they are; set "
+                f"listener.name.{listener.lower()}.{name} if they are to show a certificate as well"
+            )
         asked = self._asked(settings)
         self.rules = _rules(asked)
         self._put(asked, _made(asked, read_material(asked)))
@@ -117,8 +123,8 @@ class Contexts:
         return _unix_ms(self.chain[0].not_after)
 
     def warnings(self) -> list[str]:
-        """What is doubtful about keys and certificates, a sentence each."""
-        return _doubts(self._made.material, self.chain)
+        """What is doubtful about keys, certificates and their settings, a sentence each."""
+        return [*self._ignored, *_doubts(self._made.material, self.chain)]
 
     def renew(self, settings: Settings, *, validate_only: bool = False) -> None:
         """Use what other settings name, or the same again, whose files may have changed. This may block.
@@ -453,6 +459,8 @@ def _as_file(data: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
     else:
+        import tempfile
+
         with tempfile.NamedTemporaryFile() as file:  # which its owner alone may read
             file.write(data)
             file.flush()

@@ -27,6 +27,7 @@ from ottla.observe.http.access import Access
 from ottla.observe.http.address import is_loopback, parse_address, url_of
 from ottla.observe.http.api import Endpoint
 from ottla.observe.http.crowd import first_to_go
+from ottla.observe.http.handshakes import Handshakes
 from ottla.observe.http.parts import Health, Parts
 from ottla.observe.http.pauses import Turns
 from ottla.observe.http.problems import MEDIA_TYPE, ProblemDetails, problem
@@ -34,13 +35,11 @@ from ottla.observe.http.routes import application, health_routes, starlette
 from ottla.observe.http.stream import Feed
 
 if TYPE_CHECKING:
-    import ssl
-
     from ottla.broker.net.tls import Contexts
 
 KEEP_ALIVE_S = 75
 REQUEST_S = 5
-"""A request has to be there so long after the connection, or its own first byte, was."""
+"""A request has to be there so long after the connection, or its own first byte, was; and a TLS handshake be over."""
 UNREAD_S = 30
 """A client that reads nothing of an answer for so long is given up."""
 MOST_UNREAD_BYTES = 64 << 20
@@ -80,6 +79,7 @@ class HttpPort:
         self._app: ASGIApp = starlette(health_routes(self.health))
         self._feed: Feed | None = None
         self._server: asyncio.Server | None = None
+        self._handshakes: Handshakes | None = None  # in the place of that, with TLS
         self._state = ServerState()
 
     @property
@@ -119,26 +119,16 @@ class HttpPort:
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         )
         config.load()
-        self._server = await loop.create_server(
-            lambda: _Connection(config, self._state, loop, self._log, lambda: self._max_connections),
-            sock=sock,
-            **self._tls(),
-        )
 
-    def _tls(self) -> dict[str, Any]:
-        """What makes a server speak TLS, if it is to. Each handshake has the certificate of its time."""
+        def connection() -> _Connection:
+            return _Connection(config, self._state, loop, self._log, lambda: self._max_connections)
+
         if (contexts := self._contexts) is None:
-            return {}
-
-        def newest(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-            connection.context = contexts.context
-
-        contexts.tell_doubts(self._log)
-        loop = asyncio.get_running_loop()
-        self._watching = loop.create_task(contexts.watch(self._log, LoopClock(loop)))
-        first = contexts.context
-        first.sni_callback = newest
-        return {"ssl": first, "ssl_handshake_timeout": REQUEST_S, "ssl_shutdown_timeout": STOP_S}
+            self._server = await loop.create_server(connection, sock=sock)
+        else:
+            contexts.tell_doubts(self._log)
+            self._watching = loop.create_task(contexts.watch(self._log, LoopClock(loop)))
+            self._handshakes = Handshakes(sock, contexts, connection, lambda: self._max_connections, REQUEST_S)
 
     def tell_ready(self) -> None:
         """Log where it is, and who may reach it."""
@@ -176,6 +166,8 @@ class HttpPort:
         if self._server is not None:
             self._server.close()
             self._server = None
+        if self._handshakes is not None:
+            await self._handshakes.stop()
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -18,10 +20,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from ottla.observe.logs import logger
 from ottla.protocol.apis import ApiKey
-from ottla.testing import Broker
+from ottla.testing import Broker, BrokerProcess
 from tests.support.peer import PATIENCE_S, Peer
 from tests.support.requests import request
-from tests.support.waiting import wait_for
+from tests.support.waiting import seconds_of, wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -215,6 +217,36 @@ def test_new_files_are_used_by_those_who_come_then(tmp_path: Path) -> None:
         (line,) = wait_for(lambda: served.lines("the old ones stay"), "a line")
         assert "ssl.allow.dn.changes=true" in line
         assert served.shown() == der_of(leaf)
+
+
+def test_key_and_certificate_of_a_process_and_a_hangup(tmp_path: Path) -> None:
+    chain, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def issue() -> bytes:
+        leaf = CA.issue_cert("localhost", common_name="b", organization_name="o", organization_unit_name="u")
+        written(chain, leaf.cert_chain_pems[0].bytes())
+        written(key, leaf.private_key_pem.bytes())
+        return der_of(leaf)
+
+    def shown(port: int) -> bytes | None:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain:
+            return client_context().wrap_socket(plain, server_hostname="localhost").getpeercert(True)
+
+    first = issue()
+    with BrokerProcess(arguments=("--tls-cert", str(chain), "--tls-key", str(key))) as process:
+        assert shown(process.port) == first
+        second = issue()
+        os.kill(process.pid, signal.SIGHUP)
+        wait_for(lambda: shown(process.port) == second, "the new certificate", timeout_s=5, show=process.log_text)
+
+
+def test_who_has_not_finished_a_handshake_keeps_no_broker_from_stopping(tmp_path: Path) -> None:
+    served = Served(tmp_path)
+    with served, socket.create_connection(("127.0.0.1", served.broker.port), PATIENCE_S) as silent:
+        server = served.broker._running._server
+        wait_for(lambda: served.broker.run(lambda: len(server.connections)) == 1, "the handshake")
+        assert seconds_of(served.broker.stop) < 3
+        assert silent.recv(100) == b""
 
 
 def alter(broker: Broker, **configs: str) -> None:

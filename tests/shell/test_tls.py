@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import trustme
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -330,9 +331,14 @@ def test_nobody_is_asked_whose_certificate_nothing_can_be_held_against(pem: str)
 def test_with_sasl_only_the_setting_of_the_listener_asks_for_a_certificate(pem: str, trusted: str) -> None:
     asked = {"ssl_keystore_location": pem, "ssl_truststore_location": trusted}
     general = Settings(**asked, ssl_client_auth="required")  # type: ignore[arg-type]
-    assert Contexts(general, "SASL_SSL", with_sasl=True).context.verify_mode == ssl.CERT_NONE
+    made = Contexts(general, "SASL_SSL", with_sasl=True)
+    assert made.context.verify_mode == ssl.CERT_NONE
+    (said,) = made.warnings()
+    assert said.startswith("ssl.client.auth=required does not count for SASL_SSL") and "listener.name.sasl_ssl." in said
     own = Settings(**asked, by_listener={"sasl_ssl.ssl.client.auth": "required"})  # type: ignore[arg-type]
-    assert Contexts(own, "SASL_SSL", with_sasl=True).context.verify_mode == ssl.CERT_REQUIRED
+    made = Contexts(own, "SASL_SSL", with_sasl=True)
+    assert made.context.verify_mode == ssl.CERT_REQUIRED
+    assert made.warnings() == []
 
 
 def test_certificates_that_are_revoked(tmp_path: Path, pem: str, trusted: str) -> None:
@@ -366,3 +372,28 @@ def test_certificates_that_are_revoked(tmp_path: Path, pem: str, trusted: str) -
 def test_rules_that_cannot_be(pem: str) -> None:
     said = refusal(ssl_keystore_location=pem, ssl_principal_mapping_rules="RULE:(/x/")
     assert said.startswith("ssl.principal.mapping.rules: ")
+
+
+# the command line
+
+
+def checked(*options: str) -> tuple[int, str]:
+    """What ``ottla serve --check`` says."""
+    from ottla.cli.serve import command
+
+    result = CliRunner().invoke(command, ["--ephemeral", "--check", "--listen", "127.0.0.1:0", *options])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_keys_are_checked_without_a_start(tmp_path: Path, pem: str) -> None:
+    code, said = checked("--tls-cert", pem)
+    assert code == 0 and said.endswith("A broker would start and listen at SSL://127.0.0.1:0")
+    chain = written(tmp_path / "tls.crt", BROKER.cert_chain_pems[0].bytes())
+    key = written(tmp_path / "tls.key", ALICE.private_key_pem.bytes())
+    code, said = checked("--tls-cert", chain, "--tls-key", key)
+    assert code == 2 and f"ottla.tls.key.location={key}: the key does not belong to the first certificate" in said
+    jks = written(tmp_path / "broker.jks", bytes.fromhex("feedfeed00000002"))
+    code, said = checked("--tls-cert", jks)
+    assert code == 2 and "keytool -importkeystore" in said
+    code, said = checked("--http", "0", "--http-tls")
+    assert code == 2 and "ottla.http.tls=true: ssl.keystore.location: " in said

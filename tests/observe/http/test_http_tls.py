@@ -80,6 +80,19 @@ def test_plain_http_is_not_served(broker: Broker) -> None:
         assert not heard.startswith(b"HTTP")
 
 
+def test_handshakes_that_do_not_go_on_keep_nobody_out_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.observe.http.server.REQUEST_S", 0.5)
+    settings = {"ottla.http.tls": True, "ottla.http.max.connections": 8}
+    with Broker(settings, http=True, tls=True) as broker:
+        url = urlsplit(broker.http_url)
+        silent = [socket.create_connection((url.hostname, url.port), 20) for _ in range(20)]
+        talk = connection(broker)
+        talk.request("GET", "/readyz")
+        assert talk.getresponse().status == 200
+        for one in silent:
+            one.close()
+
+
 def test_the_certificate_of_a_listener_does_as_well() -> None:
     with Broker({"ottla.http.tls": True}, http=True, tls="mutual") as broker:
         talk = connection(broker)  # which has no certificate of its own
