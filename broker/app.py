@@ -20,6 +20,12 @@ from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.quotas.limits import ClientQuotas
+from ottla.broker.core.security.authorizer import (
+    ACL_AUTHORIZER,
+    STANDARD_AUTHORIZER,
+    Authorizer,
+    super_users,
+)
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.damage_words import tell_start, with_next_step
@@ -31,6 +37,7 @@ from ottla.broker.logger import Silent
 from ottla.broker.net.listener import CannotListen
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.observing import Address, CannotObserve, Observing
+from ottla.broker.runtime.audit import Audit, AuditFile
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.long_work import LongWork, WorkApart
@@ -222,6 +229,8 @@ class Broker:
         await self._work_apart.stop()
         await self._cleaner.stop()
         await self._producer_states.stop(remembered)
+        self._audit.stop()
+        await asyncio.to_thread(self._audit.close)
         await self._engine.close()
         await self.observing.stop()
 
@@ -259,6 +268,7 @@ class Broker:
             partition_count=partition_count,
             observer=self.observing.observer,
         )
+        self._guard()
         self._topics.on_settings = self._settings_changed
         self._settings_changed()
         for topic in self._topics.topics.values():
@@ -291,6 +301,9 @@ class Broker:
             control=self.observing.control(),
             log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(_measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
+            authorizer=self._authorizer,
+            audit=self._audit,
+            connections=lambda: self._server.connections,
             fetch_sessions=FetchSessions(
                 settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, LARGEST_ID + 1)
             ),
@@ -304,9 +317,40 @@ class Broker:
         self._receive()
         self.observing.composed(self._host, self._cleaner)
 
+    def _guard(self) -> None:
+        """Make what says what clients may do, and what tells of what they did."""
+        self._authorizer = self._new_authorizer()
+        self._audit = self._new_audit()
+
+    def _new_authorizer(self) -> Authorizer | None:
+        """Who decides what clients may do; None if everybody may do everything."""
+        settings, acls = self.settings, self._topics.catalog.acls
+        if not settings.authorizer_class_name:
+            return None
+        if settings.authorizer_class_name == ACL_AUTHORIZER:
+            self.log.warning("This authorizer is the other one now", authorizer=STANDARD_AUTHORIZER)
+        try:
+            admins = super_users(settings.super_users)
+        except ValueError as error:
+            raise CannotStart(str(error)) from None
+        if not admins and not acls and not settings.allow_everyone_if_no_acl_found:
+            self.log.warning("Nobody may do anything: there is an authorizer, no rule, and nobody in super.users")
+        return Authorizer(acls, admins, open_without_rules=settings.allow_everyone_if_no_acl_found)
+
+    def _new_audit(self) -> Audit:
+        path = self.settings.ottla_audit_file
+
+        def failed(error: OSError) -> None:
+            self.log.error("The audit file cannot be written", path=path, reason=str(error))
+
+        return Audit(self.log, self._clock.wall_ms, AuditFile(Path(path), failed) if path else None)
+
     def _receive(self) -> None:
         """Make what takes requests from the network: connections, and what their clients may use."""
         settings, clock = self.settings, self._clock
+        self._topics.on_acls = self._services.rules_changed
+        if self._authorizer is not None:
+            self._groups.visible_topics = self._services.visible_topics
         self._dispatcher = self.observing.dispatcher(self._services, self.log, settings.protocol_codec)
         self._server = SocketServer(
             settings,

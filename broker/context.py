@@ -109,6 +109,7 @@ class RequestContext:
         is_long: the request names so much that it was decoded in steps; its bytes are held while it is open.
         encoded: an OffsetCommit as it came, without its header; empty for other requests.
         meter: counts what the client uses, where there are quotas.
+        api: the name of the API, as ``OffsetCommit``.
         mutes: nothing at all is read from the connection meanwhile.
     """
 
@@ -117,6 +118,7 @@ class RequestContext:
 
     __slots__ = (
         "_encode",
+        "api",
         "api_version",
         "client_id",
         "closed",
@@ -135,8 +137,10 @@ class RequestContext:
         correlation_id: int,
         client_id: str,
         encode: Callable[[Any, int], bytes | Gathered],
+        api: str = "",
     ) -> None:
         self.connection = connection
+        self.api = api
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
@@ -238,9 +242,10 @@ class MeteredContext(RequestContext):
         meter: Meter,
         began_ns: int,
         size_bytes: int,
+        api: str = "",
     ) -> None:
         self.api_key, api_version, correlation_id = start
-        super().__init__(connection, api_version, correlation_id, client_id, encode)
+        super().__init__(connection, api_version, correlation_id, client_id, encode, api)
         self.meter: Meter = meter
         self.began_ns = began_ns
         self.size_bytes = size_bytes

@@ -18,7 +18,7 @@ from types import GeneratorType
 from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
-from ottla.broker.handlers import HANDLERS, UNENFORCED, Handler, handler
+from ottla.broker.handlers import HANDLERS, Handler, handler
 from ottla.broker.logger import Logger
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
@@ -190,7 +190,7 @@ class Dispatcher:
         route = self.routes.get(code) or self._route(code)
         if route.header_tags:
             position = skip_tags(frame, position)
-        ctx = RequestContext(peer, version, correlation_id, peer.client_id, route.encode)
+        ctx = RequestContext(peer, version, correlation_id, peer.client_id, route.encode, route.api)
         return bytes(route.encode(route.handle(route.decode(frame, position), ctx, self.services), correlation_id))
 
     @staticmethod
@@ -245,7 +245,7 @@ class Dispatcher:
             asked = code >> 16, code & 0xFFFF, correlation_id
             self._serve_metered(self.meter, asked, len(frame) - start, route, request, peer)
             return None
-        ctx = peer.open = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode)
+        ctx = peer.open = RequestContext(peer, code & 0xFFFF, correlation_id, peer.client_id, route.encode, route.api)
         if route.is_commit:
             ctx.encoded = frame[position:]
         try:
@@ -305,7 +305,7 @@ class Dispatcher:
     ) -> None:
         """Serve a request whose client may have to wait afterwards: its answer goes through the meter."""
         began_ns = meter.nanoseconds()
-        ctx = peer.open = MeteredContext(peer, asked, peer.client_id, route.encode, meter, began_ns, size)
+        ctx = peer.open = MeteredContext(peer, asked, peer.client_id, route.encode, meter, began_ns, size, route.api)
         self._go_on(route, request, ctx)
         ctx.spent_ns = meter.nanoseconds() - began_ns
 
@@ -327,9 +327,9 @@ class Dispatcher:
     def _context(self, code: int, correlation_id: int, size: int, route: Route, peer: Peer) -> RequestContext:
         version, meter = code & 0xFFFF, self.meter
         if meter is None:
-            return RequestContext(peer, version, correlation_id, peer.client_id, route.encode)
+            return RequestContext(peer, version, correlation_id, peer.client_id, route.encode, route.api)
         asked = code >> 16, version, correlation_id
-        return MeteredContext(peer, asked, peer.client_id, route.encode, meter, meter.nanoseconds(), size)
+        return MeteredContext(peer, asked, peer.client_id, route.encode, meter, meter.nanoseconds(), size, route.api)
 
     def _begin(
         self, route: Route, ctx: RequestContext, steps: Steps[Any], encoded: bytes = b"", request: Any = None
@@ -406,10 +406,8 @@ class Dispatcher:
         return handle
 
     def _is_withheld(self, key: ApiKey) -> bool:
-        """True if an API is not served: there is no workbench, or its rules are not enforced and not wanted."""
-        if key is ApiKey.WORKBENCH:
-            return self.services.control is None
-        return key in UNENFORCED and not self.services.settings.ottla_unenforced_security_apis_enable
+        """True if an API is not served, because there is no workbench."""
+        return key is ApiKey.WORKBENCH and self.services.control is None
 
     def _unknown_api_versions(self) -> Route:
         from ottla.broker.handlers.api_versions import unknown_version

@@ -279,6 +279,11 @@ class Settings:
         "",
         "Who decides what clients may do: org.apache.kafka.metadata.authorizer.StandardAuthorizer, by access control "
         "rules. Empty: everybody may do everything.",
+        choices=(
+            "",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "kafka.security.authorizer.AclAuthorizer",
+        ),
     )
     super_users: str = setting("", "Principals that may do everything, between semicolons: User:admin;User:root.")
     allow_everyone_if_no_acl_found: bool = setting(False, "Whether what no rule is about is open to everybody.")

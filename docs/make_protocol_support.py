@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ottla.broker.core.topics.keys import TOPIC_KEYS
-from ottla.broker.handlers import HANDLERS, UNENFORCED
+from ottla.broker.handlers import HANDLERS
 from ottla.broker.settings import FIELDS
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.compression import Codec
@@ -35,11 +35,8 @@ TAIL = """
 Produce is advertised from version 0, though versions 0 to 2 close the connection: older librdkafka takes a broker with
 a higher minimum for one that cannot compress (KAFKA-18659).
 
-*If asked for*: SCRAM credentials are stored, and nobody has to show them yet. This API is served, and advertised, only
-with `ottla.unenforced.security.apis.enable=true`.
-
-Of access control rules (APIs 29 to 31) the answer is SECURITY_DISABLED, as Kafka's is without an authorizer. With that
-setting rules are stored and described, and nobody is held to them yet.
+Of access control rules (APIs 29 to 31) the answer is SECURITY_DISABLED without an authorizer, as Kafka's is.
+`authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer` gives the broker one.
 
 """
 
@@ -66,8 +63,6 @@ def row(key: ApiKey) -> str:
     served = span(HANDLERS[key])
     if key is ApiKey.PRODUCE:
         served = f"{span(range(request.versions[0], HANDLERS[key].stop))} (advertised {served})"
-    if key in UNENFORCED:
-        served += " (if asked for)"
     if key.is_private:
         served += " (Ottla's own, not advertised)"
     flexible = "never" if request.flexible_from == FOREVER else str(request.flexible_from)

@@ -10,6 +10,7 @@ from ottla.broker.clock import Clock
 from ottla.broker.engine import Engine, Sync
 from ottla.broker.handlers.services import Services
 from ottla.broker.net.socket_server import SocketServer
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.counters import Counters
@@ -43,6 +44,7 @@ class Measuring:
         self._syncs = Durations()
         self._engine: Engine
         self._clock: Clock
+        self._audit: Audit
 
     def begin(self, engine: Engine, topics: TopicManager, clock: Clock) -> None:
         """Begin: the topics are there, and nothing is appended yet."""
@@ -55,6 +57,7 @@ class Measuring:
 
     def dispatcher(self, services: Services, log: Any, codec: str) -> MeasuredDispatcher:
         """One that counts and times requests."""
+        self._audit = services.audit
         return MeasuredDispatcher(services, log, codec, self._requests)
 
     def watch_appends(self, passed_on: Callable[[TopicPartition], None]) -> Callable[[TopicPartition], None]:
@@ -93,6 +96,7 @@ class Measuring:
             recorder=recorder,
             sentinels=sentinels,
             certificates_end=server.certificates_end,
+            audit=self._audit,
         )
         return Metrics(sources, [name.strip() for name in settings.ottla_metrics_compat.split(",") if name.strip()])
 

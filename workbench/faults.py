@@ -315,7 +315,7 @@ class FaultyContext(Kept):
     def __init__(
         self, peer: Transport, version: int, correlation_id: int, asked: _Asked, route: Route, fault: Fault
     ) -> None:
-        super().__init__(peer, version, correlation_id, asked.client_id, route.encode)
+        super().__init__(peer, version, correlation_id, asked.client_id, route.encode, route.api)
         self.asked = asked
         self.refused = partial(route.handler.failed or route.error_response, asked.request)
         self._fault = fault

@@ -90,14 +90,18 @@ class FetchSession:
 
     Attributes:
         by_id: its fetches name topics by id; the versions that do and those that do not cannot share a session.
+        principal: who opened it; to others it is as if it were not there.
         partitions: in the order in which they are served. Those that gave records go to the end of the line.
         epoch: of the request that is expected next.
     """
 
-    __slots__ = ("by_id", "created_ms", "epoch", "evictable", "id", "partitions", "size", "used_ms")
+    __slots__ = ("by_id", "created_ms", "epoch", "evictable", "id", "partitions", "principal", "size", "used_ms")
 
-    def __init__(self, session_id: int, partitions: dict[Key, AskedPartition], *, by_id: bool, now_ms: int) -> None:
+    def __init__(
+        self, session_id: int, partitions: dict[Key, AskedPartition], *, by_id: bool, principal: str, now_ms: int
+    ) -> None:
         self.id = session_id
+        self.principal = principal
         self.by_id = by_id
         self.partitions = partitions
         self.epoch = next_epoch(INITIAL_EPOCH)
@@ -152,7 +156,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, rows: Sequence[Row], *, by_id: bool, now_ms: int) -> int:
+    def create(self, rows: Sequence[Row], *, by_id: bool, principal: str, now_ms: int) -> int:
         """Begin a session with what a full fetch is answered; returns its id, or `NO_SESSION` if there is no room."""
         size = len(rows)
         if size > MOST_IN_SESSION or not _may_be_kept(item for item, _ in rows):
@@ -168,7 +172,8 @@ class FetchSessions:
             item.high_watermark = data.high_watermark
             item.log_start_offset = data.log_start_offset
             partitions[item.topic, data.partition_index] = item
-        session = self._sessions[session_id] = FetchSession(session_id, partitions, by_id=by_id, now_ms=now_ms)
+        session = FetchSession(session_id, partitions, by_id=by_id, principal=principal, now_ms=now_ms)
+        self._sessions[session_id] = session
         self._touch(session, now_ms)
         return session_id
 
@@ -180,6 +185,7 @@ class FetchSessions:
         forgotten: Iterable[Key],
         *,
         by_id: bool,
+        principal: str,
         now_ms: int,
     ) -> FetchSession | ErrorCode | None:
         """Go on with a session: the one that the request belongs to, with what it asks.
@@ -189,7 +195,7 @@ class FetchSessions:
             INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
         """
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or session.principal != principal:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -210,10 +216,10 @@ class FetchSessions:
         self._touch(session, now_ms)
         return session
 
-    def close(self, session_id: int) -> None:
-        """Forget a session; there need be none."""
+    def close(self, session_id: int, principal: str) -> None:
+        """Forget a session of somebody; there need be none."""
         session = self._sessions.get(session_id)
-        if session is not None:
+        if session is not None and session.principal == principal:
             self._remove(session)
 
     def clear(self) -> None:

@@ -81,9 +81,6 @@ HANDLERS: dict[ApiKey, range] = {
 }
 """The APIs that are served, every one whose messages are declared, and the versions that ApiVersions advertises."""
 
-UNENFORCED = frozenset((ApiKey.ALTER_USER_SCRAM_CREDENTIALS,))
-"""APIs of what is kept and described and not enforced: they are served only where the settings say so."""
-
 
 class Handler(NamedTuple):
     """The parts that a handler module offers."""

@@ -11,10 +11,12 @@ from ipaddress import ip_address
 from ottla.broker.context import RequestContext
 from ottla.broker.core.quotas.entities import IP, Entity, QuotaChange, entity_of, plan
 from ottla.broker.core.refusal import Refusal, code_and_message
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.broker.runtime.topics import not_stored
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import QuotaEntityPart
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -27,6 +29,8 @@ from ottla.protocol.messages.alter_client_quotas import (
 async def handle(
     request: AlterClientQuotasRequest, ctx: RequestContext, services: Services
 ) -> AlterClientQuotasResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.ALTER_CONFIGS):
+        return failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     changes = [
         QuotaChange(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops])
         for entry in request.entries
@@ -42,6 +46,11 @@ async def handle(
         refusals = await services.topics.change(planned)
     except EngineError as error:
         refusals = dict.fromkeys((change.entity for change in changes), not_stored(error))
+    if not request.validate_only:
+        for entity, changed in changes:
+            if refusals[entity] is None:
+                keys = [key for key, _ in changed]
+                services.audit.tell("quota_altered", ctx, entity=[f"{kind}={name}" for kind, name in entity], keys=keys)
     return AlterClientQuotasResponse(
         entries=[_row(entity, *code_and_message(refusal)) for entity, refusal in refusals.items()]
     )
@@ -73,5 +82,5 @@ def _row(entity: Entity, code: int, message: str | None) -> AlterClientQuotasRes
 
 
 def failed(request: AlterClientQuotasRequest, code: int) -> AlterClientQuotasResponse:
-    """The answer when we have a bug."""
+    """The answer that refuses every entry: nobody may, or we have a bug."""
     return AlterClientQuotasResponse(entries=[_row(_entity(entry), code, None) for entry in request.entries])

@@ -11,7 +11,7 @@ from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConf
 
 async def handle(request: AlterConfigsRequest, ctx: RequestContext, services: Services) -> AlterConfigsResponse:
     alterations = [_alteration(resource) for resource in request.resources]
-    rows = await answers(alterations, services, validate_only=request.validate_only)
+    rows = await answers(alterations, ctx, services, validate_only=request.validate_only)
     return AlterConfigsResponse(responses=rows)
 
 

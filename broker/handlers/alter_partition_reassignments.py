@@ -6,6 +6,7 @@ from collections import Counter
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.handlers.missing import find
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -21,6 +22,8 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 def handle(
     request: AlterPartitionReassignmentsRequest, ctx: RequestContext, services: Services
 ) -> AlterPartitionReassignmentsResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.ALTER):
+        return _denied(request)
     if not request.topics:
         return AlterPartitionReassignmentsResponse()
     responses = [
@@ -34,6 +37,23 @@ def handle(
         error_message=None,
         responses=responses,
     )
+
+
+def _denied(request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    rows = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(
+                    partition_index=wanted.partition_index, error_code=code, error_message=code.text
+                )
+                for wanted in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return AlterPartitionReassignmentsResponse(error_code=code, error_message=code.text, responses=rows)
 
 
 def _row(name: str, wanted: ReassignablePartition, services: Services) -> ReassignablePartitionResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import PartitionOutcome
@@ -20,6 +21,8 @@ FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
 
 
 def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: Services) -> AlterReplicaLogDirsResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.ALTER):
+        return failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         here = services.log_dir().path
     except OSError:
@@ -58,5 +61,5 @@ def _answer(outcomes: Mapping[tuple[str, int], int]) -> AlterReplicaLogDirsRespo
 
 
 def failed(request: AlterReplicaLogDirsRequest, code: int) -> AlterReplicaLogDirsResponse:
-    """The answer when we have a bug."""
+    """The answer with one code for all partitions: nobody may, or we have a bug."""
     return _answer(dict.fromkeys(_wanted(request), code))

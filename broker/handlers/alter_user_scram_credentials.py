@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (key 51): set and remove SCRAM credentials. Nobody has to show them yet."""
+"""AlterUserScramCredentials (key 51): set and remove SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal, code_and_message
-from ottla.broker.core.security.scram import plan
+from ottla.broker.core.security.acls import AclOperation
+from ottla.broker.core.security.scram import Change, Mechanism, plan
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.broker.runtime.topics import not_stored
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -22,6 +24,9 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
 async def handle(
     request: AlterUserScramCredentialsRequest, ctx: RequestContext, services: Services
 ) -> AlterUserScramCredentialsResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.ALTER):
+        return failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[str, Refusal | None]]:
         credentials, refusals = plan(catalog.credentials, request)
         return replace(catalog, credentials=credentials), refusals
@@ -30,8 +35,23 @@ async def handle(
         refusals = await services.topics.change(planned)
     except EngineError as error:
         refusals = dict.fromkeys(_users(request), not_stored(error))
+    else:
+        _tell(request, refusals, ctx, services)
     rows = [_row(user, *code_and_message(refusal)) for user, refusal in refusals.items()]
     return AlterUserScramCredentialsResponse(results=rows)
+
+
+def _tell(
+    request: AlterUserScramCredentialsRequest,
+    refusals: Mapping[str, Refusal | None],
+    ctx: RequestContext,
+    services: Services,
+) -> None:
+    changes: list[tuple[str, Change]] = [("credential_removed", gone) for gone in request.deletions]
+    changes += [("credential_set", added) for added in request.upsertions]
+    for event, change in changes:
+        if refusals[change.name] is None:
+            services.audit.tell(event, ctx, user=change.name, mechanism=Mechanism(change.mechanism).name)
 
 
 def _users(request: AlterUserScramCredentialsRequest) -> list[str]:
@@ -44,5 +64,5 @@ def _row(user: str, code: int, message: str | None) -> AlterUserScramCredentials
 
 
 def failed(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserScramCredentialsResponse:
-    """The answer when we have a bug."""
+    """The answer that refuses every user: nobody may, or we have a bug."""
     return AlterUserScramCredentialsResponse(results=[_row(user, code, None) for user in _users(request)])

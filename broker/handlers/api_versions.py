@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ottla.broker.context import RequestContext
-from ottla.broker.handlers import HANDLERS, UNENFORCED
+from ottla.broker.handlers import HANDLERS
 from ottla.broker.handlers.services import Services
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -62,7 +62,7 @@ def handle(request: ApiVersionsRequest, ctx: RequestContext, services: Services)
     if named:
         name, version = request.client_software_name, request.client_software_version
         ctx.connection.client_software = f"{name[:MOST_SOFTWARE]} {version[:MOST_SOFTWARE]}"
-    rows = table(unenforced=services.settings.ottla_unenforced_security_apis_enable)
+    rows = table()
     if not named or not levels():
         return ApiVersionsResponse(api_keys=rows)
     supported = [SupportedFeatureKey(name=name, min_version=0, max_version=level) for name, level in levels().items()]
@@ -84,16 +84,12 @@ def unknown_version(request: None, ctx: RequestContext, services: Services) -> A
 
 
 @cache
-def table(*, unenforced: bool = False) -> list[ApiVersion]:
-    """Every API that is served and is Kafka's, with its first and last version.
-
-    Args:
-        unenforced: whether those of things that are kept and not enforced are.
-    """
+def table() -> list[ApiVersion]:
+    """Every API that is served and is Kafka's, with its first and last version."""
     return [
         ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])
         for key, versions in HANDLERS.items()
-        if not key.is_private and (unenforced or key not in UNENFORCED)
+        if not key.is_private
     ]
 
 

@@ -1,4 +1,4 @@
-"""CreateAcls (key 30): allow and deny users something. Nobody is held to it yet."""
+"""CreateAcls (key 30): allow and deny users something."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
-from ottla.broker.core.security.acls import Acl, add, is_filter, names_unknown
+from ottla.broker.core.security.acls import Acl, AclOperation, add, address, is_filter, names_unknown
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
@@ -14,6 +14,9 @@ from ottla.broker.handlers.services import Services
 from ottla.broker.runtime.topics import not_stored
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+MOST_AT_ONCE = 10_000
+"""Rules of one request, as many as Kafka's controller writes at once."""
 
 
 async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Services) -> CreateAclsResponse:
@@ -23,7 +26,7 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
             each.resource_name,
             each.resource_pattern_type,
             each.principal,
-            each.host,
+            address(each.host),
             each.operation,
             each.permission_type,
         )
@@ -31,8 +34,13 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
     ]
     if any(names_unknown(acl) for acl in wanted):
         raise MalformedFrame("CreateAcls has a rule with something unknown")
-    if not services.settings.ottla_unenforced_security_apis_enable:
+    if not services.permits_on_cluster(ctx, AclOperation.ALTER):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return failed(request, denied, denied.text)
+    if services.authorizer is None:
         return failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    if len(wanted) > MOST_AT_ONCE:
+        return failed(request, ErrorCode.INVALID_REQUEST, f"A request may have {MOST_AT_ONCE} rules at most")
     if any(is_filter(acl) for acl in wanted):
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, for all of them
 
@@ -44,6 +52,9 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
         refusals = await services.topics.change(planned)
     except EngineError as error:
         refusals = [not_stored(error) for _ in wanted]
+    for acl, refusal in zip(wanted, refusals, strict=True):
+        if refusal is None:
+            services.audit.tell("acl_created", ctx, rule=str(acl))
     return CreateAclsResponse(
         results=[
             AclCreationResult(
@@ -56,7 +67,7 @@ async def handle(request: CreateAclsRequest, ctx: RequestContext, services: Serv
 
 
 def failed(request: CreateAclsRequest, code: int, message: str | None = None) -> CreateAclsResponse:
-    """The answer when no rule can be added: there is no authorizer, a rule is none, or we have a bug."""
+    """The answer when no rule can be added: nobody may, there is no authorizer, a rule is none, or we have a bug."""
     return CreateAclsResponse(
         results=[AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
     )

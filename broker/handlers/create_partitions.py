@@ -6,6 +6,7 @@ from collections import Counter
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal, code_and_message
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.permits import permit
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -23,12 +24,16 @@ _REFUSED_SINCE = 3
 async def handle(request: CreatePartitionsRequest, ctx: RequestContext, services: Services) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     by_name = {topic.name: topic for topic in request.topics}
+    once = (name for name, count in times.items() if count == 1)
+    denied = services.denied(ctx, AclOperation.ALTER, Resource.TOPIC, once)
     wanted: list[CreatePartitionsTopic] = []
     rows = []
     for name, count in times.items():
-        topic = services.topics.topics.get(name)
+        topic = None if name in denied else services.topics.topics.get(name)
         if count > 1:
             rows.append(_row(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+        elif name in denied:
+            rows.append(_row(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None))
         elif topic is not None and topic.is_internal:
             # Groups are spread over its partitions by their number: it must not change.
             rows.append(_row(name, ErrorCode.INVALID_TOPIC_EXCEPTION, "An internal topic cannot grow"))

@@ -7,10 +7,11 @@ from collections.abc import Hashable
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.brokers import BrokerConfigs
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import NewTopic, Refusal, TopicEntry
 from ottla.broker.core.topics.configs import effective_values
 from ottla.broker.handlers.permits import permit
-from ottla.broker.handlers.services import Services
+from ottla.broker.handlers.services import NOBODY_DENIED, Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -20,6 +21,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+_TELLS_CONFIGS_SINCE = 5
 _REFUSED_SINCE = 6
 """From this version on clients know of quotas that are exceeded."""
 
@@ -27,6 +29,12 @@ _REFUSED_SINCE = 6
 async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Services) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics if times[topic.name] == 1}
+    denied, secret = NOBODY_DENIED, NOBODY_DENIED
+    if not services.permits_on_cluster(ctx, AclOperation.CREATE, silently=True):
+        denied = services.denied(ctx, AclOperation.CREATE, Resource.TOPIC, wanted)
+        wanted = {name: topic for name, topic in wanted.items() if name not in denied}
+    if ctx.api_version >= _TELLS_CONFIGS_SINCE:
+        secret = services.denied(ctx, AclOperation.DESCRIBE_CONFIGS, Resource.TOPIC, wanted, silently=True)
     outcomes = await services.topics.create(
         [_new_topic(topic) for topic in wanted.values()],
         validate_only=request.validate_only,
@@ -35,10 +43,16 @@ async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Se
     rows = [
         refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1
     ]
+    rows += [refused(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.") for name in denied]
     known: dict[Hashable, list[CreatableTopicConfigs]] = {}
     for name, outcome in zip(wanted, outcomes, strict=True):
         if isinstance(outcome, Refusal):
             rows.append(refused(name, outcome.error_code, outcome.message))
+            continue
+        if not request.validate_only:
+            services.audit.tell("topic_created", ctx, topic=name, partitions=outcome.partition_count)
+        if name in secret:
+            rows.append(_secret(outcome))
         else:
             of = tuple(outcome.configs.items())
             configs = known.get(of)
@@ -66,6 +80,14 @@ def _created(entry: TopicEntry, configs: list[CreatableTopicConfigs]) -> Creatab
         replication_factor=1,
         error_message=None,
         configs=configs,
+    )
+
+
+def _secret(entry: TopicEntry) -> CreatableTopicResult:
+    """The row of a topic for somebody who may create it, and may not be told how it is (KIP-525)."""
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatableTopicResult(
+        name=entry.name, topic_id=entry.topic_id, error_message=None, topic_config_error_code=error, configs=[]
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.broker.context import RequestContext
-from ottla.broker.handlers.services import Services, in_parts
+from ottla.broker.core.security.acls import AclOperation, Resource
+from ottla.broker.handlers.services import Services, ask, in_parts
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.steps import Steps
 
@@ -14,17 +18,36 @@ AT_ONCE = 25
 def handle(
     request: DeleteGroupsRequest, ctx: RequestContext, services: Services
 ) -> DeleteGroupsResponse | Steps[DeleteGroupsResponse] | None:
-    if len(request.groups_names) <= AT_ONCE:
-        return services.host.enter(services.groups.delete_groups, request, ctx)
-    return _in_steps(list(dict.fromkeys(request.groups_names)), ctx, services)
+    wanted = dict.fromkeys(request.groups_names)
+    denied = services.denied(ctx, AclOperation.DELETE, Resource.GROUP, wanted)
+    names = [name for name in wanted if name not in denied]
+
+    def completed(response: DeleteGroupsResponse) -> DeleteGroupsResponse:
+        for row in response.results:
+            if not row.error_code:
+                services.audit.tell("group_deleted", ctx, group=row.group_id)
+        response.results += [_row(name, ErrorCode.GROUP_AUTHORIZATION_FAILED) for name in denied]
+        return response
+
+    if len(names) > AT_ONCE:
+        return _in_steps(names, ctx, services, completed)
+    return ask(services, ctx, services.groups.delete_groups, DeleteGroupsRequest(groups_names=names), completed)
 
 
-def _in_steps(names: list[str], ctx: RequestContext, services: Services) -> Steps[DeleteGroupsResponse]:
+def _in_steps(
+    names: list[str],
+    ctx: RequestContext,
+    services: Services,
+    completed: Callable[[DeleteGroupsResponse], DeleteGroupsResponse],
+) -> Steps[DeleteGroupsResponse]:
     parts = ((DeleteGroupsRequest(groups_names=names[at : at + AT_ONCE]),) for at in range(0, len(names), AT_ONCE))
     answers = yield from in_parts(services, ctx, services.groups.delete_groups, parts)
-    return DeleteGroupsResponse(results=[result for answer in answers for result in answer.results])
+    return completed(DeleteGroupsResponse(results=[result for answer in answers for result in answer.results]))
+
+
+def _row(name: str, code: int) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=name, error_code=code)
 
 
 def failed(request: DeleteGroupsRequest, code: int) -> DeleteGroupsResponse:
-    names = request.groups_names
-    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name, error_code=code) for name in names])
+    return DeleteGroupsResponse(results=[_row(name, code) for name in request.groups_names])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -21,9 +22,16 @@ _NO_WATERMARK = -1
 
 async def handle(request: DeleteRecordsRequest, ctx: RequestContext, services: Services) -> DeleteRecordsResponse:
     response = failed(request, ErrorCode.NONE)
+    denied = services.denied(ctx, AclOperation.DELETE, Resource.TOPIC, (topic.name for topic in request.topics))
     for topic, answered in zip(request.topics, response.topics, strict=True):
         for want, row in zip(topic.partitions, answered.partitions, strict=True):
+            if topic.name in denied:
+                row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                continue
             await _trim(topic.name, want, row, services)
+        trimmed = [row.partition_index for row in answered.partitions if not row.error_code]
+        if trimmed:
+            services.audit.tell("records_deleted", ctx, topic=topic.name, partitions=trimmed)
     return response
 
 

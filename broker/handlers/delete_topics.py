@@ -6,6 +6,7 @@ from collections import Counter
 from uuid import UUID
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import Refusal
 from ottla.broker.handlers.permits import permit
 from ottla.broker.handlers.services import Services
@@ -31,8 +32,9 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
     rows: dict[str, DeletableTopicResult] = {}
     wanted: dict[str, str | UUID] = {}
     once, refused = _once(asked)
+    everything = services.permits_on_cluster(ctx, AclOperation.DELETE, silently=True)
     for state in once:
-        row = _find(state, services)
+        row = _find(state, services) if everything else _find_permitted(state, ctx, services)
         if row.error_code or row.name is None:
             refused.append(row)
         elif row.name in rows:
@@ -51,6 +53,7 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
             row.error_message = outcome.message
         else:
             row.topic_id = outcome.topic_id
+            services.audit.tell("topic_deleted", ctx, topic=row.name)
     return DeleteTopicsResponse(responses=[*rows.values(), *refused])
 
 
@@ -80,6 +83,29 @@ def _find(state: DeleteTopicState, services: Services) -> DeletableTopicResult:
     if topic is None:
         return _refused(state, missing, None)
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+
+
+def _find_permitted(state: DeleteTopicState, ctx: RequestContext, services: Services) -> DeletableTopicResult:
+    """The same for somebody who may not delete whatever topic.
+
+    Who may not describe one is not told whether there is such a name; what name an id has is not told him, either.
+    """
+    named = state.name is not None and not state.topic_id.int
+    if named and not _may(AclOperation.DESCRIBE, state.name or "", ctx, services):
+        return _refused(state, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    row = _find(state, services)
+    if row.error_code or row.name is None:
+        return row
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if not named and not _may(AclOperation.DESCRIBE, row.name, ctx, services):
+        return _refused(state, denied, None)
+    if not _may(AclOperation.DELETE, row.name, ctx, services):
+        return _refused(state if named else DeleteTopicState(name=row.name, topic_id=row.topic_id), denied, None)
+    return row
+
+
+def _may(operation: AclOperation, name: str, ctx: RequestContext, services: Services) -> bool:
+    return services.permits(ctx, operation, Resource.TOPIC, name)
 
 
 def _refused(state: DeleteTopicState, code: int, message: str | None) -> DeletableTopicResult:

@@ -1,9 +1,9 @@
-"""DescribeAcls (key 29): what users are allowed and denied. Nobody is held to it yet."""
+"""DescribeAcls (key 29): what users are allowed and denied."""
 
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.security.acls import fits, names_unknown
+from ottla.broker.core.security.acls import AclOperation, fits, names_unknown
 from ottla.broker.handlers.authorized import NO_AUTHORIZER
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode, MalformedFrame
@@ -18,7 +18,10 @@ from ottla.protocol.messages.describe_acls import (
 def handle(request: DescribeAclsRequest, ctx: RequestContext, services: Services) -> DescribeAclsResponse:
     if names_unknown(request):
         raise MalformedFrame("DescribeAcls asks for what is unknown")
-    if not services.settings.ottla_unenforced_security_apis_enable:
+    if not services.permits_on_cluster(ctx, AclOperation.DESCRIBE):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeAclsResponse(error_code=denied, error_message=denied.text)
+    if services.authorizer is None:
         return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for acl in services.topics.catalog.acls:

@@ -12,8 +12,10 @@ from ottla.broker.core.configs.idle import idle_type
 from ottla.broker.core.configs.kinds import ConfigSource, ConfigType, ResourceType, Synonym
 from ottla.broker.core.configs.loggers import ROOT, Logger, kafkas_level, other_node
 from ottla.broker.core.refusal import Refusal, bad_request
+from ottla.broker.core.security.acls import CLUSTER_NAME, AclOperation, Resource
 from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.configs import EffectiveValue, effective_values
+from ottla.broker.handlers.config_changes import RESOURCES
 from ottla.broker.handlers.services import Services
 from ottla.broker.setting_keys import of_listener
 from ottla.broker.settings import FIELDS, type_of
@@ -58,8 +60,28 @@ class _Shared:
 
 
 def handle(request: DescribeConfigsRequest, ctx: RequestContext, services: Services) -> DescribeConfigsResponse:
+    if unknown := [row.resource_type for row in request.resources if row.resource_type not in RESOURCES]:
+        text = f"Unsupported resource type: {unknown[0]}"  # as Kafka, of the whole request, before anything is asked
+        rows = [_failed(row, ErrorCode.INVALID_REQUEST, text) for row in request.resources]
+        return DescribeConfigsResponse(results=rows)
     shared = _Shared(request)
-    return DescribeConfigsResponse(results=[_result(row, shared, ctx, services) for row in request.resources])
+    allowed: list[DescribeConfigsResult] = []
+    denied: list[DescribeConfigsResult] = []
+    for row in request.resources:
+        if (error := _refusal(row, ctx, services)) is ErrorCode.NONE:
+            allowed.append(_result(row, shared, ctx, services))
+        else:
+            denied.append(_failed(row, error, error.text))
+    return DescribeConfigsResponse(results=allowed + denied)
+
+
+def _refusal(row: DescribeConfigsResource, ctx: RequestContext, services: Services) -> ErrorCode:
+    """Why somebody may not see the settings of something."""
+    if services.authorizer is None:
+        return ErrorCode.NONE
+    resource, error = RESOURCES[row.resource_type]
+    name = row.resource_name if resource is not Resource.CLUSTER else CLUSTER_NAME
+    return ErrorCode.NONE if services.permits(ctx, AclOperation.DESCRIBE_CONFIGS, resource, name) else error
 
 
 def _result(
@@ -210,11 +232,11 @@ def _row(
 
 
 def failed(request: DescribeConfigsRequest, code: int) -> DescribeConfigsResponse:
-    """The answer when we have a bug."""
-    rows = [
-        DescribeConfigsResult(
-            error_code=code, error_message=None, resource_type=row.resource_type, resource_name=row.resource_name
-        )
-        for row in request.resources
-    ]
-    return DescribeConfigsResponse(results=rows)
+    """The answer with one code for all: also that when we have a bug."""
+    return DescribeConfigsResponse(results=[_failed(row, code, None) for row in request.resources])
+
+
+def _failed(row: DescribeConfigsResource, code: int, message: str | None) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code, error_message=message, resource_type=row.resource_type, resource_name=row.resource_name
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.broker.context import RequestContext
-from ottla.broker.handlers.authorized import GROUP_OPERATIONS
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.protocol.steps import Steps
 
@@ -12,21 +15,46 @@ from ottla.protocol.steps import Steps
 def handle(
     request: DescribeGroupsRequest, ctx: RequestContext, services: Services
 ) -> DescribeGroupsResponse | Steps[DescribeGroupsResponse]:
+    denied = services.denied(ctx, AclOperation.DESCRIBE, Resource.GROUP, request.groups)
+    rows = [_denied(group_id) for group_id in request.groups if group_id in denied]
+    if rows:
+        request = replace(request, groups=[group_id for group_id in request.groups if group_id not in denied])
     answer = services.host.enter(services.groups.describe_groups, request, ctx)
-    if not request.include_authorized_operations:
+    if not rows and not request.include_authorized_operations:
         return answer
-    return _permitted(answer) if isinstance(answer, DescribeGroupsResponse) else _permitted_later(answer)
+    if isinstance(answer, DescribeGroupsResponse):
+        return _completed(answer, rows, request, ctx, services)
+    return _completed_later(answer, rows, request, ctx, services)
 
 
-def _permitted_later(steps: Steps[DescribeGroupsResponse]) -> Steps[DescribeGroupsResponse]:
-    return _permitted((yield from steps))
+def _completed_later(
+    steps: Steps[DescribeGroupsResponse],
+    rows: list[DescribedGroup],
+    request: DescribeGroupsRequest,
+    ctx: RequestContext,
+    services: Services,
+) -> Steps[DescribeGroupsResponse]:
+    return _completed((yield from steps), rows, request, ctx, services)
 
 
-def _permitted(response: DescribeGroupsResponse) -> DescribeGroupsResponse:
-    for group in response.groups:
-        if not group.error_code:
-            group.authorized_operations = GROUP_OPERATIONS
+def _completed(
+    response: DescribeGroupsResponse,
+    rows: list[DescribedGroup],
+    request: DescribeGroupsRequest,
+    ctx: RequestContext,
+    services: Services,
+) -> DescribeGroupsResponse:
+    """Say what the client may do with each group, and which it may not see: those come first, as in Kafka."""
+    if request.include_authorized_operations:
+        for group in response.groups:
+            if not group.error_code:
+                group.authorized_operations = services.operations(ctx, Resource.GROUP, group.group_id)
+    response.groups = rows + response.groups
     return response
+
+
+def _denied(group_id: str) -> DescribedGroup:
+    return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
 
 
 def failed(request: DescribeGroupsRequest, code: int) -> DescribeGroupsResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.engine import LogDir
 from ottla.broker.handlers.services import Services
@@ -19,6 +20,8 @@ from ottla.protocol.messages.describe_log_dirs import (
 
 
 def handle(request: DescribeLogDirsRequest, ctx: RequestContext, services: Services) -> DescribeLogDirsResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.DESCRIBE):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         log_dir = services.log_dir()
     except OSError as error:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import cache
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
+from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -19,7 +21,19 @@ from ottla.protocol.messages.describe_producers import (
 
 
 def handle(request: DescribeProducersRequest, ctx: RequestContext, services: Services) -> DescribeProducersResponse:
-    return _answer(request, lambda name, index: _described(services.topics.topics.get(name), index))
+    names = {topic.name: invalid_name(topic.name) for topic in request.topics}
+    valid = (topic.name for topic in request.topics if names[topic.name] is None)
+    denied = services.denied(ctx, AclOperation.READ, Resource.TOPIC, valid)
+
+    def describe(name: str, index: int) -> PartitionResponse:
+        if problem := names[name]:
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
+            return PartitionResponse(partition_index=index, error_code=error, error_message=problem)
+        if name in denied:
+            return PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return _described(services.topics.topics.get(name), index)
+
+    return _answer(request, describe)
 
 
 def _answer(

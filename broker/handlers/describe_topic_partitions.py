@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.handlers.authorized import TOPIC_OPERATIONS
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
@@ -28,36 +28,45 @@ def handle(
     served = services.topics.topics
     begin = cursor.topic_name if cursor is not None else ""
     asked = {topic.name for topic in request.topics}
+    are_named = bool(asked)
     if cursor is not None and (cursor.partition_index < 0 or (asked and begin not in asked)):
         return failed(request, ErrorCode.INVALID_REQUEST)
     asked = asked or set(served)
     left = max(1, min(request.response_partition_limit, LARGEST_PAGE))
     response = DescribeTopicPartitionsResponse()
+    denied = []
     for name in sorted(name for name in asked if name >= begin):
+        if not services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, name, silently=not are_named):
+            denied.append(name)
+            continue
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = served.get(name)
         if topic is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_unknown(name, services.operations(ctx, Resource.TOPIC, name)))
             continue
         first = cursor.partition_index if cursor is not None and name == begin else 0
         row = _row(topic, first, left, services.node.node_id)
+        row.topic_authorized_operations = services.operations(ctx, Resource.TOPIC, name)
         response.topics.append(row)
         if (following := first + left) < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=following)
             break
         left -= len(row.partitions)
+    if are_named:  # or else what may not be seen is hidden
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        response.topics += [DescribeTopicPartitionsResponseTopic(error_code=error, name=name) for name in denied]
     return response
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:
     error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeTopicPartitionsResponseTopic(
         error_code=error,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations,
     )
 
 
@@ -81,7 +90,6 @@ def _row(topic: Topic, first: int, count: int, node_id: int) -> DescribeTopicPar
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=partitions,
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

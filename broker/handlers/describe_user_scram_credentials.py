@@ -1,15 +1,13 @@
-"""DescribeUserScramCredentials (key 50): who has SCRAM credentials. Nobody has to show them yet.
-
-It is always served, as kafka-configs asks it whenever it describes users: that there are none protects nobody, and is
-true.
-"""
+"""DescribeUserScramCredentials (key 50): who has SCRAM credentials, and never what they are."""
 
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.core.security.scram import described
 from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -22,6 +20,9 @@ from ottla.protocol.sasl.scram import Mechanism
 def handle(
     request: DescribeUserScramCredentialsRequest, ctx: RequestContext, services: Services
 ) -> DescribeUserScramCredentialsResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.DESCRIBE):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeUserScramCredentialsResponse(error_code=denied, error_message=denied.text)
     users = [each.name for each in request.users or ()]
     found = described(services.topics.catalog.credentials, users)
     return DescribeUserScramCredentialsResponse(results=[_result(*row) for row in found.items()])

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.handlers.missing import find
 from ottla.broker.handlers.services import Services
@@ -33,6 +34,9 @@ _UNAVAILABLE = {
 
 
 def handle(request: ElectLeadersRequest, ctx: RequestContext, services: Services) -> ElectLeadersResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.ALTER):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return failed(request, denied, denied.text)
     if request.topic_partitions is not None and not request.topic_partitions:
         return ElectLeadersResponse()
     try:

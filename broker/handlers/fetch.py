@@ -16,9 +16,9 @@ list of the aborted transactions whose batches they must skip (KIP-98).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import cast
 
 from ottla.broker.context import MeteredContext, RequestContext
@@ -35,6 +35,7 @@ from ottla.broker.core.fetch_sessions import (
     next_epoch,
 )
 from ottla.broker.core.fetches import Parked
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.engine import NotHere
 from ottla.broker.handlers.partition_reads import (
@@ -206,9 +207,10 @@ def _opened(
         return failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     by_id = ctx.api_version >= _TOPIC_IDS_SINCE
     sessions = services.fetch_sessions
+    principal = ctx.session.principal
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
-            sessions.close(request.session_id)
+            sessions.close(request.session_id, principal)
         return _Fetch(request, ctx, services, asked)
     session = sessions.resume(
         request.session_id,
@@ -220,6 +222,7 @@ def _opened(
             for index in topic.partitions
         ],
         by_id=by_id,
+        principal=principal,
         now_ms=services.clock.monotonic_ms(),
     )
     if isinstance(session, ErrorCode):
@@ -287,8 +290,8 @@ def _answer(fetch: _Fetch) -> FetchResponse:
         return FetchResponse(throttle_time_ms=wait_ms)
     elif fetch.request.session_epoch == INITIAL_EPOCH:
         by_id = fetch.ctx.api_version >= _TOPIC_IDS_SINCE
-        now_ms = fetch.services.clock.monotonic_ms()
-        session_id = fetch.services.fetch_sessions.create(rows, by_id=by_id, now_ms=now_ms)
+        now_ms, principal = fetch.services.clock.monotonic_ms(), fetch.ctx.session.principal
+        session_id = fetch.services.fetch_sessions.create(rows, by_id=by_id, principal=principal, now_ms=now_ms)
     response = FetchResponse(session_id=session_id, responses=_grouped(rows, fetch.ctx.api_version))
     if fetch.ctx.api_version >= _NODE_ENDPOINTS_SINCE and fetch.hurry:
         _name_leaders(response, fetch)
@@ -358,11 +361,11 @@ def _reading(fetch: _Fetch) -> Steps[None]:
     request = fetch.request
     committed = request.isolation_level == READ_COMMITTED
     is_follower = _is_follower(request)
+    may_read = None if fetch.services.authorizer is None else _permission(fetch)
     rows, nameless, unserved = list[Row](), list[Row](), list[Row]()
     partitions: list[Partition] = []
     away: list[tuple[TopicPartition, NotHere]] = []
-    size = 0
-    hurry = False
+    size, hurry = 0, False
     items: Collection[AskedPartition] = fetch.asked.values()
     ends: list[int] = []  # of the partitions, as they were when each was read; kept where there are pauses
     if pauses := len(items) > AT_ONCE:
@@ -374,7 +377,8 @@ def _reading(fetch: _Fetch) -> Steps[None]:
         name = item.name
         if name is None:
             name = _resolve(item, topics)
-        topic = None if name is None else by_name.get(name)
+        is_denied = may_read is not None and not may_read(name)
+        topic = None if name is None or is_denied else by_name.get(name)
         partition = topic.partition(want.partition) if topic is not None else None
         if partition is not None:
             partitions.append(partition)
@@ -394,7 +398,7 @@ def _reading(fetch: _Fetch) -> Steps[None]:
         )
         if partition is None:
             row.aborted_transactions = []
-            row.error_code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            row.error_code = _why_unserved(name, is_denied)
             (nameless if name is None else unserved).append((item, row))
             continue
         rows.append((item, row))
@@ -419,6 +423,24 @@ def _reading(fetch: _Fetch) -> Steps[None]:
     if pauses and ends != [partition.log.high_watermark for partition in partitions]:
         fetch.hurry = True  # nobody would be woken by what was appended since
     reads.took(size)
+
+
+def _why_unserved(name: str | None, is_denied: bool) -> ErrorCode:
+    if is_denied:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _permission(fetch: _Fetch) -> Callable[[str | None], bool]:
+    """Tells whether a topic may be read; None is one whose id is nobody's: every client may hear that.
+
+    It is asked with each look: who waited for records may not be allowed to read them any more.
+    """
+    ctx, services = fetch.ctx, fetch.services
+    if _is_follower(fetch.request):
+        is_broker = services.permits_on_cluster(ctx, AclOperation.CLUSTER_ACTION)
+        return lambda name: is_broker
+    return cache(lambda name: name is None or services.permits(ctx, AclOperation.READ, Resource.TOPIC, name))
 
 
 def _is_another(item: AskedPartition, partition: Partition) -> bool:

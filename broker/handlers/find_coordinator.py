@@ -5,46 +5,70 @@ The first time that a client asks for a transaction coordinator, its topic is cr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-GROUP, TRANSACTION = 0, 1
-BATCH_FROM = 4
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+BATCH_FROM, SHARE_FROM = 4, 6
+
+_ASKED = {
+    GROUP: (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (Resource.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
 
 
 def handle(request: FindCoordinatorRequest, ctx: RequestContext, services: Services) -> FindCoordinatorResponse | None:
     keys = request.coordinator_keys if ctx.api_version >= BATCH_FROM else [request.key]
-    if request.key_type == TRANSACTION:
-        services.transaction_needs.prepare(lambda error: ctx.reply(_answer(keys, error, ctx, services)))
-        return None
-    error = ErrorCode.NONE if request.key_type == GROUP else ErrorCode.INVALID_REQUEST
-    return _answer(keys, error, ctx, services)
+    if request.key_type not in _ASKED:
+        return _answer(keys, {}, _refusal(request, ctx, services), ctx, services)
+    resource, error = _ASKED[request.key_type]
+    denied = dict.fromkeys(services.denied(ctx, AclOperation.DESCRIBE, resource, keys), error)
+    if request.key_type == GROUP or (denied and all(key in denied for key in keys)):
+        return _answer(keys, denied, ErrorCode.NONE, ctx, services)
+    services.transaction_needs.prepare(lambda error: ctx.reply(_answer(keys, denied, error, ctx, services)))
+    return None
 
 
-def _answer(keys: Sequence[str], error: ErrorCode, ctx: RequestContext, services: Services) -> FindCoordinatorResponse:
+def _refusal(request: FindCoordinatorRequest, ctx: RequestContext, services: Services) -> ErrorCode:
+    """Why nothing else is coordinated. Brokers alone may ask for what share groups have."""
+    is_known = request.key_type == SHARE and ctx.api_version >= SHARE_FROM
+    if is_known and not services.permits_on_cluster(ctx, AclOperation.CLUSTER_ACTION):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return ErrorCode.INVALID_REQUEST
+
+
+def _answer(
+    keys: Sequence[str],
+    denied: Mapping[str, ErrorCode],
+    otherwise: ErrorCode,
+    ctx: RequestContext,
+    services: Services,
+) -> FindCoordinatorResponse:
     host, port = services.node.endpoint(ctx)
-    text = error.text if error else ""
-    found = [
-        Coordinator(
-            key=key,
-            node_id=-1 if error else services.node.node_id,
-            host="" if error else host,
-            port=-1 if error else port,
-            error_code=error,
-            error_message=text,
+    found = []
+    for key in keys:
+        error = denied.get(key, otherwise)
+        found.append(
+            Coordinator(
+                key=key,
+                node_id=-1 if error else services.node.node_id,
+                host="" if error else host,
+                port=-1 if error else port,
+                error_code=error,
+                error_message=error.text if error else "",
+            )
         )
-        for key in keys
-    ]
     if ctx.api_version >= BATCH_FROM:
         return FindCoordinatorResponse(coordinators=found)
     only = found[0]
     return FindCoordinatorResponse(
-        error_code=error,
-        error_message=text or "NONE",  # versions 1 to 3 say NONE on success, as Kafka does
+        error_code=only.error_code,
+        error_message=only.error_message or "NONE",  # versions 1 to 3 say NONE on success, as Kafka does
         node_id=only.node_id,
         host=only.host,
         port=only.port,

@@ -17,7 +17,7 @@ async def handle(
     request: IncrementalAlterConfigsRequest, ctx: RequestContext, services: Services
 ) -> IncrementalAlterConfigsResponse:
     alterations = [_alteration(resource) for resource in request.resources]
-    rows = await answers(alterations, services, validate_only=request.validate_only)
+    rows = await answers(alterations, ctx, services, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import CLUSTER_NAME, AclOperation, Resource
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -14,6 +15,8 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, Init
 async def handle(
     request: InitProducerIdRequest, ctx: RequestContext, services: Services
 ) -> InitProducerIdResponse | None:
+    if refusal := _refusal(request, ctx, services):
+        return failed(request, refusal)
     if request.transactional_id == "":
         return failed(request, ErrorCode.INVALID_REQUEST)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
@@ -28,6 +31,21 @@ async def handle(
     except EngineError:
         return failed(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _refusal(request: InitProducerIdRequest, ctx: RequestContext, services: Services) -> ErrorCode:
+    """Why somebody may be no producer. Whoever may write to any topic may be an idempotent one (KIP-679)."""
+    name = request.transactional_id
+    if name is not None:
+        permitted = services.permits(ctx, AclOperation.WRITE, Resource.TRANSACTIONAL_ID, name)
+        return ErrorCode.NONE if permitted else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    idempotent = AclOperation.IDEMPOTENT_WRITE
+    if services.permits_on_cluster(ctx, idempotent, silently=True) or services.permits_somewhere(
+        ctx, AclOperation.WRITE, Resource.TOPIC
+    ):
+        return ErrorCode.NONE
+    services.tell_denied(ctx, idempotent, Resource.CLUSTER, CLUSTER_NAME)
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _prepared(request: InitProducerIdRequest, ctx: RequestContext, services: Services, error: ErrorCode) -> None:

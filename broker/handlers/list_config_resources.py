@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.kinds import ResourceType
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_config_resources import (
@@ -17,6 +18,8 @@ from ottla.protocol.messages.list_config_resources import (
 
 
 def handle(request: ListConfigResourcesRequest, ctx: RequestContext, services: Services) -> ListConfigResourcesResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.DESCRIBE_CONFIGS):
+        return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if ctx.api_version == 0:
         return ListConfigResourcesResponse()
     asked = set(request.resource_types) or set(ResourceType)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.engine import EngineError, OffsetAndTimestamp
 from ottla.broker.handlers.partition_reads import READ_COMMITTED, fence
@@ -64,11 +66,14 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
         TopicPartition(topic.name, want.partition_index) for topic in request.topics for want in topic.partitions
     )
     committed = request.isolation_level == READ_COMMITTED and request.replica_id == _CONSUMER
+    denied = services.denied(ctx, AclOperation.DESCRIBE, Resource.TOPIC, (topic.name for topic in request.topics))
     answer = []
     later: list[tuple[ListOffsetsPartitionResponse, ListOffsetsPartition, Partition]] = []
     now_ms = services.clock.real.monotonic_ms
     began_ms = now_ms()
     for topic in request.topics:
+        if topic.name in denied:
+            continue
         rows = []
         for want in topic.partitions:
             row = ListOffsetsPartitionResponse(partition_index=want.partition_index)
@@ -90,6 +95,9 @@ def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services)
                 later.append((row, want, partition))
         if rows:  # a topic of which no partition is named is not answered
             answer.append(ListOffsetsTopicResponse(name=topic.name, partitions=rows))
+    if denied:
+        refused = replace(request, topics=[topic for topic in request.topics if topic.name in denied])
+        answer += failed(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED).topics
     response = ListOffsetsResponse(topics=answer)
     if not later:
         return response
@@ -158,7 +166,7 @@ def _epoch_at(partition: Partition, offset: int) -> int:
 
 
 def failed(request: ListOffsetsRequest, code: int) -> ListOffsetsResponse:
-    """The answer when we have a bug."""
+    """The answer with one code for all partitions: also that when we have a bug."""
     topics = [
         ListOffsetsTopicResponse(
             name=topic.name,

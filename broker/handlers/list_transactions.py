@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.pattern import BadPattern, Pattern
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_transactions import (
@@ -25,9 +26,9 @@ async def handle(
     """The answer; None if its client has gone away meanwhile."""
     text = request.transactional_id_pattern
     if not text:
-        return services.host.enter(services.transactions.list, request, ctx)
+        return _visible(request, ctx, services)
     async with services.matching:
-        answer = services.host.enter(services.transactions.list, request, ctx)
+        answer = _visible(request, ctx, services)
         if answer.error_code:
             return answer
         try:
@@ -42,6 +43,16 @@ async def handle(
             found += await asyncio.to_thread(_matching, pattern, rows)
         answer.transaction_states = found
         return answer
+
+
+def _visible(request: ListTransactionsRequest, ctx: RequestContext, services: Services) -> ListTransactionsResponse:
+    """Those that the client may describe."""
+    answer = services.host.enter(services.transactions.list, request, ctx)
+    ids = (row.transactional_id for row in answer.transaction_states)
+    hidden = services.denied(ctx, AclOperation.DESCRIBE, Resource.TRANSACTIONAL_ID, ids)
+    if hidden:
+        answer.transaction_states = [row for row in answer.transaction_states if row.transactional_id not in hidden]
+    return answer
 
 
 def _in_parts(rows: list[TransactionState]) -> Iterator[list[TransactionState]]:

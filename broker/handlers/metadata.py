@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import MAX_PARTITIONS_PER_REQUEST, Refusal, invalid_name
 from ottla.broker.core.topics.partition import Topic
-from ottla.broker.handlers.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.handlers.authorized import NOT_ASKED
+from ottla.broker.handlers.describe_cluster import cluster_operations
 from ottla.broker.handlers.permits import permit_by_asking
 from ottla.broker.handlers.services import Services
 from ottla.broker.runtime.topics import Outcome
@@ -29,6 +31,7 @@ from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.steps import Steps, finished
 
 _LOOKUP_BY_ID_SINCE = 12
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 AT_ONCE = 500
 """Topics, or partitions of topics, that are told without a pause."""
@@ -62,23 +65,28 @@ def _handled(
 ) -> Steps[MetadataResponse | None]:
     if wanted and ctx.api_version < _LOOKUP_BY_ID_SINCE and any(t.name is None or t.topic_id.int for t in wanted):
         return failed(request, ErrorCode.INVALID_REQUEST)
-    too_many = yield from _to_create(wanted or (), request, services)
-    if not too_many or len(too_many) > MAX_PARTITIONS_PER_REQUEST:
-        return (yield from _answer(request, wanted, ctx, services, too_many))
+    missing, refused = yield from _to_create(wanted or (), request, ctx, services)
 
-    missing = list(too_many)
+    def tell(outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            if not isinstance(outcome, Refusal):
+                services.audit.tell("topic_created", ctx, topic=outcome.name, partitions=outcome.partition_count)
+
+    if not missing or len(missing) > MAX_PARTITIONS_PER_REQUEST:
+        refused |= dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)
+        return (yield from _answer(request, wanted, ctx, services, refused))
+
     if any(services.topics.was_deleted(name) for name in missing):
         # A producer may have batches with the old id under way. Told of the new id now, it would send the next batch
         # before it repeats those, and none of them would be in order any more. As in Kafka it has to ask again.
-        services.topics.auto_create(missing, lambda outcomes: None, permit=permit_by_asking(ctx))
-        return (yield from _answer(request, wanted, ctx, services, {}))
+        services.topics.auto_create(missing, tell, permit=permit_by_asking(ctx))
+        return (yield from _answer(request, wanted, ctx, services, refused))
 
     def created(outcomes: Sequence[Outcome]) -> None:
-        refused = {
-            name: outcome.error_code
-            for name, outcome in zip(missing, outcomes, strict=True)
-            if isinstance(outcome, Refusal)
-        }
+        tell(outcomes)
+        for name, outcome in zip(missing, outcomes, strict=True):
+            if isinstance(outcome, Refusal):
+                refused[name] = outcome.error_code
         steps = _answer(request, wanted, ctx, services, refused)
         if _is_little(wanted, services):
             ctx.reply(finished(steps))
@@ -94,13 +102,13 @@ def _replied(steps: Steps[MetadataResponse], ctx: RequestContext) -> Steps[None]
 
 
 def _to_create(
-    wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, services: Services
-) -> Steps[dict[str, ErrorCode]]:
-    """The names of topics that are to be created by asking for them, and why they are not if there are too many."""
+    wanted: Sequence[MetadataRequestTopic], request: MetadataRequest, ctx: RequestContext, services: Services
+) -> Steps[tuple[list[str], dict[str, ErrorCode]]]:
+    """The names of topics that are to be created by asking for them, and those that this client may not create."""
     if not (request.allow_auto_topic_creation and services.settings.auto_create_topics_enable):
-        return {}
+        return [], {}
     topics = services.topics.topics
-    missing: dict[str, ErrorCode] = {}
+    missing: dict[str, None] = {}
     for number, topic in enumerate(wanted, 1):
         name = topic.name
         if (
@@ -109,11 +117,15 @@ def _to_create(
             and not topic.topic_id.int
             and name not in INTERNAL_TOPICS
             and not invalid_name(name)
+            and services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, name, silently=True)  # told in the answer
         ):
-            missing[name] = ErrorCode.POLICY_VIOLATION
+            missing[name] = None
         if not number % AT_ONCE:
             yield None
-    return missing
+    if not missing or services.permits_on_cluster(ctx, AclOperation.CREATE, silently=True):
+        return list(missing), {}
+    denied = services.denied(ctx, AclOperation.CREATE, Resource.TOPIC, missing)
+    return [name for name in missing if name not in denied], dict.fromkeys(denied, _DENIED)
 
 
 def _answer(
@@ -124,12 +136,15 @@ def _answer(
     refused: dict[str, ErrorCode],
 ) -> Steps[MetadataResponse]:
     topics = services.topics.topics
+    asks = services.authorizer is not None
     rows = []
     if wanted is None:
         count = 0
         for topic in list(topics.values()):
+            if asks and not services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, topic.name, silently=True):
+                continue
             count += 1 if topic.described else 1 + len(topic.partitions)
-            rows.append(_row(topic, request, services))
+            rows.append(_row(topic, request, ctx, services))
             if count > AT_ONCE:
                 count = 0
                 yield None
@@ -143,14 +158,22 @@ def _answer(
         if key in seen:
             continue
         seen.add(key)
+        if asks and not by_id and not services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, asked.name or ""):
+            # Whether it exists or not.
+            rows.append(MetadataResponseTopic(error_code=_DENIED, name=asked.name or ""))
+            continue
         found = _found(asked, services)
-        if found is not None:
-            rows.append(_row(found, request, services))
+        if asks and by_id and found and not services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, found.name):
+            rows.append(MetadataResponseTopic(error_code=_DENIED, topic_id=asked.topic_id, name=None))
+        elif found is not None:
+            rows.append(_row(found, request, ctx, services))
         elif by_id:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
             rows.append(MetadataResponseTopic(error_code=unknown, topic_id=asked.topic_id, name=None))
         else:
-            rows.append(_missing(asked, _why_missing(asked.name or "", refused), _operations(request)))
+            error = _why_missing(asked.name or "", refused)
+            may = NOT_ASKED if error is _DENIED else _operations(asked.name or "", request, ctx, services)
+            rows.append(_missing(asked, error, may))
     return _response(request, ctx, services, rows)
 
 
@@ -172,11 +195,13 @@ def _missing(asked: MetadataRequestTopic, error: ErrorCode, operations: int) -> 
     )
 
 
-def _operations(request: MetadataRequest) -> int:
-    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+def _operations(name: str, request: MetadataRequest, ctx: RequestContext, services: Services) -> int:
+    if not request.include_topic_authorized_operations:
+        return NOT_ASKED
+    return services.operations(ctx, Resource.TOPIC, name)
 
 
-def _row(topic: Topic, request: MetadataRequest, services: Services) -> MetadataResponseTopic:
+def _row(topic: Topic, request: MetadataRequest, ctx: RequestContext, services: Services) -> MetadataResponseTopic:
     if topic.described is None:
         topic.described = _partitions(topic, services.node.node_id)
     return MetadataResponseTopic(
@@ -184,7 +209,7 @@ def _row(topic: Topic, request: MetadataRequest, services: Services) -> Metadata
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=topic.described,
-        topic_authorized_operations=_operations(request),
+        topic_authorized_operations=_operations(topic.name, request, ctx, services),
     )
 
 
@@ -208,13 +233,14 @@ def _response(
 ) -> MetadataResponse:
     node = services.node
     host, port = node.endpoint(ctx)
-    asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
         cluster_id=node.cluster_id,
         controller_id=node.node_id,
         topics=rows,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(
+            ctx, services, asked=request.include_cluster_authorized_operations
+        ),
     )
 
 

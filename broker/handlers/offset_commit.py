@@ -12,8 +12,8 @@ from uuid import UUID
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals, unavailable
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.services import Services, cut, in_parts
-from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,16 +32,19 @@ WHOLE = 2_000
 def handle(
     request: OffsetCommitRequest, ctx: RequestContext, services: Services
 ) -> OffsetCommitResponse | Steps[OffsetCommitResponse] | None:
+    if not services.permits(ctx, AclOperation.READ, Resource.GROUP, request.group_id):
+        return failed(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if ctx.is_long and sum(len(topic.partitions) for topic in request.topics) > WHOLE:
         return _in_steps(request, ctx, services)
-    refused = _resolve(request, services.topics, by_id=ctx.api_version >= KNOWS_TOPIC_IDS)
-    return services.host.enter(services.groups.commit_offsets, request, ctx, refused)
+    answer = services.host.enter(services.groups.commit_offsets, request, ctx, _resolve(request, ctx, services))
+    if answer is None and request.generation_id_or_member_epoch < 0 and not request.member_id:
+        services.audit.tell_once("offsets_altered", ctx, request.group_id, group=request.group_id)
+    return answer
 
 
 def _in_steps(request: OffsetCommitRequest, ctx: RequestContext, services: Services) -> Steps[OffsetCommitResponse]:
-    by_id = ctx.api_version >= KNOWS_TOPIC_IDS
     requests = (replace(request, topics=topics) for topics in cut(request.topics, AT_ONCE))
-    parts = ((part, _resolve(part, services.topics, by_id=by_id)) for part in requests)
+    parts = ((part, _resolve(part, ctx, services)) for part in requests)
     answers = yield from in_parts(services, ctx, services.groups.commit_offsets, parts)
     topics: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
     for answer in answers:
@@ -53,13 +56,24 @@ def _in_steps(request: OffsetCommitRequest, ctx: RequestContext, services: Servi
     return OffsetCommitResponse(topics=list(topics.values()))
 
 
-def _resolve(request: OffsetCommitRequest, topics: TopicManager, *, by_id: bool) -> Refusals:
-    """Give each topic both its name and its id, where there is such a topic; the partitions that there are not."""
+def _resolve(request: OffsetCommitRequest, ctx: RequestContext, services: Services) -> Refusals:
+    """Give each topic both its name and its id, where there is such a topic; the partitions that may not be committed
+    or are not there.
+    """
+    topics = services.topics
+    by_id = ctx.api_version >= KNOWS_TOPIC_IDS
+    if by_id:
+        for topic in request.topics:
+            known = topics.by_id.get(topic.topic_id)
+            topic.name = known.name if known else ""
+    names = (topic.name for topic in request.topics if topic.name or not by_id)
+    denied = services.denied(ctx, AclOperation.READ, Resource.TOPIC, names)
     refused: dict[tuple[str, int], ErrorCode] = {}
     for topic in request.topics:
-        if by_id:
-            found = topics.by_id.get(topic.topic_id)
-            topic.name, error = (found.name if found else ""), ErrorCode.UNKNOWN_TOPIC_ID
+        if topic.name in denied:
+            found, error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif by_id:
+            found, error = topics.by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
         else:
             found = topics.topics.get(topic.name)
             topic.topic_id, error = (found.topic_id if found else ZERO_UUID), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.partition_reads import fence
-from ottla.broker.handlers.services import Services
+from ottla.broker.handlers.services import NOBODY_DENIED, Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,7 +22,17 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 def handle(
     request: OffsetForLeaderEpochRequest, ctx: RequestContext, services: Services
 ) -> OffsetForLeaderEpochResponse:
-    return _answer(request, lambda name, want: _look_up(name, want, services))
+    denied = NOBODY_DENIED
+    if not services.permits_on_cluster(ctx, AclOperation.CLUSTER_ACTION, silently=True):
+        names = (topic.topic for topic in request.topics)
+        denied = services.denied(ctx, AclOperation.DESCRIBE, Resource.TOPIC, names)
+    if not denied:
+        return _answer(request, lambda name, want: _look_up(name, want, services))
+    allowed = replace(request, topics=[topic for topic in request.topics if topic.topic not in denied])
+    refused = replace(request, topics=[topic for topic in request.topics if topic.topic in denied])
+    response = _answer(allowed, lambda name, want: _look_up(name, want, services))
+    response.topics += failed(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED).topics
+    return response
 
 
 def _answer(
@@ -48,5 +60,5 @@ def _look_up(name: str, want: OffsetForLeaderPartition, services: Services) -> E
 
 
 def failed(request: OffsetForLeaderEpochRequest, code: int) -> OffsetForLeaderEpochResponse:
-    """The answer when we have a bug."""
+    """The answer with one code for all partitions: also that when we have a bug."""
     return _answer(request, lambda name, want: EpochEndOffset(partition=want.partition, error_code=code))

@@ -17,8 +17,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES, allowance
-from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition
+from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition, Topic
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.engine import EngineError
@@ -33,6 +34,7 @@ from ottla.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from ottla.protocol.records import (
@@ -135,6 +137,10 @@ class _Answer:
 
 def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> ProduceResponse | None:
     refused = _refused_as_a_whole(request)
+    if refused is ErrorCode.NONE and not services.permits(
+        ctx, AclOperation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id or ""
+    ):
+        refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if refused:
         if request.acks == NONE:
             ctx.close(f"Produce with acks=0 failed: {refused.text}")
@@ -149,16 +155,19 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     for topic_data in request.topic_data:
         topic_id = topic_data.topic_id
         name = topic_data.name
-        topic = services.topics.by_id.get(topic_id) if by_id else services.topics.topics.get(name)
         if not topic_data.partition_data:
             continue  # nothing is asked, and nothing is answered
+        topic = services.topics.by_id.get(topic_id) if by_id else services.topics.topics.get(name)
+        is_denied = services.authorizer is not None and _is_denied(topic_data, topic, ctx, services, by_id=by_id)
         rows: list[PartitionProduceResponse] = []
         answer.response.responses.append(TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=rows))
         for data in topic_data.partition_data:
             row = PartitionProduceResponse(index=data.index, base_offset=-1, current_leader=_NOBODY)
             rows.append(row)
             partition = None if topic is None else topic.partition(data.index)
-            if partition is None:
+            if is_denied:
+                _fail(answer, row, name or str(topic_id), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif partition is None:
                 unknown_id = by_id and topic is None
                 error = ErrorCode.UNKNOWN_TOPIC_ID if unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 _fail(answer, row, name or str(topic_id), error)
@@ -183,6 +192,17 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
     if not answer.open:
         answer.finish()
     return None
+
+
+def _is_denied(
+    data: TopicProduceData, topic: Topic | None, ctx: RequestContext, services: Services, *, by_id: bool
+) -> bool:
+    """Whether a client may not write to a topic. Nobody is denied an id that is nobody's: that is no secret."""
+    if by_id and topic is None:
+        return False
+    name = topic.name if by_id and topic is not None else data.name
+    items = len(data.partition_data)
+    return not services.permits(ctx, AclOperation.WRITE, Resource.TOPIC, name, items=items)
 
 
 def _refused_as_a_whole(request: ProduceRequest) -> ErrorCode | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
@@ -15,9 +16,21 @@ from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import TurnReads
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclOperation,
+    Acls,
+    Resource,
+    address,
+    all_operations,
+    operations_of,
+)
+from ottla.broker.core.security.authorizer import Authorizer, Verdict
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.engine import IN_MEMORY, LogDir
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.prepared_commits import PreparedCommits
@@ -26,6 +39,8 @@ from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import Later, Steps, finished
+
+T = TypeVar("T")
 
 
 class Node(NamedTuple):
@@ -93,6 +108,23 @@ def in_parts(
     return [answers[place] for place in range(count)]
 
 
+def ask(
+    services: Services,
+    ctx: RequestContext,
+    entry: Callable[..., T | None],
+    request: Any,
+    done: Callable[[T], T],
+    *more: Any,
+) -> T | None:
+    """Ask a coordinator; the request is answered with what ``done`` makes of its answer, now or later.
+
+    Args:
+        more: what the entry takes besides.
+    """
+    answer: T | None = services.host.enter(entry, request, Caller(lambda later: ctx.reply(done(later)), ctx), *more)
+    return None if answer is None else done(answer)
+
+
 def cut(topics: Iterable[Any], most: int) -> Iterator[list[Any]]:
     """Topics with their partitions in parts: of so many partitions, or topics that name none, each."""
     part: list[Any] = []
@@ -149,6 +181,8 @@ class Control(Protocol):
         ...
 
 
+NOBODY_DENIED: Final[Mapping[str, int]] = {}
+
 LongWork = Callable[[Steps[None], RequestContext, Callable[[], Any]], None]
 """Does what takes long, a step at a time, unless the connection of the context closes.
 
@@ -195,9 +229,124 @@ class Services:
     """For large batches of producers that have to be looked at, record by record."""
     matching: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while ids are held against a pattern, so that patterns keep no more than one thread busy."""
+    authorizer: Authorizer | None = None
+    """Says who may do what; None: everybody may do everything, and nothing is asked."""
+    audit: Audit = field(default_factory=Audit)
+    connections: Callable[[], Iterable[Any]] = tuple
+    """Those that are open."""
+
+    def permits(
+        self,
+        ctx: RequestContext,
+        operation: AclOperation,
+        resource: Resource,
+        name: str,
+        *,
+        silently: bool = False,
+        items: int = 1,
+    ) -> bool:
+        """May whoever sent a request do something?
+
+        Args:
+            silently: it is not told that somebody may not: something else is asked next, or what is denied is hidden.
+            items: how often the request names the resource.
+        """
+        if self.authorizer is None:
+            return True
+        verdict = self.authorizer.verdict(ctx.session.principal, host_of(ctx), operation, resource, name)
+        if not verdict.is_allowed:
+            if not silently:
+                self.tell_denied(ctx, operation, resource, name, items, verdict)
+        elif self.logger is not None and self.logger.level == "debug":
+            row = _row(ctx, operation, resource, name, items, verdict)
+            self.audit.tell_debugging("allowed", ctx, **row)
+        return verdict.is_allowed
+
+    def permits_on_cluster(self, ctx: RequestContext, operation: AclOperation, *, silently: bool = False) -> bool:
+        """May whoever sent a request do something with the cluster?"""
+        return self.permits(ctx, operation, Resource.CLUSTER, CLUSTER_NAME, silently=silently)
+
+    def denied(
+        self,
+        ctx: RequestContext,
+        operation: AclOperation,
+        resource: Resource,
+        names: Iterable[str],
+        *,
+        silently: bool = False,
+    ) -> Mapping[str, int]:
+        """Those of some resources that are denied to whoever sent a request, and how often he names each."""
+        if self.authorizer is None:
+            return NOBODY_DENIED
+        return {
+            name: items
+            for name, items in Counter(names).items()
+            if not self.permits(ctx, operation, resource, name, silently=silently, items=items)
+        }
+
+    def permits_somewhere(self, ctx: RequestContext, operation: AclOperation, resource: Resource) -> bool:
+        """May whoever sent a request do something with any resource of a kind at all?"""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.permits_somewhere(
+            ctx.session.principal, host_of(ctx), operation, resource
+        )
+
+    def visible_topics(self, ctx: Any, names: list[str]) -> list[str]:
+        """Those of some topics that whoever sent a request may describe; for the core, which does not look at it."""
+        hidden = self.denied(ctx, AclOperation.DESCRIBE, Resource.TOPIC, names, silently=True)
+        return [name for name in names if name not in hidden]
+
+    def operations(self, ctx: RequestContext, resource: Resource, name: str) -> int:
+        """All that whoever sent a request may do with something, as a bit field (KIP-430)."""
+        if self.authorizer is None:
+            return all_operations(resource)
+        return operations_of(resource, lambda each: self.permits(ctx, each, resource, name, silently=True))
+
+    def tell_denied(
+        self,
+        ctx: RequestContext,
+        operation: AclOperation,
+        resource: Resource,
+        name: str,
+        items: int = 1,
+        verdict: Verdict | None = None,
+    ) -> None:
+        """Note that something was denied; ``verdict`` says why."""
+        row = _row(ctx, operation, resource, name, items, verdict)
+        self.audit.tell_once("denied", ctx, (operation, resource, name), **row)
+
+    def rules_changed(self, acls: Acls) -> None:
+        """Go by other rules from now on, on open connections too: what they may repeat has to be asked for anew."""
+        if self.authorizer is not None:
+            self.authorizer.change(acls)
+            self.prepared.changed()
+            for connection in self.connections():
+                connection.repeat = None
 
     def verify(self, question: Question, then: Callable[[Results], None]) -> None:
         """Ask the transaction coordinator; ``then`` is called at once or later, with the code of each partition."""
         results = self.host.enter(self.transactions.verify, question, Caller(then))
         if results is not None:
             then(results)
+
+
+def host_of(ctx: RequestContext) -> str:
+    """The address of a client as rules have it."""
+    return address(ctx.client_host[1:])
+
+
+def _row(
+    ctx: RequestContext, operation: AclOperation, resource: Resource, name: str, items: int, verdict: Verdict | None
+) -> dict[str, Any]:
+    """A verdict, as the audit tells it."""
+    row: dict[str, Any] = {
+        "operation": operation.name,
+        "resource": resource.name,
+        "name": name,
+        "api": ctx.api,
+        "items": items,
+    }
+    if verdict is not None:
+        basis = verdict.basis
+        row["rule"] = str(basis) if isinstance(basis, Acl) else basis.value
+    return row

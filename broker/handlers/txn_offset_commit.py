@@ -12,6 +12,7 @@ from functools import partial
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import Refusals
 from ottla.broker.core.groups.offsets.transactional import response_to
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions
@@ -28,8 +29,14 @@ ADDS_PARTITION = 5
 
 
 def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Services) -> TxnOffsetCommitResponse | None:
+    if not services.permits(ctx, AclOperation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id):
+        return failed(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not services.permits(ctx, AclOperation.READ, Resource.GROUP, request.group_id):
+        return failed(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    denied = services.denied(ctx, AclOperation.READ, Resource.TOPIC, (topic.name for topic in request.topics))
     named = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
     refused = missing_partitions(services.topics, named)
+    refused |= {place: ErrorCode.TOPIC_AUTHORIZATION_FAILED for place in named if place[0] in denied}
     index = coordinator_partition(request.group_id, services.topics.partition_count(OFFSETS_TOPIC))
     served = services.topics.topics[OFFSETS_TOPIC].partitions[index]
     producer_id, producer_epoch = request.producer_id, request.producer_epoch
@@ -79,5 +86,5 @@ def _everywhere(request: TxnOffsetCommitRequest, error: ErrorCode) -> Refusals:
 
 
 def failed(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
-    """The answer when we have a bug."""
+    """The answer that refuses every partition: also that when we have a bug."""
     return response_to(request, _everywhere(request, ErrorCode(code)))[0]

@@ -7,6 +7,7 @@ is refused with INVALID_UPDATE_VERSION.
 from __future__ import annotations
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.handlers.api_versions import levels
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -24,6 +25,9 @@ UPGRADE_TYPES = range(1, 4)
 
 
 def handle(request: UpdateFeaturesRequest, ctx: RequestContext, services: Services) -> UpdateFeaturesResponse:
+    if not services.permits_on_cluster(ctx, AclOperation.ALTER):
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return UpdateFeaturesResponse(error_code=denied, error_message=denied.text)
     for update in {update.feature: update for update in request.feature_updates}.values():  # the last one counts
         if problem := _problem(update):
             message = f"No feature was changed: {problem}"

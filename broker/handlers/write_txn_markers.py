@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ottla.broker.context import RequestContext
+from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -40,6 +41,11 @@ class _Answer:
 
 
 def handle(request: WriteTxnMarkersRequest, ctx: RequestContext, services: Services) -> WriteTxnMarkersResponse | None:
+    if not (
+        services.permits_on_cluster(ctx, AclOperation.ALTER, silently=True)
+        or services.permits_on_cluster(ctx, AclOperation.CLUSTER_ACTION)
+    ):
+        return failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     response = failed(request, ErrorCode.NONE)
     answer = _Answer(ctx, response)
     for asked, result in zip(request.markers, response.markers, strict=True):

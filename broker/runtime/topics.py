@@ -13,6 +13,7 @@ from ottla.broker.clock import Clock
 from ottla.broker.core.configs.alterations import ALL_BROKERS, Alteration, plan
 from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.quotas.entities import Quotas
+from ottla.broker.core.security.acls import Acls
 from ottla.broker.core.topics.catalog import (
     PRODUCER_ID_BLOCK,
     Catalog,
@@ -72,6 +73,7 @@ class TopicManager:
         on_deleted: told of each topic that was deleted, when nobody can see it any more, to drop its offsets.
         on_quotas: told of the quotas of clients when they have changed.
         on_credentials: told of users with a new credential, or with one less, and of its mechanism.
+        on_acls: told of the access control rules when they have changed, before anybody hears that they have.
         on_served: told of each topic as it is served from then on: it came, or has more partitions.
         on_settings: called when settings of groups or of the broker have changed.
         keys: puts changes of keys and certificates in force.
@@ -96,6 +98,7 @@ class TopicManager:
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
         self.on_credentials: Callable[[list[tuple[str, Mechanism]]], None] = lambda changed: None
+        self.on_acls: Callable[[Acls], None] = lambda acls: None
         self.on_served: Callable[[Topic], None] = lambda topic: None
         self.on_settings: Callable[[], None] = lambda: None
         self.keys = Keys(log)
@@ -299,6 +302,8 @@ class TopicManager:
                 if catalog.credentials != before.credentials:
                     now = catalog.credentials
                     self.on_credentials([key for key, one in before.credentials.items() if now.get(key) != one])
+                if catalog.acls != before.acls:
+                    self.on_acls(catalog.acls)
         return answer
 
     async def alter_configs(

@@ -107,6 +107,7 @@ SPECS = (
     Spec(
         "ottla_journal_sync_duration_seconds", "How long the disk took to make the journal durable.", is_histogram=True
     ),
+    Spec("ottla_audit_dropped_total", "Events of the audit that were left out: too many, or the disk failed."),
     Spec("ottla_recorder_memory_bytes", "What the flight recorder keeps in memory."),
     Spec("ottla_recorder_events_total", "Events that the flight recorder was given."),
     Spec("ottla_recorder_dropped_events_total", "Events that had to make room for newer ones."),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.counters import Counters
 from ottla.observe.metrics.histogram import Durations
@@ -40,6 +41,7 @@ class Sources:
     syncs: Durations
     recorder: Recorder | None
     sentinels: Board | None
+    audit: Audit
     certificates_end: Callable[[], Mapping[str, int]] = dict
 
 

@@ -17,6 +17,8 @@ from ottla.broker.core.fetch_sessions import (
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 
+ALICE = "User:alice"
+
 
 def asked(*keys, offset=0):
     rows = {}
@@ -43,11 +45,17 @@ class Cache:
         self.now_ms = 1_000_000
 
     def create(self, size=1, by_id=False):
-        return self.sessions.create(of_size(size), by_id=by_id, now_ms=self.now_ms)
+        return self.sessions.create(of_size(size), by_id=by_id, principal=ALICE, now_ms=self.now_ms)
 
-    def resume(self, session_id, epoch, *keys, forgotten=(), by_id=False, offset=0):
+    def resume(self, session_id, epoch, *keys, forgotten=(), by_id=False, offset=0, principal=ALICE):
         return self.sessions.resume(
-            session_id, epoch, asked(*keys, offset=offset), forgotten, by_id=by_id, now_ms=self.now_ms
+            session_id,
+            epoch,
+            asked(*keys, offset=offset),
+            forgotten,
+            by_id=by_id,
+            principal=principal,
+            now_ms=self.now_ms,
         )
 
 
@@ -76,10 +84,17 @@ def test_a_session_goes_on_epoch_by_epoch(cache):
 def test_sessions_that_are_not_there(cache):
     assert cache.resume(7, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     session_id = cache.create()
-    cache.sessions.close(session_id)
-    cache.sessions.close(session_id)
+    cache.sessions.close(session_id, ALICE)
+    cache.sessions.close(session_id, ALICE)
     assert cache.resume(session_id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (len(cache.sessions), cache.sessions.partitions) == (0, 0)
+
+
+def test_a_session_is_there_for_its_principal_alone(cache):
+    session_id = cache.create()
+    assert cache.resume(session_id, 1, principal="User:bob") is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    cache.sessions.close(session_id, "User:bob")
+    assert cache.resume(session_id, 1).epoch == 2
 
 
 @pytest.mark.parametrize("by_id", [False, True])
@@ -92,7 +107,7 @@ def test_names_and_ids_do_not_mix(cache, by_id):
 def test_ids_are_never_given_twice():
     ids = iter([3, 3, 0, 4])
     sessions = FetchSessions(9, lambda: next(ids))
-    assert [sessions.create(of_size(1), by_id=False, now_ms=0) for _ in range(2)] == [3, 4]
+    assert [sessions.create(of_size(1), by_id=False, principal=ALICE, now_ms=0) for _ in range(2)] == [3, 4]
 
 
 # -- what a session reads
@@ -120,7 +135,7 @@ def test_a_session_of_nothing_is_closed(cache):
 def test_topics_are_known_by_their_ids_alone(cache):
     one, other = UUID(int=1), UUID(int=2)
     rows = rows_of({(one, 0): AskedPartition(one, None, FetchPartition(partition=0))})
-    session_id = cache.sessions.create(rows, by_id=True, now_ms=0)
+    session_id = cache.sessions.create(rows, by_id=True, principal=ALICE, now_ms=0)
     session = cache.resume(session_id, 1, (UUID(int=1), 0), (other, 0), by_id=True, offset=4)
     assert [item.want.fetch_offset for item in session.partitions.values()] == [4, 4]
 
@@ -130,7 +145,7 @@ def test_topics_are_known_by_their_ids_alone(cache):
 
 def session_of(*indexes):
     partitions = asked(*(("t", index) for index in indexes))
-    session = FetchSession(1, partitions, by_id=False, now_ms=0)
+    session = FetchSession(1, partitions, by_id=False, principal=ALICE, now_ms=0)
     session.changed(rows_of(partitions))
     return session
 
@@ -277,7 +292,7 @@ def test_all_sessions_together_have_a_largest_size(monkeypatch):
 @pytest.mark.parametrize(("length", "kept"), [(249, True), (250, False)])
 def test_no_session_keeps_names_that_no_topic_can_have(cache, length, kept):
     long = "n" * length, 0
-    session_id = cache.sessions.create(rows_of(asked(("t", 0), long)), by_id=False, now_ms=0)
+    session_id = cache.sessions.create(rows_of(asked(("t", 0), long)), by_id=False, principal=ALICE, now_ms=0)
     assert (session_id != NO_SESSION) is kept
     grown = cache.create()
     answer = cache.resume(grown, 1, long)
@@ -292,7 +307,8 @@ def test_a_long_name_is_no_reason_to_push_out_another_session():
     cache = Cache(slots=1)
     session_id = cache.create()
     cache.now_ms += EVICTION_MS + 1
-    assert cache.sessions.create(rows_of(asked(("n" * 250, 0))), by_id=False, now_ms=cache.now_ms) == NO_SESSION
+    rows = rows_of(asked(("n" * 250, 0)))
+    assert cache.sessions.create(rows, by_id=False, principal=ALICE, now_ms=cache.now_ms) == NO_SESSION
     assert cache.resume(session_id, 1).id == session_id
 
 
@@ -312,7 +328,7 @@ def test_counts_agree_after_anything(cache):
                 if outcome is None or isinstance(outcome, ErrorCode):
                     del open_ids[session_id]
             case 2 if open_ids and not step % 3:
-                cache.sessions.close(open_ids.popitem()[0])
+                cache.sessions.close(open_ids.popitem()[0], ALICE)
     sessions = cache.sessions
     assert 0 < len(sessions) <= 4
     live = list(sessions._sessions.values())

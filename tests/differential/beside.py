@@ -16,6 +16,7 @@ from tests.differential.real_kafka import RealKafka
 from tests.differential.tracing import Trace
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS
 from tests.support.requests import create_fields
+from tests.support.rules import WITH_RULES
 from tests.support.waiting import wait_for
 
 # What both brokers are started with. "prompt": a group's first generation forms at once; "waiting": it does not.
@@ -50,20 +51,14 @@ QUIET: dict[str, object] = {
 PROFILES: dict[str, dict[str, object]] = {
     "prompt": COMMON | {"group.initial.rebalance.delay.ms": 0},
     "waiting": COMMON | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2},
-    "guarded": COMMON | {"ottla.unenforced.security.apis.enable": "true"},
+    "guarded": COMMON | WITH_RULES,
 }
-GUARD: dict[str, object] = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
-"""Of Kafka alone too, in the profile "guarded"."""
 
 
 @contextmanager
 def brokers(profile: str) -> Iterator[tuple[int, int]]:
     settings = PROFILES[profile]
-    of_kafka = QUIET | (GUARD if profile == "guarded" else {})
-    with RealKafka(of_kafka | settings) as kafka, BrokerProcess(settings=settings) as ottla:
+    with RealKafka(QUIET | settings) as kafka, BrokerProcess(settings=settings) as ottla:
         for port in (kafka.port, ottla.port):
             prepare(port)
         yield kafka.port, ottla.port

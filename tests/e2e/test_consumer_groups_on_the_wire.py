@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.core.consumer_groups import assigning
-from ottla.broker.handlers.authorized import GROUP_OPERATIONS
+from ottla.broker.core.security.acls import Resource, all_operations
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
@@ -149,7 +149,9 @@ def test_the_operations_that_everybody_may_do(peer: Client) -> None:
     group = fresh("group")
     join(peer, group, "t")
     assert described(peer, group).authorized_operations == -(1 << 31)
-    assert described(peer, group, include_authorized_operations=True).authorized_operations == GROUP_OPERATIONS
+    assert described(peer, group, include_authorized_operations=True).authorized_operations == all_operations(
+        Resource.GROUP
+    )
     missing = described(peer, fresh("group"), include_authorized_operations=True)
     assert (missing.error_code, missing.authorized_operations) == (ErrorCode.GROUP_ID_NOT_FOUND, -(1 << 31))
 
@@ -161,7 +163,7 @@ def test_very_many_groups_are_described_in_steps(peer: Client) -> None:
     told = peer.call(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, group_ids=groups, include_authorized_operations=True).groups
     assert [one.group_id for one in told] == groups
     assert [one.group_id for one in told if not one.error_code] == groups[::100]
-    assert {one.authorized_operations for one in told if not one.error_code} == {GROUP_OPERATIONS}
+    assert {one.authorized_operations for one in told if not one.error_code} == {all_operations(Resource.GROUP)}
 
 
 @pytest.mark.parametrize("api", ["heartbeat", "describe"])

@@ -92,7 +92,7 @@ def test_a_length_that_no_frame_may_have_closes_at_once(broker: BrokerProcess, l
 
 
 def test_unknown_api_keys_and_versions_close_as_kafka_does(broker: BrokerProcess) -> None:
-    for key, version in [(999, 0), (-1, 0), (3, 99), (3, -1), (11, 10), (0, 0), (0, 2), (17, 0), (24, 0), (4, 0)]:
+    for key, version in [(999, 0), (-1, 0), (3, 99), (3, -1), (11, 10), (0, 0), (0, 2), (38, 0), (24, 0), (4, 0)]:
         with connected(broker) as peer:
             body = struct.pack(">hhih", key, version, 1, -1) + b"\0" * 8
             peer.raw(framed(body))

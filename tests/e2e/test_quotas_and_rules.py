@@ -43,16 +43,15 @@ from tests.e2e.conftest import Tool
 from tests.support.client import Client
 from tests.support.clients import confluent
 from tests.support.kit import KINDS, Row, kit_of
+from tests.support.rules import WITH_RULES
 
 pytestmark = pytest.mark.e2e
-
-SETTINGS = {"ottla.unenforced.security.apis.enable": "true"}
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker that keeps credentials and rules."""
-    with Broker(SETTINGS) as broker:
+    with Broker(WITH_RULES) as broker:
         yield broker
 
 
@@ -111,8 +110,8 @@ def test_credentials_with_kafka_python(python_admin: KafkaAdminClient) -> None:
     python_admin.alter_user_scram_credentials([PythonDeletion("p", PythonMechanism.SCRAM_SHA_512)])
 
 
-def test_nothing_is_enforced_and_nothing_is_promised(shared_broker: Broker) -> None:
-    """Without the setting rules are refused, as Kafka does without an authorizer; of credentials the client knows."""
+def test_rules_are_refused_where_nobody_would_enforce_them(shared_broker: Broker) -> None:
+    """As Kafka does without an authorizer."""
     admin = confluent.admin(shared_broker.bootstrap_servers)
     rule = AclBinding(
         ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:u", "*", AclOperation.READ, AclPermissionType.ALLOW
@@ -121,10 +120,6 @@ def test_nothing_is_enforced_and_nothing_is_promised(shared_broker: Broker) -> N
         with pytest.raises(Exception, match=r"SECURITY_DISABLED.*everybody may do everything"):
             future.result(30)
     assert admin.describe_acls(EVERY_RULE).result(30) == []  # librdkafka tells nobody of the error
-    upsertion = UserScramCredentialUpsertion("u", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192), b"secret")
-    with pytest.raises(Exception, match="not supported by broker"):
-        admin.alter_user_scram_credentials([upsertion])["u"].result(30)
-    assert admin.describe_user_scram_credentials().result(30) == {}
 
 
 # ------------------------------------------------------------------------------------------------------- throttled
@@ -160,7 +155,7 @@ def test_clients_bear_quotas(limited: Broker, kind: str) -> None:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path, settings=SETTINGS, topics={"t": 1}) as broker:
+    with BrokerProcess(tmp_path, settings=WITH_RULES, topics={"t": 1}) as broker:
         yield broker
 
 

@@ -13,11 +13,13 @@ from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.security.authorizer import Authorizer, super_users
 from ottla.broker.core.security.session import ANONYMOUS
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.services import Node, Services
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.prepared_commits import PreparedCommits
@@ -56,10 +58,10 @@ class Exchange:
     local_port = 9092
     half_closed = False
     answer_room_bytes = 1 << 30
-    session = ANONYMOUS
 
-    def __init__(self, layout):
+    def __init__(self, layout, session=ANONYMOUS):
         self.layout = layout
+        self.session = session
         self.response = None
         self.finished = False
         self.aborted = None
@@ -100,6 +102,7 @@ class World:
 
     def __init__(self, **settings):
         self.settings = Settings(**settings)
+        self.session = ANONYMOUS
         self.now_ms = 1_000
         self.wall = NOW_MS
         self.scheduled = []
@@ -129,6 +132,11 @@ class World:
         self.host.add(OFFSETS_TOPIC, self.groups)
         self.members = MemberConnections(self.groups, self.host.now)
         self.transactions = TransactionNeeds(self.settings, self.host, self.topics, self.log)
+        self.authorizer = None
+        if self.settings.authorizer_class_name:
+            open_to_all = self.settings.allow_everyone_if_no_acl_found
+            admins = super_users(self.settings.super_users)
+            self.authorizer = Authorizer(self.topics.catalog.acls, admins, open_without_rules=open_to_all)
         self.services = Services(
             settings=self.settings,
             clock=self,
@@ -143,7 +151,12 @@ class World:
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots, lambda: next(self.session_ids)
             ),
+            authorizer=self.authorizer,
+            audit=Audit(self.log, self.wall_ms),
         )
+        self.topics.on_acls = self.services.rules_changed
+        if self.authorizer is not None:
+            self.groups.visible_topics = self.services.visible_topics
         await self.host.load(OFFSETS_TOPIC)
         await self.transactions.load()
         return self
@@ -205,9 +218,9 @@ class World:
         """Send a request as it is after the wire; the exchange may be answered already."""
         key = KEYS[type(request)]
         row = api(key)
-        exchange = Exchange(row.response.layout(version))
+        exchange = Exchange(row.response.layout(version), self.session)
         encode = row.response.layout(version).encode
-        exchange.ctx = RequestContext(exchange, version, 7, "client", lambda response, _: encode(response))
+        exchange.ctx = RequestContext(exchange, version, 7, "client", lambda response, _: encode(response), key.name)
         request = row.request.layout(version).decode(row.request.layout(version).encode(request))
         served = handler(key)
         assert version in served.versions

@@ -22,6 +22,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_group_history import DescribeGroupHistoryRequest, DescribeGroupHistoryResponse
 from tests.observe.why.stories import played
 from tests.observe.why.story import GROUP, Story
+from tests.support.rules import OPEN
 
 read_told = Decoder(Told).decode
 
@@ -45,7 +46,9 @@ class Drawn:
 def ask(explain: Any, **request: Any) -> DescribeGroupHistoryResponse:
     asked = DescribeGroupHistoryRequest(**{"group_id": GROUP, "view": "why"} | request)
     layout = DescribeGroupHistoryRequest.layout(0)
-    return asyncio.run(handle(layout.decode(layout.encode(asked)), None, SimpleNamespace(explain=explain)))  # type: ignore[arg-type]
+    services: Any = SimpleNamespace(explain=explain, topics=SimpleNamespace(topics={}), **OPEN)
+    context: Any = None
+    return asyncio.run(handle(layout.decode(layout.encode(asked)), context, services))
 
 
 @pytest.fixture(scope="module")
@@ -122,4 +125,4 @@ def test_a_broker_that_keeps_nothing(story: Story) -> None:
 
 def test_it_is_not_advertised() -> None:
     assert [key.name for key in HANDLERS if key.is_private] == ["DESCRIBE_GROUP_HISTORY", "WORKBENCH"]
-    assert {key for key in ApiKey if key.is_private}.isdisjoint(row.api_key for row in table(unenforced=True))
+    assert {key for key in ApiKey if key.is_private}.isdisjoint(row.api_key for row in table())

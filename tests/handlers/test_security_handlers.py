@@ -3,11 +3,10 @@
 import pytest
 import pytest_asyncio
 
-from ottla.broker.handlers import UNENFORCED, handler
-from ottla.broker.handlers.api_versions import handle as api_versions
-from ottla.broker.settings import Settings
+from ottla.broker.settings import FIELDS
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, MalformedFrame
+from tests.support.rules import WITH_RULES
 
 ANY, LITERAL, PREFIXED = 1, 3, 4
 EVERYTHING = {
@@ -21,10 +20,13 @@ EVERYTHING = {
 }
 
 
+SETTINGS = {FIELDS[key].name: value for key, value in WITH_RULES.items()}
+
+
 @pytest_asyncio.fixture
 async def world(new_world):
-    """A broker whose user has said that rules are wanted although nobody is held to them."""
-    return await new_world(ottla_unenforced_security_apis_enable=True).start()
+    """A broker with rules, where everybody is an administrator."""
+    return await new_world(**SETTINGS).start()
 
 
 async def set_credentials(world, *upsertions, remove=()):
@@ -132,25 +134,13 @@ async def test_a_storage_that_fails(world):
 
 
 async def test_they_outlive_a_restart(on_disk, tmp_path):
-    world = await on_disk(ottla_unenforced_security_apis_enable=True)
+    world = await on_disk(**SETTINGS)
     await set_credentials(world, ("u", 1, 4096))
     await allow(world, creation())
     kept = world.topics.catalog.credentials
     await world.engine.close()
     assert b"secret" not in (tmp_path / "catalog.json").read_bytes()
-    world = await on_disk(ottla_unenforced_security_apis_enable=True)
+    world = await on_disk(**SETTINGS)
     assert await credentials(world) == {"u": [(1, 4096)]}
     assert world.topics.catalog.credentials == kept
     assert await rules(world) == {("t", LITERAL): [("User:u", 3)]}
-
-
-@pytest.mark.parametrize("given", [False, True])
-async def test_they_are_advertised_to_those_who_asked(world, given):
-    world.services.settings = Settings(ottla_unenforced_security_apis_enable=given)
-    response = await world.call(ApiKey.API_VERSIONS, 3, client_software_name="a", client_software_version="1")
-    advertised = {row.api_key for row in response.api_keys}
-    kept = UNENFORCED
-    assert kept == {51}
-    assert (kept <= advertised) is given
-    assert {29, 30, 31, 48, 49, 50, 74} <= advertised
-    assert api_versions is handler(ApiKey.API_VERSIONS).handle

@@ -30,6 +30,7 @@ from tests.hostile.fuzz_guest import LATE_S, Fault, Guest, Machine, Stopwatch
 from tests.hostile.fuzz_requests import HONEST
 from tests.hostile.victim import Victim
 from tests.support.client import Client
+from tests.support.rules import WITH_RULES
 
 GUESTS = 6
 """Cases that are played at a time."""
@@ -71,9 +72,9 @@ QUICK: dict[str, Any] = {
 }
 """What is forgotten is forgotten soon, and what is kept up to a bound is full soon, so that memory can be held to."""
 ROUNDS: list[dict[str, Any]] = [
-    {"ottla.unenforced.security.apis.enable": True, "ottla.durability": "os"},
+    {**WITH_RULES, "ottla.durability": "os"},
     {"protocol.codec": "construct", "ottla.durability": "os"},
-    {"log.segment.bytes": 1_048_576, "ottla.unenforced.security.apis.enable": True},
+    {"log.segment.bytes": 1_048_576, **WITH_RULES},
     {"compression.type": "zstd", "log.message.timestamp.type": "LogAppendTime", "group.max.size": 3},
 ]
 """Settings by round, again from the first when there are more rounds. Quotas come from the cases themselves."""

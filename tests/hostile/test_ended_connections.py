@@ -18,6 +18,7 @@ from ottla.testing import BrokerProcess
 from tests.hostile.fuzz_requests import CALLS
 from tests.support.client import Client
 from tests.support.requests import join_fields, request
+from tests.support.rules import WITH_RULES
 from tests.wire.requests import World
 
 SEED = 20261123
@@ -30,7 +31,7 @@ PATIENCE_S = 60
 def test_damaged_frames_leave_no_connection_behind() -> None:
     rng = Random(SEED)
     settings = {
-        "ottla.unenforced.security.apis.enable": True,
+        **WITH_RULES,
         "group.min.session.timeout.ms": 1,
         "group.max.session.timeout.ms": SESSION_MS,
         "group.initial.rebalance.delay.ms": 0,

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.core.groups.admin import AT_ONCE
-from ottla.broker.handlers.authorized import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.core.security.acls import Resource, all_operations
+from ottla.broker.handlers.authorized import NOT_ASKED
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker, BrokerProcess
@@ -49,7 +50,7 @@ def test_lists_and_descriptions_are_whole(wide: Broker) -> None:
         assert set(names) <= {row.group_id for row in listed}
         assert client.call(ApiKey.LIST_GROUPS, 5, states_filter=["Stable"]).groups == []
         asked = [*names, "absent", names[0]]
-        for version, operations in ((5, NOT_ASKED), (6, GROUP_OPERATIONS)):
+        for version, operations in ((5, NOT_ASKED), (6, all_operations(Resource.GROUP))):
             more = {"include_authorized_operations": operations != NOT_ASKED}
             told = client.call(ApiKey.DESCRIBE_GROUPS, version, groups=asked, **more).groups
             assert [row.group_id for row in told] == asked

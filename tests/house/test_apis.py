@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import runpy
 
 import pytest
@@ -58,6 +59,7 @@ ADVERTISED = {
     48: (0, 1),
     49: (0, 1),
     50: (0, 0),
+    51: (0, 0),
     57: (0, 2),
     60: (0, 2),
     61: (0, 0),
@@ -70,9 +72,6 @@ ADVERTISED = {
 }
 """What every client that was tried can work with; more is a decision, and less cuts somebody off."""
 
-UNENFORCED = {51: (0, 0)}
-"""What is advertised to those only who have said that they know that nobody is held to it."""
-
 HANDLER_FOLDER = ROOT / "broker" / "handlers"
 MESSAGE_FOLDER = ROOT / "protocol" / "messages"
 
@@ -80,8 +79,6 @@ MESSAGE_FOLDER = ROOT / "protocol" / "messages"
 def test_the_advertised_table() -> None:
     assert {row.api_key: (row.min_version, row.max_version) for row in table()} == ADVERTISED
     assert len(table()) == len(ADVERTISED)
-    whole = {row.api_key: (row.min_version, row.max_version) for row in table(unenforced=True)}
-    assert whole == ADVERTISED | UNENFORCED
 
 
 def test_every_api_has_a_module_of_messages() -> None:
@@ -133,6 +130,20 @@ def test_a_failing_handler_can_say_so(key: ApiKey) -> None:
     for version in api(key).response.versions:
         has_code = any(field.present(version) for field in fields)
         assert has_code or callable(getattr(module, "failed", None)), f"version {version} would look like success"
+
+
+ASKS = re.compile(r"services\.(permits|denied)\w*\(|\b(answers|cluster_operations)\(")
+FREE = {
+    ApiKey.API_VERSIONS: "it is asked before anybody has said who he is",
+}
+"""Handlers that ask nobody, and why."""
+
+
+@pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)
+def test_a_handler_asks_whether_somebody_may(key: ApiKey) -> None:
+    """Nobody may forget to ask; tests/handlers/test_permissions.py says what."""
+    asks = bool(ASKS.search((HANDLER_FOLDER / f"{key.module}.py").read_text()))
+    assert asks is not (key in FREE), FREE.get(key, "add what Kafka asks")
 
 
 @pytest.mark.parametrize("page", ["protocol-support", "settings"])

@@ -23,6 +23,7 @@ from ottla.protocol.messages.join_group import JoinGroupRequest
 from tests.shell.host import Log, answers
 from tests.support.peer import request_frame
 from tests.support.requests import consumer_heartbeat_fields, heartbeat_fields, request
+from tests.support.rules import OPEN
 
 
 class Groups:
@@ -70,7 +71,10 @@ class World:
             open=None, client_id="", client_id_bytes=b"", repeat=None, prepared=None, client_host="/h"
         )
         services = SimpleNamespace(
-            host=SimpleNamespace(enter=enter), groups=self.groups, clock=SimpleNamespace(monotonic_ms=lambda: 0)
+            host=SimpleNamespace(enter=enter),
+            groups=self.groups,
+            clock=SimpleNamespace(monotonic_ms=lambda: 0),
+            **OPEN,
         )
         self.dispatcher = Dispatcher(services, self.log, codec)
 

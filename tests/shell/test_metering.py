@@ -24,6 +24,7 @@ from tests.shell import host
 from tests.shell.host import Clock, Log, Loop, Transport
 from tests.support.peer import request_frame
 from tests.support.requests import produce_fields, request
+from tests.support.rules import OPEN
 
 
 class World:
@@ -40,6 +41,7 @@ class World:
             clock=self.clock,
             settings=Settings(),
             topics=SimpleNamespace(topics={}, by_id={}),
+            **OPEN,
         )
         self.dispatcher = Dispatcher(self.services, Log())
         self.quotas = ClientQuotas(Settings())

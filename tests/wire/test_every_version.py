@@ -19,11 +19,12 @@ from ottla.testing import Broker
 from tests.support.client import Client
 from tests.support.peer import decoded
 from tests.support.requests import request
+from tests.support.rules import WITH_RULES
 from tests.wire.requests import World, error_codes, one_of_everything
 
 pytestmark = pytest.mark.e2e
 
-TABLE = table(unenforced=True)
+TABLE = table()
 ROWS = [(ApiKey(row.api_key), row.min_version, row.max_version) for row in TABLE]
 ADVERTISED = [(key, version) for key, low, high in ROWS for version in range(low, high + 1)]
 SERVED = [(key, version) for key, version in ADVERTISED if version in api(key).request.versions]
@@ -46,7 +47,7 @@ REFUSES_DEFAULTS = {ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker({"ottla.unenforced.security.apis.enable": True}) as broker:
+    with Broker(WITH_RULES) as broker:
         yield broker
 
 
@@ -139,19 +140,6 @@ def test_keys_that_nobody_knows_close(peer: Client, key: int) -> None:
 def test_the_table_that_is_told_is_the_one_that_is_tried(peer: Client, version: int) -> None:
     told = peer.call(ApiKey.API_VERSIONS, version, **SOFTWARE).api_keys
     assert [(row.api_key, row.min_version, row.max_version) for row in told] == ROWS
-
-
-def test_what_is_not_enforced_is_neither_told_nor_served_unless_that_is_wanted() -> None:
-    told = {row.api_key for row in table()}
-    hidden = [row for row in ROWS if row[0] not in told]
-    with Broker() as broker:
-        for key, low, _ in hidden:
-            with Client(broker.port) as peer:
-                peer.send(key, low, api(key).request())
-                assert peer.is_closed()
-        with Client(broker.port) as peer:
-            rows = peer.call(ApiKey.API_VERSIONS, 0).api_keys
-            assert {row.api_key for row in rows} == told
 
 
 @pytest.mark.parametrize("correlation_id", CORRELATION_IDS)

@@ -20,6 +20,7 @@ from ottla.protocol.structs import WireField
 from ottla.testing import BrokerProcess
 from tests.hostile.fuzz_requests import CALLS
 from tests.support.client import Client
+from tests.support.rules import WITH_RULES
 from tests.wire.requests import World, error_codes
 
 BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
@@ -27,7 +28,7 @@ NEWEST = {key: max(version for of, version in CALLS if of is key) for key, _ in 
 SAYS_UNKNOWN = {ApiKey.FETCH}
 """As Kafka does, of an isolation level or a session that there cannot be."""
 SETTINGS = {
-    "ottla.unenforced.security.apis.enable": True,
+    **WITH_RULES,
     "group.initial.rebalance.delay.ms": 0,
     "fetch.max.wait.ms": 10,
 }

@@ -173,6 +173,17 @@ def _put(all_configs: _AllConfigs, name: str, changed: Mapping[str, str]) -> Non
         all_configs[name] = changed
 
 
+def own_fault(alteration: Alteration) -> Refusal | None:
+    """The fault of an alteration that can be seen without looking at what is to be altered."""
+    names = [change.name for change in alteration.changes]
+    if len(set(names)) != len(names):
+        return bad_request("A key may be named once only")
+    for change in alteration.changes:
+        if change.value is None and change.operation != Operation.DELETE:
+            return bad_request(f"{change.name} needs a value")
+    return None
+
+
 def altered(
     present: Mapping[str, str], alteration: Alteration, list_of: Callable[[str], str | None]
 ) -> _Configs | Refusal:
@@ -181,12 +192,8 @@ def altered(
     Args:
         list_of: the items in force of a key that is a list, None for any other key.
     """
-    names = [change.name for change in alteration.changes]
-    if len(set(names)) != len(names):
-        return bad_request("A key may be named once only")
-    for change in alteration.changes:
-        if change.value is None and change.operation != Operation.DELETE:
-            return bad_request(f"{change.name} needs a value")
+    if fault := own_fault(alteration):
+        return fault
     configs = {} if alteration.replaces else dict(present)
     for name, value, operation in alteration.changes:
         if operation == Operation.DELETE or value is None:

@@ -104,7 +104,7 @@ def _join(
         subscription = _subscription(protocols)
         said = say(change, before, _said(before, request, ctx, subscription, protocols))
         names_changed = said.names != before.names
-        regex_changed, _ = change_regex(change, before, said)
+        regex_changed, _ = change_regex(change, before, said, ctx)
         refresh(change, names_changed=names_changed, regex_changed=regex_changed)
         has_changed = names_changed or regex_changed
         reported = by_id(m.topics, subscription.owned_partitions)

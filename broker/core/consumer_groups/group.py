@@ -10,6 +10,7 @@ from uuid import UUID
 from ottla.broker.core.consumer_groups.facts import Fact, apply
 from ottla.broker.core.consumer_groups.state import State
 from ottla.broker.core.coordination.shard import Write
+from ottla.broker.core.effects import Asker
 from ottla.broker.core.groups.group import Group, group_bytes
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
@@ -49,7 +50,7 @@ class ConsumerGroup(Group):
         in_flight: the writes on their way, with what their records say, in the order of the log.
         sessions: by member id; that of a member which is gone stays until its deadline.
         checked_version: the version of the topics that the metadata hash was last held against.
-        resolving: the resolution of its regexes that is under way.
+        resolving: the resolution of its regexes that is under way; asker: whose heartbeat asks for the next one.
         state_since_ms: since when it is in its state, as Unix time; None if that is not known.
     """
 
@@ -61,6 +62,7 @@ class ConsumerGroup(Group):
     sessions: dict[str, Session] = field(default_factory=dict, init=False)
     checked_version: int = field(default=NEVER_CHECKED, init=False)
     resolving: object = field(default=None, init=False)
+    asker: Asker | None = field(default=None, init=False)
     state_since_ms: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

@@ -79,7 +79,7 @@ def heartbeat(
         check_size(m, group, request.member_id, request.instance_id)
         before = _find(change, request, reported)
         said = _say(change, before, request, ctx)
-        regex_changed, is_resolved = change_regex(change, before, said)
+        regex_changed, is_resolved = change_regex(change, before, said, ctx)
         names_changed = said.names != before.names
         refresh(change, names_changed=names_changed, regex_changed=is_resolved)
         goal = target.update(change, before, said, may_wait=replaced is None)

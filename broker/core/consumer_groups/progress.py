@@ -13,6 +13,7 @@ from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, M
 from ottla.broker.core.consumer_groups.group import NEVER_CHECKED, ConsumerGroup
 from ottla.broker.core.consumer_groups.reconcile import Reported, Unreconcilable, reconcile
 from ottla.broker.core.consumer_groups.state import STABLE, UNREVOKED, Member
+from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import MemberReplaced
 from ottla.broker.core.groups.group import group_bytes
 from ottla.broker.core.groups.machine import Machine
@@ -96,7 +97,7 @@ def say(change: Change, before: Member, said: Member) -> Member:
     return said
 
 
-def change_regex(change: Change, before: Member, said: Member) -> tuple[bool, bool]:
+def change_regex(change: Change, before: Member, said: Member, ctx: Asker) -> tuple[bool, bool]:
     """Keep account of the regexes, and have them resolved if it is time (3.3).
 
     Returns:
@@ -118,7 +119,7 @@ def change_regex(change: Change, before: Member, said: Member) -> tuple[bool, bo
             is_resolved = not said.regex or said.regex in resolved
         resolved = dict(resolved)
         resolution.forget_unused(change, [before.regex])
-    resolution.start_if_due(change, resolved, brings_new=is_new)
+    resolution.start_if_due(change, resolved, ctx, brings_new=is_new)
     return changed, is_resolved
 
 

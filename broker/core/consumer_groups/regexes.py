@@ -6,7 +6,7 @@ its `BadPattern` (R3.8, R3.9).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -66,12 +66,19 @@ def is_resolution_due(
     )
 
 
-def resolve(regexes: Iterable[str], topic_names: Iterable[str]) -> Steps[dict[str, tuple[str, ...]]]:
+Visible = Callable[[list[str]], list[str]]
+"""Those of some topics that may be seen."""
+
+
+def resolve(
+    regexes: Iterable[str], topic_names: Iterable[str], visible: Visible | None = None
+) -> Steps[dict[str, tuple[str, ...]]]:
     """The topics that each regex matches, sorted as Java does. Reading and matching can be done in another thread.
 
     Args:
         regexes: what is none matches nothing: a log of another broker may have such a one.
-        topic_names: of all topics that may be seen, internal ones too (R3.5).
+        topic_names: of all topics, internal ones too (R3.5).
+        visible: None if all of them may be seen.
     """
     found: dict[str, tuple[str, ...]] = {}
     names = sorted(topic_names, key=utf16_order)
@@ -83,7 +90,8 @@ def resolve(regexes: Iterable[str], topic_names: Iterable[str]) -> Steps[dict[st
             pass
         else:
             for begin in range(0, len(names), AT_A_TIME):
-                matched += yield partial(_matching, pattern, names[begin : begin + AT_A_TIME])
+                some = yield partial(_matching, pattern, names[begin : begin + AT_A_TIME])
+                matched += some if visible is None else visible(some)
         found[regex] = tuple(matched)
     return found
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ottla.broker.core.consumer_groups.changes import Change
 from ottla.broker.core.consumer_groups.facts import RegexResolved
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
-from ottla.broker.core.consumer_groups.regexes import ResolvedRegex, is_resolution_due, resolve
+from ottla.broker.core.consumer_groups.regexes import ResolvedRegex, Visible, is_resolution_due, resolve
 from ottla.broker.core.coordination.machine import TimerKey
-from ottla.broker.core.effects import Work
+from ottla.broker.core.effects import Asker, Work
 from ottla.broker.core.events import RegexChange, RegexesResolved, RegexResolutionStarted
 from ottla.broker.core.groups import notes
 from ottla.broker.core.groups.machine import Machine, Timer
@@ -20,7 +21,7 @@ MOST_TOLD = 20
 """So many topics that came to a regex, or went from it, are named to observers."""
 
 
-def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], *, brings_new: bool) -> None:
+def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], ctx: Asker, *, brings_new: bool) -> None:
     """Begin to resolve the regexes of a group if it is time; no answer waits for that (R3.11, R3.12).
 
     Args:
@@ -40,6 +41,7 @@ def start_if_due(change: Change, resolved: Mapping[str, ResolvedRegex], *, bring
     ):
         change.events.append(RegexResolutionStarted(group_id=group.group_id, regexes=list(users)))
         change.starts_resolution = True
+        group.asker = ctx
 
 
 @dataclass(slots=True, eq=False)
@@ -54,12 +56,21 @@ class Resolving:
 def begin(m: Machine, group: ConsumerGroup) -> None:
     """Have the regexes resolved beside everything else: one may need milliseconds for each topic."""
     resolving = group.resolving = Resolving(group, m.topics.version, m.wall_ms)
-    m.effects.append(Work(resolve(list(group.state.subscriptions.regexes), list(m.topics.by_name)), resolving))
+    regexes, names = list(group.state.subscriptions.regexes), list(m.topics.by_name)
+    m.effects.append(Work(resolve(regexes, names, _visible(m, group)), resolving))
+
+
+def _visible(m: Machine, group: ConsumerGroup) -> Visible | None:
+    """The topics that the group may come to: those that the member may describe whose heartbeat began this, as in
+    Kafka.
+    """
+    asker, group.asker = group.asker, None
+    return None if m.visible_topics is None or asker is None else partial(m.visible_topics, asker)
 
 
 def resolve_now(m: Machine, group: ConsumerGroup) -> None:
     """Resolve the regexes within this entry."""
-    found = finished(resolve(list(group.state.subscriptions.regexes), m.topics.by_name))
+    found = finished(resolve(list(group.state.subscriptions.regexes), m.topics.by_name, _visible(m, group)))
     finish(m, Resolving(group, m.topics.version, m.wall_ms), found)
 
 

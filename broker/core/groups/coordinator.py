@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -56,6 +56,7 @@ from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.steps import Steps
 
 NOTHING_REFUSED: Refusals = {}
+NO_GROUP_REFUSED: Mapping[str, ErrorCode] = {}
 
 ACTIVATED_AT_ONCE = 1_000
 """Groups, members and offsets that were loaded are served so many at once, and told to observers."""
@@ -277,11 +278,22 @@ class GroupCoordinator(Machine):
         transactional.transaction_ended(self, self.shards[partition], producer_id, commit=commit)
 
     def fetch_offsets(
-        self, request: OffsetFetchRequest, ctx: Asker, now_ms: int, wall_ms: int, topic_ids: TopicIds = no_ids
+        self,
+        request: OffsetFetchRequest,
+        ctx: Asker,
+        now_ms: int,
+        wall_ms: int,
+        topic_ids: TopicIds = no_ids,
+        refused: Mapping[str, ErrorCode] = NO_GROUP_REFUSED,
     ) -> OffsetFetchResponse | None:
-        """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets."""
+        """OffsetFetch, in the form of the request's version. None if it must wait for stable offsets.
+
+        Args:
+            refused: groups that are not to be looked at, and what the answer says of them.
+        """
         self.begin(now_ms, wall_ms)
         errors = self._unavailable_groups([group.group_id for group in fetch.requested_groups(request, ctx)])
+        errors.update(refused)
         answer = fetch.fetch(self, request, ctx, errors, topic_ids)
         if answer is None:
             notes.fetch_parked(self, request, ctx)

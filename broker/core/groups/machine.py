@@ -122,7 +122,13 @@ class GroupWrite(Write["Machine"]):
 
 
 class Machine(CoordinatorMachine[GroupShard]):
-    """See the module."""
+    """See the module.
+
+    Attributes:
+        visible_topics: those of some topics that a client may describe; None where everybody may describe all.
+    """
+
+    visible_topics: Callable[[Asker, list[str]], list[str]] | None = None
 
     def __init__(
         self,

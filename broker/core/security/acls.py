@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.broker.core.refusal import Refusal, bad_request
 
@@ -59,6 +60,29 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+_A = AclOperation
+_OPERATIONS: Final[Mapping[Resource, tuple[AclOperation, ...]]] = {
+    Resource.TOPIC: (
+        _A.READ, _A.WRITE, _A.CREATE, _A.DELETE, _A.ALTER, _A.DESCRIBE, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS,
+    ),
+    Resource.GROUP: (_A.READ, _A.DELETE, _A.DESCRIBE, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS),
+    Resource.CLUSTER: (
+        _A.CREATE, _A.ALTER, _A.DESCRIBE, _A.CLUSTER_ACTION, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS, _A.IDEMPOTENT_WRITE,
+    ),
+}  # fmt: skip
+
+
+def operations_of(resource: Resource, may: Callable[[AclOperation], bool]) -> int:
+    """Those operations on a kind of resource that ``may`` grants, as answers tell them: a bit for each (KIP-430)."""
+    return sum(1 << operation for operation in _OPERATIONS[resource] if may(operation))
+
+
+@cache
+def all_operations(resource: Resource) -> int:
+    """All operations on a kind of resource, which everybody may carry out where there is no authorizer."""
+    return operations_of(resource, lambda operation: True)
+
+
 class Permission(IntEnum):
     """The effect of a rule."""
 
@@ -76,6 +100,12 @@ class Acl(NamedTuple):
     host: str
     operation: int
     permission_type: int
+
+    def __str__(self) -> str:
+        """The rule in the words that its numbers stand for."""
+        pattern = f"{Resource(self.resource_type).name}:{Pattern(self.pattern_type).name}:{self.resource_name}"
+        what = f"{Permission(self.permission_type).name} {AclOperation(self.operation).name}"
+        return f"{what} on {pattern} for {self.principal} from {self.host}"
 
 
 def fits(wanted: AclFilter, acl: Acl) -> bool:
@@ -105,6 +135,9 @@ def _fits_name(wanted: AclFilter, acl: Acl) -> bool:
 Acls = Sequence[Acl]
 """In the order in which they came, each once. Not to be changed."""
 
+MOST_RULES = 100_000
+"""Rules that there may be: each change writes all of them."""
+
 
 def add(acls: Acls, wanted: Iterable[Acl]) -> tuple[Acls, list[Refusal | None]]:
     """Add every rule that may be; and for each why it may not, or None. One that is there already is none the more."""
@@ -112,10 +145,28 @@ def add(acls: Acls, wanted: Iterable[Acl]) -> tuple[Acls, list[Refusal | None]]:
     refusals = []
     for acl in wanted:
         problem = _invalid(acl)
+        if problem is None and acl not in present and len(present) >= MOST_RULES:
+            problem = f"There are {MOST_RULES} rules already; delete some that nobody needs"
         refusals.append(bad_request(problem) if problem else None)
         if not problem:
             present[acl] = None
     return tuple(present), refusals
+
+
+def address(text: str) -> str:
+    """An address as Java writes it, and rules have it: ``0:0:0:0:0:0:0:1`` for ``::1``. What is none stays as it is."""
+    if ":" not in text:
+        return text
+    from ipaddress import IPv6Address  # only where somebody has one
+
+    plain, percent, zone = text.partition("%")
+    try:
+        found = IPv6Address(plain)
+    except ValueError:
+        return text
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return ":".join(format(int(part, 16), "x") for part in found.exploded.split(":")) + percent + zone
 
 
 def remove(acls: Acls, filters: Iterable[AclFilter]) -> tuple[Acls, list[list[Acl] | Refusal]]:

@@ -18,6 +18,7 @@ from tests.interop.go_programs import (
     run_tests,
 )
 from tests.interop.suite import Place, Result, Run, Suite, needs, sampled
+from tests.support.rules import WITH_RULES
 
 MODULE = "github.com/segmentio/kafka-go"
 PORT = 9092
@@ -73,7 +74,7 @@ SUITE = Suite(
     settings={
         "advertised.listeners": f"PLAINTEXT://localhost:{PORT}",
         "message.max.bytes": 200_000_000,
-        "ottla.unenforced.security.apis.enable": True,
+        **WITH_RULES,
     },
     run=run,
     known=KNOWN,

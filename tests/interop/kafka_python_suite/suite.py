@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from tests.interop.programs import junit
 from tests.interop.python_envs import environment, python_version, source
 from tests.interop.suite import Place, Result, Run, Suite
+from tests.support.rules import WITH_RULES
 
 VERSION = "3.0.12"
 TAKEN_FOR = "4.3.0"
@@ -69,7 +70,7 @@ SUITE = Suite(
         "node.id": 0,
         "num.partitions": 4,
         "group.min.session.timeout.ms": 1000,
-        "ottla.unenforced.security.apis.enable": True,
+        **WITH_RULES,
     },
     run=run,
     known=KNOWN,

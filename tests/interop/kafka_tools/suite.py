@@ -11,6 +11,7 @@ from tests.interop.kafka_tools import cluster, consumer_protocol, groups, loads,
 from tests.interop.kafka_tools.cases import CASES, Stage
 from tests.interop.kafka_tools.tools import Tools, class_path
 from tests.interop.suite import QUICK_CONSUMER_GROUPS, Place, Result, Run, Suite, needs, played
+from tests.support.rules import WITH_RULES
 
 LIMIT_S = 60.0
 # Importing them has filled CASES.
@@ -52,7 +53,7 @@ SUITE = Suite(
     versions=versions,
     settings={
         "group.min.session.timeout.ms": 500,
-        "ottla.unenforced.security.apis.enable": "true",
+        **WITH_RULES,
         **QUICK_CONSUMER_GROUPS,
         # A static member that is away shall be seen by a tool.
         "group.consumer.session.timeout.ms": 20_000,

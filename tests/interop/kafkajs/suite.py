@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.interop.node import needs_node, node_version, package_version, packages, run_node
 from tests.interop.suite import Place, Suite
+from tests.support.rules import WITH_RULES
 
 
 def versions(place: Place) -> str:
@@ -16,6 +17,6 @@ SUITE = Suite(
     missing=needs_node,
     prepare=packages,
     versions=versions,
-    settings={"group.min.session.timeout.ms": 500, "ottla.unenforced.security.apis.enable": True},
+    settings={"group.min.session.timeout.ms": 500, **WITH_RULES},
     run=run_node,
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.interop.crates import copied_crate
 from tests.interop.programs import Program
 from tests.interop.suite import NotAvailable, Outcome, Place, Result, Run, Suite, checked, needs, sampled
+from tests.support.rules import WITH_RULES
 
 CRATE, VERSION = "rdkafka-sys", "4.10.0+2.12.1"
 TREE = "OTTLA_LIBRDKAFKA_TREE"
@@ -135,7 +136,7 @@ SUITE = Suite(
     settings={
         "group.min.session.timeout.ms": 3000,
         "num.partitions": 4,
-        "ottla.unenforced.security.apis.enable": True,
+        **WITH_RULES,
     },
     run=run,
     known=KNOWN,

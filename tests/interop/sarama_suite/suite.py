@@ -27,6 +27,7 @@ from tests.interop.go_programs import (
     run_tests,
 )
 from tests.interop.suite import NotAvailable, Place, Result, Run, Suite, checked, needs, sampled
+from tests.support.rules import WITH_RULES
 
 MODULE = "github.com/IBM/sarama"
 TOXIPROXY = "github.com/Shopify/toxiproxy/v2"
@@ -135,7 +136,7 @@ SUITE = Suite(
     settings={
         "advertised.listeners": f"PLAINTEXT://{DOOR}",
         "auto.create.topics.enable": False,
-        "ottla.unenforced.security.apis.enable": True,
+        **WITH_RULES,
     },
     run=run,
     known=KNOWN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.collector import Metrics
 from ottla.observe.metrics.counters import Counters
@@ -120,6 +121,7 @@ def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Met
         recorder=Ring(),
         sentinels=Alarms(),
         certificates_end=lambda: {"EXTERNAL": 1_900_000_000_500},
+        audit=Audit(),
     )
     sources.counters.rebalances["member-left"] += 2
     sources.counters.durations.add(3_000_000_000)

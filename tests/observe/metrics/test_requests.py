@@ -21,6 +21,7 @@ from ottla.protocol.messages.describe_groups import DescribeGroupsRequest, Descr
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.offset_commit import OffsetCommitResponse, OffsetCommitResponseTopic
+from tests.support.rules import OPEN
 
 
 class Clock:
@@ -75,6 +76,7 @@ class Served:
             members=SimpleNamespace(joined=lambda request, ctx, answer: None),
             clock=SimpleNamespace(monotonic_ms=lambda: 0),
             topics=SimpleNamespace(group_configs={}),
+            **OPEN,
         )
         log = SimpleNamespace(error=lambda *args, **fields: None)
         self.dispatcher = MeasuredDispatcher(services, log, "fused", self.requests)
@@ -245,7 +247,8 @@ def test_without_a_measure_the_handlers_are_those_that_there_are(served: Served)
     plain = Dispatcher(served.dispatcher.services, served.dispatcher.log)
     plain.receive(heartbeat(1), 0, served.peer)
     (route,) = plain.routes.values()
-    assert route.handle is served.peer.repeat.handle is module.handle
+    assert route.handle is module.handle
+    assert served.peer.repeat.handle is module.repeat
 
 
 def test_errors_are_found_where_an_answer_lists_them() -> None:

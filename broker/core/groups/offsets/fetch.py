@@ -155,11 +155,11 @@ def _fetch_group(
     for topic in topics:
         name, topic_id = topic.name, topic.topic_id
         if topic_ids is not None and not name:
-            missing = [_nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+            missing = [nothing(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
             unknown.append(OffsetFetchResponseTopic(topic_id=topic_id, partitions=missing))
             continue
         found = [
-            _nothing(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            nothing(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
             if (name, index) in unstable
             else _fetched(index, offsets.get(name, index), topic_id)
             for index in topic.partition_indexes
@@ -191,14 +191,14 @@ def _all_topics(
     return topics
 
 
-def _nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartition:
+def nothing(partition: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartition:
     """No offset, or none that is told. UNSTABLE_OFFSET_COMMIT: an open transaction may change it (KIP-447)."""
     return OffsetFetchResponsePartition(partition_index=partition, committed_offset=-1, metadata="", error_code=error)
 
 
 def _fetched(partition: int, committed: CommittedOffset | None, topic_id: UUID) -> OffsetFetchResponsePartition:
     if committed is None or not committed.may_be_of(topic_id):
-        return _nothing(partition)
+        return nothing(partition)
     return OffsetFetchResponsePartition(
         partition_index=partition,
         committed_offset=committed.offset,
@@ -212,7 +212,7 @@ def _flat_response(request: OffsetFetchRequest, ctx: Asker, group: OffsetFetchRe
     response = OffsetFetchResponse(error_code=group.error_code)
     if group.error_code and ctx.api_version < HAS_GROUP_ERROR:
         for topic in request.topics or ():
-            failed = [_nothing(index, ErrorCode(group.error_code)) for index in topic.partition_indexes]
+            failed = [nothing(index, ErrorCode(group.error_code)) for index in topic.partition_indexes]
             response.topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=failed))
     response.topics += group.topics
     return response

@@ -1,0 +1,228 @@
+"""Who did what to what: events for the log, and for a file of their own where one is named.
+
+What is denied, and what an administrator changes, is told always. Equal events that clients can cause at will are told
+once in ten seconds, with the number of the others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from ottla.broker.core.security.session import Session
+from ottla.broker.logger import Logger, Silent
+
+LOGGER = "ottla.audit"
+"""The name of the logger, by which its lines can be sent elsewhere."""
+
+QUIET_MS = 10_000
+"""Of equal events that clients cause, one is told in such a time."""
+MOST_DIFFERENT = 1_000
+"""So many different ones are told in it; others are left out and counted."""
+
+LONGEST = 100
+"""Characters that are shown of what a client chose."""
+
+MOST_WAITING_BYTES = 32 << 20
+"""Lines that wait for a slow disk. More are left out and counted: nobody waits for the file."""
+MOST_FILE_BYTES = 64 << 20
+"""A file that is larger gives way to a new one, and takes the place of the one before it."""
+
+
+class Who(Protocol):
+    """The client that an event is about: a request, or a connection."""
+
+    client_id: str
+
+    @property
+    def client_host(self) -> str: ...
+    @property
+    def session(self) -> Session: ...
+
+
+class AuditFile:
+    """A file with one JSON object a line, written by a thread of its own; ``.1`` is the one before it.
+
+    Args:
+        report: told once that it cannot be written.
+
+    Attributes:
+        dropped: lines that found no room, or no disk.
+    """
+
+    def __init__(self, path: Path, report: Callable[[OSError], None]) -> None:
+        self.dropped = 0
+        self._path = path
+        self._report = report
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self._waiting_bytes = 0
+        self._room = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def write(self, line: bytes) -> None:
+        """Have a line written, soon."""
+        with self._room:
+            if self._waiting_bytes + len(line) > MOST_WAITING_BYTES:
+                self.dropped += 1
+                return
+            self._waiting_bytes += len(line)
+        self._lines.put(line)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="ottla-audit", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Write what waits, and end the thread."""
+        if self._thread is not None:
+            self._lines.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        told = False
+        while (line := self._lines.get()) is not None:
+            try:
+                self._append(line)
+            except OSError as error:
+                self.dropped += 1
+                if not told:
+                    told = True
+                    self._report(error)
+            with self._room:
+                self._waiting_bytes -= len(line)
+
+    def _append(self, line: bytes) -> None:
+        # Opened for each line: whoever rotates logs may move the file away, and lines are few.
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(file).st_size + len(line) > MOST_FILE_BYTES:
+                os.close(file)
+                file = -1
+                self._path.replace(self._path.with_name(self._path.name + ".1"))
+                file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.write(file, line)
+        finally:
+            if file >= 0:
+                os.close(file)
+
+
+class Audit:
+    """Tells what clients did, and what they were not permitted to do.
+
+    Args:
+        log: takes each event as a line, by the name `LOGGER`.
+        wall_ms: Unix time, in milliseconds.
+        file: takes each event, too.
+    """
+
+    def __init__(
+        self, log: Logger | None = None, wall_ms: Callable[[], int] = lambda: 0, file: AuditFile | None = None
+    ) -> None:
+        self._log = log or Silent()
+        self._wall_ms = wall_ms
+        self._file = file
+        self._left_out = 0
+        self._told: dict[Hashable, _Told] = {}  # the oldest first
+
+    @property
+    def dropped(self) -> int:
+        """Events that were left out."""
+        return self._left_out + (0 if self._file is None else self._file.dropped)
+
+    def tell(self, event: str, who: Who, **fields: Any) -> None:
+        """Tell of something that was done.
+
+        Args:
+            event: what, in one word as of `A-2` to `A-4`: ``topic_created``.
+            fields: to what, and what else belongs to it. Never a secret.
+        """
+        self._write(self._log.info, event, self._of(who, fields))
+
+    def tell_debugging(self, event: str, who: Who, **fields: Any) -> None:
+        """The same for what happens all the time, and is wanted by those alone who look for something."""
+        self._write(self._log.debug, event, self._of(who, fields))
+
+    def tell_once(self, event: str, who: Who, key: Hashable, **fields: Any) -> None:
+        """Tell of something that clients can cause at will.
+
+        Args:
+            key: what makes it equal to others, besides event, principal and host.
+        """
+        now_ms = self._wall_ms()
+        self._tell_of_others(now_ms - QUIET_MS)
+        principal, host = who.session.principal, who.client_host
+        of = event, principal, host, key
+        told = self._told.get(of)
+        if told is not None:
+            told.others += 1
+        elif len(self._told) >= MOST_DIFFERENT:
+            self._left_out += 1
+        else:
+            row = self._of(who, fields)
+            self._told[of] = _Told(now_ms, event, row)
+            self._write(self._log.info, event, row)
+
+    def stop(self) -> None:
+        """Tell how many others there were: nothing more is told."""
+        self._tell_of_others(None)
+
+    def close(self) -> None:
+        """Finish the file; this waits for the disk."""
+        if self._file is not None:
+            self._file.close()
+
+    def _tell_of_others(self, before_ms: int | None) -> None:
+        """Tell how many equals those events had that were told before some time; None: all."""
+        while self._told:
+            of, told = next(iter(self._told.items()))
+            if before_ms is not None and told.at_ms > before_ms:
+                return
+            del self._told[of]
+            if told.others:
+                self._write(self._log.info, told.event, told.row | {"others": told.others})
+
+    def _of(self, who: Who, fields: dict[str, Any]) -> dict[str, Any]:
+        session = who.session
+        row = {
+            "principal": session.principal,
+            "listener": session.listener,
+            "host": who.client_host.removeprefix("/"),
+            "client_id": who.client_id,
+        } | fields
+        return {name: shown(value) for name, value in row.items()}
+
+    def _write(self, log: Callable[..., Any], event: str, row: dict[str, Any]) -> None:
+        log(event, logger=LOGGER, **row)
+        if self._file is not None:
+            at = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+            line = {"at": at.replace("+00:00", "Z"), "event": event} | row
+            self._file.write(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
+
+
+class _Told:
+    """An event that was told, when, and how many equal ones were not."""
+
+    __slots__ = ("at_ms", "event", "others", "row")
+
+    def __init__(self, at_ms: int, event: str, row: dict[str, Any]) -> None:
+        self.at_ms = at_ms
+        self.event = event
+        self.row = row
+        self.others = 0
+
+
+def shown(value: Any) -> Any:
+    """A value as it may stand in a line: texts without control characters, and not too long; lists of them, too."""
+    if isinstance(value, str):
+        cut = value if len(value) <= LONGEST else value[:LONGEST] + "…"
+        if cut.isprintable():
+            return cut
+        return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)
+    if isinstance(value, list):
+        return [shown(each) for each in value[:LONGEST]]
+    return value

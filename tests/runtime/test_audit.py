@@ -1,0 +1,164 @@
+"""The audit: what it tells, what it tells once only, and its file."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker.core.security.session import Session
+from ottla.broker.runtime import audit as module
+from ottla.broker.runtime.audit import MOST_DIFFERENT, QUIET_MS, Audit, AuditFile
+from tests.shell.host import Log
+
+NOW_MS = 1_700_000_000_123
+
+
+def client(name: str = "alice", host: str = "/10.0.0.7", client_id: str = "c") -> Any:
+    return SimpleNamespace(session=Session(f"User:{name}", "SASL"), client_host=host, client_id=client_id)
+
+
+class Told:
+    """An audit under a clock by hand."""
+
+    def __init__(self, file: AuditFile | None = None) -> None:
+        self.now_ms = NOW_MS
+        self.log = Log()
+        self.audit = Audit(self.log, lambda: self.now_ms, file)
+
+    def denied(self, who: Any, name: str = "orders") -> None:
+        self.audit.tell_once("denied", who, ("READ", name), operation="READ", name=name)
+
+    @property
+    def others(self) -> list[int]:
+        return [fields.get("others", 0) for _, fields in self.log.lines]
+
+
+def test_who_did_what_from_where() -> None:
+    told = Told()
+    told.audit.tell("topic_created", client(), topic="orders", partitions=3)
+    assert told.log.lines == [
+        (
+            "topic_created",
+            {
+                "logger": "ottla.audit",
+                "principal": "User:alice",
+                "listener": "SASL",
+                "host": "10.0.0.7",
+                "client_id": "c",
+                "topic": "orders",
+                "partitions": 3,
+            },
+        )
+    ]
+
+
+def test_of_equal_events_one_is_told_in_ten_seconds() -> None:
+    told = Told()
+    for _ in range(4):
+        told.denied(client())
+    assert told.others == [0]
+    told.now_ms += QUIET_MS
+    told.denied(client())
+    assert told.others == [0, 3, 0]
+
+
+def test_events_that_differ_are_told_each() -> None:
+    told = Told()
+    for who in (client(), client("bob"), client(host="/10.0.0.8")):
+        told.denied(who)
+        told.denied(who, "others")
+    assert told.others == [0] * 6
+
+
+def test_at_the_end_the_others_are_told() -> None:
+    told = Told()
+    for _ in range(3):
+        told.denied(client())
+    told.audit.stop()
+    assert told.others == [0, 2]
+
+
+def test_there_are_so_many_different_ones_at_most() -> None:
+    told = Told()
+    for number in range(MOST_DIFFERENT + 5):
+        told.denied(client(), f"t{number}")
+    assert (len(told.log.lines), told.audit.dropped) == (MOST_DIFFERENT, 5)
+    told.now_ms += QUIET_MS
+    told.denied(client(), "another")
+    assert len(told.log.lines) == MOST_DIFFERENT + 1
+
+
+def test_names_of_clients_cannot_make_lines() -> None:
+    told = Told()
+    told.audit.tell("topic_created", client("a\nb" + "x" * 200, client_id="\x1b[2J"), topics=["ok", "\u2028"])
+    _, fields = told.log.lines[0]
+    assert fields["principal"] == "User:a\\nb" + "x" * 92 + "…"
+    assert fields["client_id"] == "\\x1b[2J"
+    assert fields["topics"] == ["ok", "\\u2028"]
+
+
+# -- the file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.log"
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[AuditFile]:
+    file = AuditFile(path, lambda error: pytest.fail(str(error)))
+    yield file
+    file.close()
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_file_has_a_line_for_each_event(path: Path, file: AuditFile) -> None:
+    told = Told(file)
+    told.denied(client("bö\nb"))
+    told.denied(client("bö\nb"))
+    told.audit.stop()
+    told.audit.close()
+    first, second = rows(path)
+    assert first["at"] == "2023-11-14T22:13:20.123Z"
+    assert (first["event"], first["principal"], first["name"]) == ("denied", "User:bö\\nb", "orders")
+    assert second == first | {"others": 1}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_full_file_gives_way(path: Path, file: AuditFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_FILE_BYTES", 10)
+    for line in (b"first\n", b"second\n", b"third\n"):
+        file.write(line)
+    file.close()
+    assert (path.read_bytes(), path.with_name("audit.log.1").read_bytes()) == (b"third\n", b"second\n")
+
+
+def test_a_disk_that_fails_is_told_once_and_counted(tmp_path: Path) -> None:
+    told: list[OSError] = []
+    file = AuditFile(tmp_path / "nowhere" / "audit.log", told.append)
+    for _ in range(3):
+        file.write(b"x\n")
+    file.close()
+    assert (len(told), file.dropped) == (1, 3)
+
+
+def test_nobody_waits_for_a_slow_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING_BYTES", 10)
+    may_go_on = threading.Event()
+    monkeypatch.setattr(AuditFile, "_append", lambda self, line: may_go_on.wait())
+    file = AuditFile(path, lambda error: None)
+    for _ in range(5):
+        file.write(b"1234")
+    assert file.dropped == 3
+    may_go_on.set()
+    file.close()
