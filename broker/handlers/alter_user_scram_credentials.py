@@ -8,7 +8,7 @@ from dataclasses import replace
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal, code_and_message
 from ottla.broker.core.security.acls import AclOperation
-from ottla.broker.core.security.scram import Change, Mechanism, plan
+from ottla.broker.core.security.scram import Change, plan
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
@@ -19,6 +19,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from ottla.protocol.sasl.scram import Mechanism
 
 
 async def handle(

@@ -135,6 +135,8 @@ def test_a_failing_handler_can_say_so(key: ApiKey) -> None:
 ASKS = re.compile(r"services\.(permits|denied)\w*\(|\b(answers|cluster_operations)\(")
 FREE = {
     ApiKey.API_VERSIONS: "it is asked before anybody has said who he is",
+    ApiKey.SASL_HANDSHAKE: "it is how somebody begins to say who he is",
+    ApiKey.SASL_AUTHENTICATE: "it is how somebody says who he is",
 }
 """Handlers that ask nobody, and why."""
 
