@@ -199,8 +199,11 @@ def test(bootstrap: str, principal: str, operation: str, host: str, **named: Any
     )
     asked = AclOperation(_number("AclOperation", operation))
     allowed, basis = authorizer.verdict(principal, host, asked, Resource(_number("Resource", kind)), name)
-    row = _row(basis) if isinstance(basis, Acl) else None
-    because = " ".join(row.values()) if row else basis.value
+    if isinstance(basis, Acl):
+        row: dict[str, str] | None = _row(basis)
+        because = " ".join(_row(basis).values())
+    else:
+        row, because = None, basis.value
     document = {"allowed": allowed, "rule": row, "because": because}
 
     def print_text() -> None:

@@ -1,4 +1,4 @@
-"""The source tells a broker who reads."""
+"""The source tells a broker who reads: records, a wrong password, and what its rules do not permit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from ottla.pipeline.source.options import parse_options
 from ottla.testing import Broker
 from tests.pipeline.source.reading import rows_of
 
-USERS = {"admin": "admin-secret"}
+RULES = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+}
+USERS = {"admin": "admin-secret", "bob": "bob-secret"}
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(topics={"orders": 2}, sasl=USERS) as broker:
+    """Whose only rule is that admin may do everything."""
+    with Broker(RULES, topics={"orders": 2}, sasl=USERS) as broker:
         broker.produce("orders", [b"a", b"b", b"c"])
         yield broker
 
@@ -46,6 +51,11 @@ def test_a_wrong_password_is_told_at_once(broker: Broker) -> None:
     with pytest.raises(SourceError, match="invalid credentials") as raised:
         reader(broker, "admin", "another-secret").partitions()
     assert "another-secret" not in str(raised.value)
+
+
+def test_what_is_denied_is_told_with_what_permits_it(broker: Broker) -> None:
+    with pytest.raises(SourceError, match="--allow-principal User:bob --operation Read --topic orders"):
+        reader(broker, "bob", "bob-secret").partitions()
 
 
 def test_a_token_is_read_at_each_connection(tmp_path: Path) -> None:
