@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
 
 from ottla.broker.app import CannotStart
 from ottla.broker.core.security.acls import AclOperation, Pattern, Permission, Resource
@@ -159,3 +161,20 @@ def test_what_is_denied_stands_in_the_audit_file(tmp_path: Path) -> None:
 def test_super_users_that_are_none_end_the_start() -> None:
     with pytest.raises(CannotStart, match="'admin' is no principal"), Broker(SETTINGS | {"super.users": "admin"}):
         pass
+
+
+def test_users_with_rights_of_their_own() -> None:
+    """Who says who he is may do what the rules for him say, and no more."""
+    settings = SETTINGS | {"allow.everyone.if.no.acl.found": "false", "super.users": "User:admin"}
+    users = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
+    with Broker(settings, sasl=("PLAIN", users), topics={"orders": 3, "pay.in": 1}) as broker:
+        told = {}
+        admin = KafkaAdminClient(**broker.client_config("kafka-python", "admin"))
+        pattern = ResourcePattern(ResourceType.TOPIC, "orders")
+        admin.create_acls([ACL("User:alice", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)])
+        admin.close()
+        for user in users:
+            consumer = KafkaConsumer(**broker.client_config("kafka-python", user))
+            told[user] = consumer.topics()
+            consumer.close()
+    assert told == {"admin": {"orders", "pay.in"}, "alice": {"orders"}, "bob": set()}

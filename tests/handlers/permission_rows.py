@@ -113,7 +113,7 @@ def config_rows(key: ApiKey, operation: AclOperation, more: Values) -> Iterator[
         (8, "1", on(operation)),
         (32, "team", group(operation)),
     ):
-        resource = {"resource_type": kind, "resource_name": name} | more
+        resource = {"resource_type": kind, "resource_name": name, **more}
 
         def fields(world: Any, topic: str, resource: Values = resource) -> Values:
             named = resource["resource_name"]
