@@ -57,7 +57,7 @@ $(VENV)/.tools: $(VENV)/.test locks/tools.txt
 demo: $(VENV)/.demo ## the main job on real input, with a verdict (about a minute)
 	@$(BIN)/python -m examples.demo $(DEMO)
 
-demo-why: $(VENV)/.demo ## fourteen incidents of consumer groups, and whether `ottla why` finds the culprits (under two minutes)
+demo-why: $(VENV)/.demo ## fifteen incidents of consumer groups, and whether `ottla why` finds the culprits (under two minutes)
 	@$(BIN)/python -m examples.incidents $(DEMO)
 
 demo-migrate: $(VENV)/.demo ## a group changes to the protocol consumer while it works, and back, with a verdict (about a minute)

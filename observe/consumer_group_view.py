@@ -19,6 +19,12 @@ def group_state(
     m: Machine, group: ConsumerGroup, software_of: Callable[[str, str], str], now_ms: int, wall_ms: int
 ) -> GroupState:
     """A group and its members."""
+    members = [member_state(m, group, one, software_of, now_ms) for one in group.state.members.values()]
+    return state_with(m, group, members, wall_ms)
+
+
+def state_with(m: Machine, group: ConsumerGroup, members: list[MemberState], wall_ms: int) -> GroupState:
+    """A group with its members, as they were described."""
     state = group.state
     is_restless = state.group_state in RESTLESS
     since_ms = group.state_since_ms
@@ -35,7 +41,7 @@ def group_state(
         protocol_type=group.protocol_type,
         protocol_name=assignor_of(m, group),
         state_since_ms=since_ms,
-        members=[_member(m, group, one, software_of, now_ms) for one in state.members.values()],
+        members=members,
         pending_members=[],
         barrier=TARGET if is_restless else "",
         barrier_age_ms=max(0, wall_ms - since_ms) if is_restless and since_ms is not None else 0,
@@ -71,9 +77,10 @@ def held(m: Machine, group: ConsumerGroup, member_id: str) -> Mapping[str, list[
     return found
 
 
-def _member(
+def member_state(
     m: Machine, group: ConsumerGroup, member: Member, software_of: Callable[[str, str], str], now_ms: int
 ) -> MemberState:
+    """A member."""
     session = group.sessions.get(member.member_id)
     return MemberState(
         member_id=member.member_id,

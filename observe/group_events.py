@@ -237,15 +237,23 @@ class GroupEvents(events.ByType):
 
     def on_episode(self, episode: Episode) -> None:
         """Take an episode that is over."""
-        name = ENDED.get(episode.outcome, "") if episode.kind == "rebalance" else ""
-        if episode.kind == "stopped" and episode.members:
-            name = "coordinator_moved"
+        match episode.kind:
+            case "rebalance":
+                name = ENDED.get(episode.outcome, "")
+            case "stopped" if episode.members:
+                name = "coordinator_moved"
+            case "conversion":
+                name = "protocol_changed"
+            case _:
+                name = ""
         if not name:
             return
         generation = episode.generation_after if episode.generation_after >= 0 else episode.generation_before
         row: dict[str, Any] = {"generation": generation, "cause": episode.cause}
         if name == "coordinator_moved":
             row |= {"reason": "given up", "members": len(episode.members)}
+        elif name == "protocol_changed":
+            row |= self._changed(episode)
         else:
             row |= self._ended(episode)
         if episode.protocol:
@@ -276,6 +284,22 @@ class GroupEvents(events.ByType):
             row |= {"member": who.member_id, "client": who.client_id, "host": who.client_host}
         for key, index in (("trigger", trigger), ("culprit", episode.culprit)):
             row[key] = _clipped(episode.members[index].member_id) if index >= 0 else ""
+        return row
+
+    @staticmethod
+    def _changed(episode: Episode) -> dict[str, Any]:
+        """The group is one of the other protocol, because of what somebody sent."""
+        first = episode.triggers[0]
+        facts = first.facts
+        row: dict[str, Any] = {
+            "reason": episode.cause,
+            "members": int(facts["members"]),
+            "before": facts["before"],
+            "after": facts["after"],
+        }
+        if first.member >= 0:
+            who = episode.members[first.member]
+            row |= {"member": who.member_id, "client": who.client_id, "host": who.client_host}
         return row
 
     # Groups

@@ -21,7 +21,7 @@ from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
-from ottla.observe.consumer_group_view import RESTLESS, assignor_of, group_state, held
+from ottla.observe.consumer_group_view import RESTLESS, assignor_of, group_state, held, member_state, state_with
 from ottla.observe.record_times import RecordTimes
 from ottla.observe.snapshot import (
     ClusterState,
@@ -36,7 +36,7 @@ from ottla.observe.snapshot import (
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, assigned_partitions, subscribed_topics
 from ottla.protocol.errors import MalformedFrame
 
-STEP_MEMBERS = 500
+STEP_MEMBERS = 100
 """So many members of a large group are described at once; it takes a few milliseconds."""
 
 
@@ -167,8 +167,8 @@ class View:
 
         It ends without the group if that has changed meanwhile.
         """
-        if self._consumer_group(group_id) is not None:
-            yield self.group(group_id)
+        if (modern := self._consumer_group(group_id)) is not None:
+            yield from self._consumer_group_in_steps(modern)
             return
         group = self._group(group_id)
         if group is None:
@@ -190,6 +190,19 @@ class View:
             known = self._decoded.pop(group_id, {})
             if self._group(group_id) is group and known:
                 self._decoded[group_id] = {name: known[name] for name in group.members if name in known}
+
+    def _consumer_group_in_steps(self, group: ConsumerGroup) -> Iterator[GroupState | None]:
+        m, described, members = self._machine, [], list(group.state.members.values())
+        seen = group.state.epoch, group.state.assignment_epoch
+        for first in range(0, len(members), STEP_MEMBERS):
+            now_ms = self._clock.monotonic_ms()
+            some = members[first : first + STEP_MEMBERS]
+            described += [member_state(m, group, one, self._software_of, now_ms) for one in some]
+            yield None
+            state = group.state
+            if self._groups.get(group.group_id) is not group or (state.epoch, state.assignment_epoch) != seen:
+                return
+        yield state_with(m, group, described, self._clock.wall_ms())
 
     def member_count(self, group_id: str) -> int:
         """Number of members of a group; 0 if there is none."""

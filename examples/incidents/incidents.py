@@ -244,6 +244,27 @@ async def static_not_back(stage: Stage) -> list[Truth]:
     return [Truth("parcels-1", ("static-member-not-back",), since_ms)]
 
 
+async def stuck_migration(stage: Stage) -> list[Truth]:
+    group = "renewals"
+    since_ms = await form(stage, "aiokafka", group, ("renewals-1",), rebalance_timeout_ms=8_000)
+    stage.view.note(group, "renewals-2 is deployed with group.protocol=consumer: the group changes its protocol")
+    stage.view.note(group, "renewals-1 shall join again, and writes its results away first, for 20 s")
+    stage.tell("renewals-1", "flush 20")
+    await stage.join(HEARTBEATS, "renewals-2", group)
+    running = await stage.recorded(
+        group, since_ms, "to wait for renewals-1", lambda one: "outcome" not in one and Told.of(one).culprit is not None
+    )
+    meanwhile = (Told.of(running),)
+    gone_ms = await stage.gone(group, since_ms, "renewals-1")
+    stage.view.note(group, "its time is over: it is removed, and renewals-2 has all partitions")
+    waits = ("renewals-2 waits for that",)
+    return [
+        Truth(None, ("group-upgraded",), since_ms, kind="conversion", trigger="renewals-2"),
+        Truth("renewals-1", ("member-joined",), since_ms, words=waits, meanwhile=meanwhile, trigger="renewals-2"),
+        Truth("renewals-1", ("classic-rejoin-missed",), gone_ms),
+    ]
+
+
 INCIDENTS = (
     Incident(
         "Slow poll loop",
@@ -323,5 +344,12 @@ INCIDENTS = (
         "parcels",
         "A static member of the consumer protocol is away for longer than its session.",
         static_not_back,
+    ),
+    Incident(
+        "Migration that is stuck",
+        "renewals",
+        "The first member of the consumer protocol comes to a classic group, which changes its protocol;\n"
+        "a classic member does not join again in time.",
+        stuck_migration,
     ),
 )

@@ -62,7 +62,8 @@ class Truth:
     """The truth about an episode, which ``ottla why`` must tell.
 
     Attributes:
-        culprit: the client id; trigger: of who began it, if that is somebody else, None for anybody.
+        culprit: the client id, None if nobody is to blame; trigger: of who began it, if that is somebody else, None for
+            anybody.
         causes: classes of causes that name it; the first is the one that says most.
         since_ms: it began after this, in Unix time.
         kind: of the episode.
@@ -70,7 +71,7 @@ class Truth:
         meanwhile: what was told while it lasted, if that is what counts; what is told afterwards otherwise.
     """
 
-    culprit: str
+    culprit: str | None
     causes: tuple[str, ...]
     since_ms: int
     kind: str = "rebalance"

@@ -73,9 +73,10 @@ def _wrapped(text: str, bold: bool | None = None) -> None:
 def _finding(finding: Finding) -> None:
     truth = finding.truth
     if finding.wrong:
-        _line("✗", "red", f"{truth.culprit}, {truth.causes[0]}: {'; '.join(finding.wrong)}")
+        _line("✗", "red", f"{truth.culprit or 'nobody'}, {truth.causes[0]}: {'; '.join(finding.wrong)}")
     elif finding.told is not None:
-        _line("✓", "green", f"the culprit is {truth.culprit}, and what it did is {finding.told.cause}")
+        told = f"the culprit is {truth.culprit}, and what it did is" if truth.culprit else "nobody is to blame; it is"
+        _line("✓", "green", f"{told} {finding.told.cause}")
 
 
 def _line(mark: str, colour: str, text: str) -> None:
@@ -90,7 +91,7 @@ def _rows(verdict: Verdict) -> list[tuple[Cell, ...]]:
             (
                 (verdict.incident.heading if first else "") + _when(finding),
                 verdict.incident.group if first else "",
-                finding.truth.culprit,
+                finding.truth.culprit or "nobody",
                 finding.told.cause if finding.told is not None else finding.truth.causes[0],
                 Styled("✗", "red") if finding.wrong else Styled("✓", "green"),
             )

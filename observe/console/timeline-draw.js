@@ -1,6 +1,6 @@
 // Draws what of a timeline can be seen at the moment, and nothing else.
 import { clock, duration, printable, short, WAITS } from "./dom.js";
-import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING, tickStep } from "./timeline-scale.js";
+import { endOf, FATES, generationWord, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING, tickStep } from "./timeline-scale.js";
 
 // What is drawn where several things fall on one pixel: the one that matters most.
 const RANK = [0, 1, 5, 3, 4, 2, 6];
@@ -55,7 +55,7 @@ export function draw(pen, data, scale, frame, colours, chosen) {
   });
   gutter(pen, data, view, colours, chosen);
   clip(pen, frame.gutter, 0, frame.width - frame.gutter, HEAD, () => head(pen, data, view, scale, seen, colours, chosen));
-  rules(pen, view, colours, data.flow);
+  rules(pen, view, colours, data);
 }
 
 export const rowTop = (view, row) => HEAD + row * view.laneHeight - view.top;
@@ -409,7 +409,7 @@ function flow(pen, flow, view, colours) {
   }
 }
 
-function rules(pen, view, colours, flow) {
+function rules(pen, view, colours, { flow, marks }) {
   pen.fillStyle = colours.line;
   pen.fillRect(view.gutter - 1, 0, 1, view.height);
   pen.fillRect(0, HEAD - 1, view.width, 1);
@@ -418,7 +418,7 @@ function rules(pen, view, colours, flow) {
   pen.textBaseline = "middle";
   pen.fillStyle = colours.muted;
   pen.fillText("time", 10, 9);
-  pen.fillText("generation", 10, HEAD - 16);
+  pen.fillText(generationWord(marks.at(-1)).toLowerCase(), 10, HEAD - 16);
   if (!flow) return;
   const top = view.height - FLOW;
   pen.fillStyle = colours.line;

@@ -1,6 +1,6 @@
 // What is under the pointer on a timeline, in a few words beside it.
 import { clock, duration, fill, h, number, plural } from "./dom.js";
-import { lastAtOrBefore } from "./timeline-scale.js";
+import { generationWord, lastAtOrBefore } from "./timeline-scale.js";
 import { faultWords, laneWords } from "./timeline-words.js";
 
 const NEAR = 6; // pixels from a fault
@@ -21,7 +21,7 @@ export function hint(view, { x, y }) {
     if (tenant) lines.push(h("div", { class: "mono muted small" }, tenant[1]));
   }
   if (x > view.gutter) lines.push(h("div", { class: "muted" }, clock(view.data.from + time, { millis: true })));
-  if (mark) lines.push(h("div", { class: "tl-tip-mark" }, mark.generation >= 0 ? `Generation ${number(mark.generation)} · ` : "", mark.headline || mark.cause));
+  if (mark) lines.push(h("div", { class: "tl-tip-mark" }, mark.generation >= 0 ? `${generationWord(mark)} ${number(mark.generation)} · ` : "", mark.headline || mark.cause));
   fill(view.tip, lines);
   const { offsetWidth: width, offsetHeight: height } = view.tip;
   // It is placed in the window: lanes that are few would cut it off.

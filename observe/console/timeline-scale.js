@@ -5,6 +5,9 @@ export const FATES = ["", "left", "expired", "dropped", "unsynced", "replaced", 
 const SHORT_ID = 8;
 const LEAST_MS = 20, MOST_MS = 5_000;
 
+/** The word for the generation of a mark: consumer groups (KIP-848) call it an epoch. */
+export const generationWord = (mark) => (mark?.protocol === "consumer" ? "Epoch" : "Generation");
+
 /** The JSON of a timeline with what was left out, and its changes in arrays of numbers. */
 export function prepare(json) {
   const lanes = (json.lanes ?? []).map((lane, index) => {

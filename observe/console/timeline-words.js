@@ -1,7 +1,7 @@
 // What a timeline shows, in words: for the legend, for the chosen rebalance, and for those who listen.
 import { causeWords, felt, FELT_MS, gravity } from "./causes.js";
 import { clock, CULPRIT, duration, h, number, partitionTime, plural, role, TRIGGER, WAITS } from "./dom.js";
-import { endOf, FATES, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING } from "./timeline-scale.js";
+import { endOf, FATES, generationWord, GONE, JOINED, JOINING, lastAtOrBefore, OWNING, SILENT, SYNCED, SYNCING } from "./timeline-scale.js";
 
 export const KIND_WORDS = [
   [OWNING, "owning", "owning partitions", "owns partitions"],
@@ -98,7 +98,7 @@ export function details(data, mark, chooseLane, more = null, isAdvised = false) 
     mark.culprit >= 0 && [role(CULPRIT), names([mark.culprit])],
     ["When", clock(data.from + mark.start, { millis: true })],
     mark.kind === "rebalance" && ["Took", mark.end < 0 ? `${duration(took)} so far` : duration(took)],
-    mark.generation >= 0 && mark.kind === "rebalance" && ["Generation", number(mark.generation)],
+    mark.generation >= 0 && mark.kind === "rebalance" && [generationWord(mark), number(mark.generation)],
     mark.kind !== "refusal" && ["Members", number(mark.members)],
     ["Cause", h("span", { class: "cause" }, causeWords(mark.cause), " ", h("code", null, mark.cause))],
     more && ["More", more(mark)],

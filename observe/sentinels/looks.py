@@ -18,9 +18,13 @@ def look(group: GroupState, partition_count: PartitionCount, settings: Settings)
     if group.barrier:
         yield from _waiting(group, settings)
     elif group.state == "Stable" and group.protocol_type == "consumer":
-        yield from _overlaps(group)
+        owned: dict[str, set[int]] = {}
+        for member in group.members:
+            for topic, partitions in member.assignment.items():
+                owned.setdefault(topic, set()).update(partitions)
+        yield from _overlaps(group, owned)
         yield from _subscriptions(group, settings)
-        yield from _unowned(group, partition_count, settings)
+        yield from _unowned(group, owned, partition_count, settings)
 
 
 def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
@@ -52,7 +56,10 @@ def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _overlaps(group: GroupState) -> Iterator[Finding]:
+def _overlaps(group: GroupState, owned: dict[str, set[int]]) -> Iterator[Finding]:
+    assigned = sum(len(partitions) for member in group.members for partitions in member.assignment.values())
+    if assigned == sum(map(len, owned.values())):
+        return  # as ever
     owners: dict[tuple[str, int], MemberState] = {}
     shared: dict[str, list[str]] = {}
     believers: dict[str, dict[str, None]] = {}
@@ -105,19 +112,18 @@ def _subscriptions(group: GroupState, settings: Settings) -> Iterator[Finding]:
     )
 
 
-def _unowned(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
+def _unowned(
+    group: GroupState, owned: dict[str, set[int]], partition_count: PartitionCount, settings: Settings
+) -> Iterator[Finding]:
     topics: dict[str, None] = {}
-    assigned: dict[str, set[int]] = {}
     before: list[str] | None = None
     for member in group.members:
         if member.topics is not before:
             before = member.topics
             topics.update(dict.fromkeys(before or ()))
-        for topic, partitions in member.assignment.items():
-            assigned.setdefault(topic, set()).update(partitions)
     for topic in topics:
-        count = partition_count(topic)
-        missing = [index for index in range(count) if index not in assigned.get(topic, ())]
+        count, of_topic = partition_count(topic), owned.get(topic, set())
+        missing = [index for index in range(count) if index not in of_topic]
         if count and not missing:
             continue
         what = named([str(index) for index in missing])

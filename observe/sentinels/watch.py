@@ -29,7 +29,7 @@ MOST_A_TURN = 500
 LONGEST_TURN_MS = 10
 """So many groups are looked at in one turn at most, and for so long; then the interval takes longer."""
 
-LARGE_MEMBERS = 1_000
+LARGE_MEMBERS = 200
 """A group with more members is described over several turns of the loop."""
 
 MOST_FAILED = 16

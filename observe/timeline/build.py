@@ -273,6 +273,7 @@ class Builder:
             end=-1 if episode.duration_ms < 0 else start + episode.duration_ms,
             last=min(episode.last_ms - self.from_ms, self.until) if episode.times > 1 else -1,
             generation=-1 if episode.kind == "refusal" else episode.generation_after,
+            protocol=episode.protocol,
             outcome=episode.outcome,
             cause=episode.cause,
             culprit=lane(episode.culprit),

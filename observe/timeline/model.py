@@ -104,6 +104,7 @@ class Mark(Struct, omit_defaults=True):
 
     Attributes:
         end: -1 while it runs; generation: that of its end, -1 if it has none.
+        protocol: ``consumer`` of a consumer group, whose generations are epochs; else empty.
         last: when it happened last, if it happened several times; else -1.
         culprit: the lane of the member on whose account partitions stood still most, trigger: of the one that began it;
             -1 for nobody. Both are as the episode has them.
@@ -116,6 +117,7 @@ class Mark(Struct, omit_defaults=True):
     end: int = -1
     last: int = -1
     generation: int = -1
+    protocol: str = ""
     outcome: str = "running"
     cause: str = "unknown"
     culprit: int = -1

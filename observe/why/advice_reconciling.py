@@ -13,6 +13,13 @@ _revokes = say(
     "blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep "
     "short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms ({now}).",
 )
+_rejoins = say(
+    "max.poll.interval.ms",
+    "See what keeps {who} from joining again, which a consumer of the classic protocol does in poll(): its application "
+    "is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, "
+    "and keep short what is done when partitions are revoked. It has its rebalance timeout for that, which is "
+    "max.poll.interval.ms ({now}) of most clients. A member of the consumer protocol gives up only what it has to.",
+)
 _silent = say(
     "",
     "See whether {who} still runs and reaches the broker: it has not been heard of since it was told. If it ended it "
@@ -74,6 +81,8 @@ def _returned(case: Case) -> Advice | None:
 
 ADVICE: dict[str, Make] = {
     Cause.REVOCATION_TIMEOUT: _revokes,
+    Cause.CLASSIC_REJOIN_MISSED: _rejoins,
+    Cause.CLASSIC_SYNC_MISSED: _silent,
     Cause.STATIC_MEMBER_AWAY: lambda case: _away(case) if case.episode.outcome == "running" else None,
     Cause.STATIC_MEMBER_NOT_BACK: _not_back,
     Cause.SESSION_EXPIRED_SILENT: _expired,

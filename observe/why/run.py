@@ -20,6 +20,7 @@ MOST_TRIGGERS = 1_000
 HELD_UP = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER_NEVER_SYNCED, Cause.NOBODY_REJOINED))
 """Causes that are told however much came before: they held everybody up."""
 LEFT = frozenset(("left", "expired", "refused", "vanished"))
+NEVER_LATE_MS = 1 << 62
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +32,8 @@ class Run:
         gone: the members that were removed, with what they owned.
         free: the places of members that came and went when there was no trigger left to tell of it.
         told: of so many members triggers may tell; -1 while there are triggers left.
-        awaited: whom a barrier waits for, since when, and from when on it is late.
+        awaited: whom a barrier waits for, since when, and from when on it is late; none of them is before
+            ``none_late_before_ms``.
         late: who was late, as far as that is over.
         longest_ms: see `ottla.observe.why.blame.Accounts`; known once what stood still is charged.
     """
@@ -43,6 +45,7 @@ class Run:
     free: list[int] = field(default_factory=list)
     told: int = -1
     awaited: dict[str, tuple[int, int]] = field(default_factory=dict)
+    none_late_before_ms: int = NEVER_LATE_MS
     late: list[Late] = field(default_factory=list)
     longest_ms: dict[int, int] = field(default_factory=dict)
 
@@ -130,6 +133,7 @@ class Run:
         late_ms = event.at_ms if is_again else event.at_ms + late_after_ms
         for member_id in member_ids:
             self.awaited[member_id] = event.at_ms, late_ms
+            self.none_late_before_ms = min(self.none_late_before_ms, late_ms)
 
     def arrived(self, member_id: str, event: Event) -> None:
         """Nobody waits for a member any more: it came, or it is gone."""
@@ -139,7 +143,10 @@ class Run:
 
     def late_until(self, at_ms: int) -> list[Late]:
         """Members that were late, and those that are."""
+        if at_ms < self.none_late_before_ms:  # it is asked at each step of each of very many members
+            return [*self.late]
         due = [(one, since_ms) for one, (since_ms, late_ms) in self.awaited.items() if late_ms <= at_ms]
+        self.none_late_before_ms = min((late_ms for _, late_ms in self.awaited.values()), default=NEVER_LATE_MS)
         return [*self.late, *(Late(self.index[one], since_ms, at_ms) for one, since_ms in due if one in self.index)]
 
     def paused(self, since_ms: int, until_ms: int) -> None:

@@ -177,3 +177,16 @@ restart
     coordinator_moved {"ts_ms":251,"event":"coordinator_moved","generation":2,"member":"","client":"","host":"","reason":"loaded","cause":"","members":2}
 unload
     coordinator_moved {"ts_ms":251,"event":"coordinator_moved","generation":2,"member":"","client":"","host":"","reason":"given up","cause":"coordinator-moved","members":2}
+
+== a group changes its protocol, and back
+~ stable w1
+modern a
+    join_received {"ts_ms":60001,"event":"join_received","generation":1,"member":"a-id","client":"a","host":"/10.0.0.7","reason":"","cause":"","rebalance_timeout_ms":60000,"protocol":"consumer"}
+    protocol_changed {"ts_ms":60001,"event":"protocol_changed","generation":1,"member":"a-id","client":"a","host":"/10.0.0.7","reason":"group-upgraded","cause":"group-upgraded","members":1,"before":"classic","after":"consumer"}
+    rebalance_started {"ts_ms":60001,"event":"rebalance_started","generation":1,"member":"a-id","client":"a","host":"/10.0.0.7","reason":"subscription changed","cause":"","members":2,"protocol":"consumer"}
+~ again w1
+~ live8 12s a
+go a
+    member_left {"ts_ms":74031,"event":"member_left","generation":2,"member":"a-id","client":"a","host":"/10.0.0.7","reason":"left","cause":"","how":"left","protocol":"consumer"}
+    protocol_changed {"ts_ms":74031,"event":"protocol_changed","generation":2,"member":"a-id","client":"a","host":"/10.0.0.7","reason":"group-downgraded","cause":"group-downgraded","members":1,"before":"consumer","after":"classic","protocol":"consumer"}
+    rebalance_started {"ts_ms":74031,"event":"rebalance_started","generation":2,"member":"a-id","client":"a","host":"/10.0.0.7","reason":"Downgrade group billing from consumer to classic for member leaving.","cause":"","members":1}

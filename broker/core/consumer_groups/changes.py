@@ -57,7 +57,7 @@ class Change:
         events: told at the end, before the records are handed over.
         removed: ids of members that are looked after no more from then on.
         told_to_rejoin: ids of members whose parked requests were answered already.
-        checked_version: the version of the topics that the group goes by from then on.
+        checked_version, checked_hash: those of the group from then on.
         starts_resolution: the regexes of the group are to be resolved.
         newcomer: the member whose request this is, if the group did not have it before.
         has_new_instance: nobody had its instance id before.
@@ -80,7 +80,7 @@ class Change:
         self.successor: ClassicGroup | None = None
         self.told_to_rejoin: list[str] = []
         self.epoch = group.state.epoch
-        self.checked_version = group.checked_version
+        self.checked_version, self.checked_hash = group.checked_version, group.checked_hash
         self.events: list[Event] = []
         self.removed: list[str] = []
         self.starts_resolution = False
@@ -145,7 +145,7 @@ class Change:
             return
         if self._facts or self.events:
             self._end()
-        self.group.checked_version = self.checked_version
+        self.group.checked_version, self.group.checked_hash = self.checked_version, self.checked_hash
 
     def _end(self) -> None:
         m, group, successor = self.m, self.group, self.successor

@@ -49,7 +49,8 @@ class ConsumerGroup(Group):
         durable: what the log has for certain; the same object while nothing is on its way.
         in_flight: the writes on their way, with what their records say, in the order of the log.
         sessions: by member id; that of a member which is gone stays until its deadline.
-        checked_version: the version of the topics that the metadata hash was last held against.
+        checked_version: the version of the topics that the group was last held against; checked_hash: the metadata hash
+            of what it subscribed to then. It is not that of its epoch while a regex is not resolved yet.
         resolving: the resolution of its regexes that is under way; asker: whose heartbeat asks for the next one.
         state_since_ms: since when it is in its state, as Unix time; None if that is not known.
     """
@@ -61,6 +62,7 @@ class ConsumerGroup(Group):
     in_flight: dict[Write[Any], Sequence[Fact]] = field(default_factory=dict, init=False)
     sessions: dict[str, Session] = field(default_factory=dict, init=False)
     checked_version: int = field(default=NEVER_CHECKED, init=False)
+    checked_hash: int | None = field(default=None, init=False)
     resolving: object = field(default=None, init=False)
     asker: Asker | None = field(default=None, init=False)
     state_since_ms: int | None = field(default=None, init=False)
@@ -104,7 +106,7 @@ class ConsumerGroup(Group):
         elif error:
             self.in_flight.clear()
             self.state = self.durable
-            self.checked_version = NEVER_CHECKED  # R3.25
+            self.checked_version, self.checked_hash = NEVER_CHECKED, None  # R3.25
         elif self.in_flight:
             _apply_all(self.durable, facts)
         else:

@@ -10,7 +10,7 @@ from ottla.broker.core.consumer_groups import notes, resolution
 from ottla.broker.core.consumer_groups.assignors.spec import Target
 from ottla.broker.core.consumer_groups.changes import Change, Refused
 from ottla.broker.core.consumer_groups.facts import MemberCurrent, MemberGone, MemberSaid, MemberTarget, OldMetadata
-from ottla.broker.core.consumer_groups.group import NEVER_CHECKED, ConsumerGroup
+from ottla.broker.core.consumer_groups.group import ConsumerGroup
 from ottla.broker.core.consumer_groups.reconcile import Reported, Unreconcilable, reconcile
 from ottla.broker.core.consumer_groups.state import STABLE, UNREVOKED, Member
 from ottla.broker.core.effects import Asker
@@ -118,30 +118,42 @@ def change_regex(change: Change, before: Member, said: Member, ctx: Asker) -> tu
         else:
             is_resolved = not said.regex or said.regex in resolved
         resolved = dict(resolved)
+        is_current = not _has_news(change)
         resolution.forget_unused(change, [before.regex])
+        if is_current and not is_resolved:  # the epoch stays until the regex is resolved
+            change.checked_hash = change.m.topics.hash_of(state.subscriptions.topics())
+            change.checked_version = change.m.topics.version
     resolution.start_if_due(change, resolved, ctx, brings_new=is_new)
     return changed, is_resolved
 
 
 def refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> None:
-    """Hold the group against its topics, if it subscribes to others now or something happened to any (2.7 step 4)."""
-    topics, group, state = change.m.topics, change.group, change.state
+    """Hold the group against its topics, if it subscribes to others now or something happened to them (2.7 step 4)."""
+    topics, state = change.m.topics, change.state
     reasons = ["subscription changed"] if names_changed else []
     if regex_changed:
         reasons.append("regex changed")
-    if not reasons and group.checked_version == topics.version:
+    if not reasons and not _has_news(change):
+        change.checked_version = topics.version
         return
     metadata_hash = topics.hash_of(state.subscriptions.topics())
     if metadata_hash != state.metadata_hash:
         reasons.append("topics changed")
-    # What happened to topics that the group does not subscribe to is no occasion to look at who subscribes to what.
-    if reasons or group.checked_version == NEVER_CHECKED:
+    if reasons or change.checked_hash is None:
         change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     if reasons:
         change.bump(metadata_hash, reasons)
         if change.state.has_old_metadata:
             change.add(OldMetadata(False))
-    change.checked_version = topics.version
+    change.checked_version, change.checked_hash = topics.version, metadata_hash
+
+
+def _has_news(change: Change) -> bool:
+    """Whether something happened to a topic that the group subscribes to: others are no occasion to look at it."""
+    topics = change.m.topics
+    if change.checked_version == topics.version:
+        return False
+    return change.checked_hash is None or topics.hash_of(change.state.subscriptions.topics()) != change.checked_hash
 
 
 # The step towards the target

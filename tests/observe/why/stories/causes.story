@@ -1868,6 +1868,7 @@ tell all
       22:14:48.001 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       6 partitions were handed out: 6 to a.
+      > See what keeps w1 from joining again, which a consumer of the classic protocol does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. It has its rebalance timeout for that, which is max.poll.interval.ms (20000 now) of most clients. A member of the consumer protocol gives up only what it has to.
 
 == a classic member that does not sync
 # cause classic-sync-missed, culprit w1
@@ -1895,6 +1896,7 @@ tell all
       22:13:36.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       Everybody has the partitions that it had before.
+      > See whether w1 still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
 
 == nobody is left, and somebody of the other protocol comes
 # cause took-over-from-classic
