@@ -252,5 +252,5 @@ def ranges(r: Random) -> list[Move]:
 
 def regexes(r: Random) -> list[Move]:
     """Several topics, by regex or by name."""
-    patterns = ["@t", "@[tu]", "@[tu]", "@.*", "@(?i)T|@", "@[", "@(?=a)", "@t+", ""]
+    patterns = ["@t", "@[tu]", "@[tu]", "@.*", "@(?i)T|@", "@[", "@(?=a)", "@t+", "@z.*", ""]
     return Crowd(r, ["@t", "@u", "@v"], ["range"], patterns).walk(r.choice([25, 40]))

@@ -17,7 +17,7 @@ def stored_batches(broker: Broker, topic: str, partition: int = 0) -> list[Batch
     """The headers of all batches of a partition, as they are stored."""
     with Client(broker.port) as client:
         size = 64 << 20
-        told = client.fetch(topic, partition=partition, max_bytes=size, partition_max_bytes=size)
+        told = client.fetch(topic, partition=partition, max_bytes=size, partition_max_bytes=size, max_wait_ms=5_000)
     return [header for header, _ in iter_batches(bytes(told.records))]
 
 

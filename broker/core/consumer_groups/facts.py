@@ -221,7 +221,8 @@ def _member_current(state: State, fact: MemberCurrent) -> None:
     _take(state, assigned, epoch)
     _take(state, pending, epoch)
     state.put(
-        replace(before, epoch=epoch, previous_epoch=previous_epoch, state=standing, assigned=assigned, pending=pending)
+        replace(before, epoch=epoch, previous_epoch=previous_epoch, state=standing, assigned=assigned, pending=pending),
+        is_step=True,
     )
 
 

@@ -21,6 +21,8 @@ COMMITS_WITH_EPOCH = 9
 
 NEVER_CHECKED = -1
 """The version of topics that a group has gone by that has not looked at any."""
+MOST_BEHIND = 1_000
+"""So many facts wait at most to be applied to what is durable: nobody may ever ask while there is always a write."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +48,6 @@ class ConsumerGroup(Group):
 
     Attributes:
         state: with all that is on its way to the log; what members are told is of it.
-        durable: what the log has for certain; the same object while nothing is on its way.
         in_flight: the writes on their way, with what their records say, in the order of the log.
         sessions: by member id; that of a member which is gone stays until its deadline.
         checked_version: the version of the topics that the group was last held against; checked_hash: the metadata hash
@@ -58,17 +59,29 @@ class ConsumerGroup(Group):
     kind: ClassVar[str] = "consumer"
 
     state: State = field(default_factory=State)
-    durable: State = field(init=False)
     in_flight: dict[Write[Any], Sequence[Fact]] = field(default_factory=dict, init=False)
     sessions: dict[str, Session] = field(default_factory=dict, init=False)
     checked_version: int = field(default=NEVER_CHECKED, init=False)
     checked_hash: int | None = field(default=None, init=False)
+    _durable: State = field(init=False)
+    _behind: list[Fact] = field(default_factory=list, init=False)
     resolving: object = field(default=None, init=False)
     asker: Asker | None = field(default=None, init=False)
     state_since_ms: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.durable = self.state
+        self._durable = self.state
+
+    @property
+    def durable(self) -> State:
+        """What the log has for certain; the same object as ``state`` while nothing is on its way.
+
+        It is brought up to date when somebody asks. Mostly nobody does before all is durable, and it is ``state`` then.
+        """
+        if self._behind:
+            _apply_all(self._durable, self._behind)
+            self._behind.clear()
+        return self._durable
 
     # Writing
 
@@ -78,7 +91,7 @@ class ConsumerGroup(Group):
         Raises:
             Contradiction: our own records contradict each other. `take_back` has to be called.
         """
-        if self.state is self.durable:
+        if self.state is self._durable:
             self.state = self.state.copy()
         apply(self.state, fact)
 
@@ -108,9 +121,12 @@ class ConsumerGroup(Group):
             self.state = self.durable
             self.checked_version, self.checked_hash = NEVER_CHECKED, None  # R3.25
         elif self.in_flight:
-            _apply_all(self.durable, facts)
+            self._behind += facts
+            if len(self._behind) > MOST_BEHIND:
+                _ = self.durable
         else:
-            self.durable = self.state
+            self._durable = self.state
+            self._behind.clear()
 
     # What others ask for
 

@@ -128,8 +128,13 @@ class Member(Struct, frozen=True):
             MEMBER_BYTES
             + sum(map(text_bytes, (*texts, self.server_assignor, *self.names)))
             + protocols
-            + PARTITION_BYTES * sum(len(partitions) for partitions in (*self.assigned.values(), *self.pending.values()))
+            + self.owned_bytes
         )
+
+    @property
+    def owned_bytes(self) -> int:
+        """The part of them that its partitions take."""
+        return PARTITION_BYTES * sum(map(len, (*self.assigned.values(), *self.pending.values())))
 
 
 class State:
@@ -246,20 +251,28 @@ class State:
 
     # For `apply` alone
 
-    def put(self, member: Member) -> None:
-        """Let a member take the place of the one with its id, if there is one."""
+    def put(self, member: Member, *, is_step: bool = False) -> None:
+        """Let a member take the place of the one with its id, if there is one.
+
+        Args:
+            is_step: it differs only in its epochs, its state and its partitions.
+        """
         before = self.members.get(member.member_id)
         if before is None:
             self.subscriptions.add(member.names, member.regex)
+            self.held_bytes += member.held_bytes
         else:
             self._uncount(before)
+            if is_step:
+                self.held_bytes += member.owned_bytes - before.owned_bytes
+            else:
+                self.held_bytes += member.held_bytes - before.held_bytes
             if (before.names, before.regex) != (member.names, member.regex):
                 self.subscriptions.remove(before.names, before.regex)
                 self.subscriptions.add(member.names, member.regex)
         self.members[member.member_id] = member
         self.subscriptions.by_regex_before = None
         self.most_members = max(self.most_members, len(self.members))
-        self.held_bytes += member.held_bytes
         if member.state is STABLE:
             self._at_epoch[member.epoch] = self._at_epoch.get(member.epoch, 0) + 1
         if member.classic is not None:
@@ -270,13 +283,13 @@ class State:
     def remove(self, member: Member) -> None:
         """Forget a member, whose partitions were given up before."""
         del self.members[member.member_id]
+        self.held_bytes -= member.held_bytes
         self._uncount(member)
         self.subscriptions.remove(member.names, member.regex)
         if self.static_members.get(member.instance_id or "") == member.member_id:
             del self.static_members[member.instance_id or ""]
 
     def _uncount(self, member: Member) -> None:
-        self.held_bytes -= member.held_bytes
         if member.state is STABLE:
             self._at_epoch[member.epoch] -= 1
             if not self._at_epoch[member.epoch]:

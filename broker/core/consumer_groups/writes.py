@@ -89,7 +89,7 @@ def settle(m: Machine, group: ConsumerGroup, write: Write[Machine], error: Error
     m.weigh(group)
     if error:
         look_after(m, group, AGAIN_MS)
-    if not group.durable.exists and not group.in_flight:
+    if not group.in_flight and not group.durable.exists:
         _forget(m, group, reason)
 
 
