@@ -280,7 +280,7 @@ class Services:
             return NOBODY_DENIED
         return {
             name: items
-            for name, items in Counter(names).items()
+            for name, items in Counter(iter(names)).items()  # of a mapping it would take the values for counts
             if not self.permits(ctx, operation, resource, name, silently=silently, items=items)
         }
 

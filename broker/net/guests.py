@@ -8,6 +8,7 @@ Whoever has no session that ends is never looked at again.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,8 +27,8 @@ from ottla.protocol.sasl.exchange import Derivation
 if TYPE_CHECKING:
     from ottla.broker.net.connection import Connection, Host
 
-DERIVATIONS: Final = 4
-"""So many are worked at, at a time."""
+DERIVATIONS: Final = max(1, min(4, (os.cpu_count() or 1) - 1))
+"""So many are worked at, at a time. A CPU is left for the event loop: guests with wrong passwords must not take it."""
 AGAIN_MS: Final = 1_000
 """A client may begin to authenticate again once in this time (KIP-368)."""
 _SASL_HANDSHAKE: Final = b"\x00\x11"  # how its frames begin
@@ -76,9 +77,9 @@ class Guests:
         self.present: dict[Connection, None] = {}
         self.counts: dict[tuple[str, str, str], int] = {}
         self.timeout_ms = settings.ottla_authentication_timeout_ms
-        self.requests = UnfinishedRequests(
-            settings.ottla_unauthenticated_request_bytes, settings.ottla_request_progress_timeout_ms, clock
-        )
+        # Half of it, as twice its bound is where `UnfinishedRequests` turns connections away.
+        most_bytes = settings.ottla_unauthenticated_request_bytes // 2
+        self.requests = UnfinishedRequests(most_bytes, settings.ottla_request_progress_timeout_ms, clock)
         self._delay_ms = settings.connection_failed_authentication_delay_ms
         self._most = most
         self._waiting = 0  # those that failed, and are to be told
@@ -95,11 +96,13 @@ class Guests:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def derive(self, work: Derivation, then: Callable[[asyncio.Future[Any]], None]) -> None:
-        """Do work in a thread."""
+    def derive(self, work: Derivation, then: Callable[[asyncio.Future[Any]], None]) -> Callable[[], object]:
+        """Do work in a thread; gives what takes it back, if nobody has begun with it."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(DERIVATIONS, "ottla-sasl")
-        asyncio.get_running_loop().run_in_executor(self._threads, work).add_done_callback(then)
+        done = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        done.add_done_callback(then)
+        return done.cancel
 
     def count(self, what: str, listener: str, mechanism: str) -> None:
         key = what, listener, mechanism
@@ -182,10 +185,27 @@ class Lobby:
         self.host.closed(connection)
 
 
+class _Working(Mute):
+    """Stands for work in a thread. The connection is read meanwhile, so that it is seen when its client goes."""
+
+    __slots__ = ()
+    mutes = False
+
+
 class Guest:
     """One connection of a listener with SASL, as long as there is anything to look at."""
 
-    __slots__ = ("_again_ms", "_connection", "_conversation", "_ends_ms", "_failing", "_late", "_lobby", "_session")
+    __slots__ = (
+        "_again_ms",
+        "_connection",
+        "_conversation",
+        "_ends_ms",
+        "_failing",
+        "_late",
+        "_lobby",
+        "_session",
+        "_take_back",
+    )  # fmt: skip
 
     def __init__(self, lobby: Lobby, connection: Connection) -> None:
         self._lobby = lobby
@@ -196,6 +216,7 @@ class Guest:
         self._failing: TimerHandle | None = None
         self._conversation: Conversation | None = None
         self._late: TimerHandle | None = None
+        self._take_back: Callable[[], object] | None = None  # work in a thread
         self._begin()
 
     def _begin(self) -> None:
@@ -252,6 +273,8 @@ class Guest:
         """The connection is lost."""
         if self._late is not None:
             self._late.cancel()
+        if self._take_back is not None:  # those who come and go must not leave work for which others wait
+            self._take_back()
         if self._failing is not None:
             self._failing.cancel()
             self._lobby.guests.waits_no_more()
@@ -270,13 +293,16 @@ class Guest:
                 self._enter_session(self._conversation)
             connection.finish(hold, outcome)
         else:
-            connection.mute(hold)
-            self._lobby.guests.derive(outcome, partial(self._derived, hold))
+            connection.mute(working := _Working(connection))
+            connection.on_gone = connection.kill
+            self._take_back = self._lobby.guests.derive(outcome, partial(self._derived, working))
 
-    def _derived(self, hold: RequestContext, done: asyncio.Future[Any]) -> None:
-        conversation = self._conversation
-        if conversation is None or self._connection.open is not hold or done.cancelled():
+    def _derived(self, working: RequestContext, done: asyncio.Future[Any]) -> None:
+        conversation, connection, self._take_back = self._conversation, self._connection, None
+        if conversation is None or connection.open is not working or done.cancelled():
             return
+        connection.on_gone = None
+        hold = connection.open = Mute(connection)
         if (error := done.exception()) is not None:
             outcome: Outcome = conversation.failed(error)
         else:
@@ -331,6 +357,8 @@ class Guest:
             if connection.open is hold:
                 connection.finish(hold, failed.answer)
                 connection.close()
+            if self._late is None:  # who does not read what he was answered has had his time
+                connection.kill()
 
         # In a later turn of the loop in any case: what was answered before has left then.
         self._failing = guests.wait(guests.clock.monotonic_ms() + delay_ms, end)
@@ -338,7 +366,12 @@ class Guest:
     def _is_late(self) -> None:
         self._late = None
         lobby, connection = self._lobby, self._connection
-        if self._conversation is not None and self._conversation.state is not State.FAILED:
+        if self._conversation is None:
+            return
+        if self._conversation.state is State.FAILED:
+            if self._failing is None:
+                connection.kill()
+        else:
             reason = f"it has not authenticated within {lobby.guests.timeout_ms} ms"
             lobby.guests.count("failed_authentications", lobby.listener, self._conversation.mechanism)
             lobby.guests.failed(connection, lobby.listener, self._conversation, reason)

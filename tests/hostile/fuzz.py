@@ -27,7 +27,9 @@ from typing import Any
 from ottla.protocol.apis import ApiKey
 from tests.hostile.fuzz_case import ROUND, STANDING, Case, has_quotas
 from tests.hostile.fuzz_guest import LATE_S, Fault, Guest, Machine, Stopwatch
+from tests.hostile.fuzz_logins import LISTENER, MAY_READ, WITH_LOGINS
 from tests.hostile.fuzz_requests import HONEST
+from tests.hostile.logins import ARGUMENTS
 from tests.hostile.victim import Victim
 from tests.support.client import Client
 from tests.support.rules import WITH_RULES
@@ -72,7 +74,7 @@ QUICK: dict[str, Any] = {
 }
 """What is forgotten is forgotten soon, and what is kept up to a bound is full soon, so that memory can be held to."""
 ROUNDS: list[dict[str, Any]] = [
-    {**WITH_RULES, "ottla.durability": "os"},
+    {**WITH_LOGINS, "ottla.durability": "os"},
     {"protocol.codec": "construct", "ottla.durability": "os"},
     {"log.segment.bytes": 1_048_576, **WITH_RULES},
     {"compression.type": "zstd", "log.message.timestamp.type": "LogAppendTime", "group.max.size": 3},
@@ -96,7 +98,9 @@ class Fuzzed(Victim):
     """A broker whose log is read while it runs, and that can be asked what it is at."""
 
     def __init__(self, data_dir: Path, settings: Mapping[str, Any]) -> None:
-        super().__init__(data_dir, settings=settings)
+        asks = "sasl.enabled.mechanisms" in settings
+        more: dict[str, Any] = {"listeners": (LISTENER,), "arguments": ARGUMENTS} if asks else {}
+        super().__init__(data_dir, settings=settings, **more)
         self._told = data_dir.with_name("memory")
         self._reading = threading.Lock()
         self._read = 0
@@ -233,7 +237,8 @@ class Round:
         return case
 
     def _case(self, number: int, watch: Stopwatch) -> Case:
-        return Case(self.victim.port, self.told.seed, number, watch, self.told.counts, most_items(number))
+        ports = self.victim.port, self.victim.ports.get(LISTENER)
+        return Case(ports, self.told.seed, number, watch, self.told.counts, most_items(number))
 
     def _guest(self, deadline: float) -> None:
         watch = Stopwatch(self.machine)
@@ -347,6 +352,8 @@ class Round:
                     rows = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
                     row = {"name": name, "num_partitions": 2, "replication_factor": 1, "configs": rows}
                     client.call(ApiKey.CREATE_TOPICS, 5, topics=[row], timeout_ms=9)
+            if self.victim.ports:  # a case may have taken them away
+                client.call(ApiKey.CREATE_ACLS, 3, creations=MAY_READ)
             groups = [row.group_id for row in client.call(ApiKey.LIST_GROUPS, 4).groups]
             gone = [group for group in groups if not self._is_used(group)]
             client.call(ApiKey.DELETE_GROUPS, 2, groups_names=gone)

@@ -11,14 +11,18 @@ from typing import Any
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
 from ottla.protocol.primitives import uvarint_bytes
-from tests.hostile.fuzz_guest import Guest, Stopwatch
+from tests.hostile.fuzz_guest import Fault, Guest, Stopwatch
+from tests.hostile.fuzz_logins import Talk
 from tests.hostile.fuzz_requests import CALLS, Known, Writer, body_of, weight
+from tests.hostile.logins import log_in
 from tests.support.client import batch
 from tests.support.peer import ConnectionClosed
 from tests.support.requests import fetch_fields, request
 from tests.wire.requests import TOPIC, VALID, World, one_of_everything
 
 COMPACT, PACKED = "wire-compact", "wire-packed"
+LOGINS = {"mighty": "PLAIN", "limited": "SCRAM-SHA-256"}
+"""How users log in: one may do everything, and the other what rules allow."""
 MOST_BYTES = 4 << 20
 """How large a request may be, about."""
 STANDING = {TOPIC: {}, COMPACT: {"cleanup_policy": "compact"}, PACKED: {"compression_type": "gzip"}}
@@ -41,6 +45,10 @@ class FuzzWorld(World):
 
 ROUND = 1_000_000
 """The numbers of the cases of one round begin at a multiple of this."""
+FOR_USERS = [
+    call for call in CALLS if call[0] not in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+]
+"""What nobody may ask before he has said who he is."""
 WITHOUT_QUOTAS = [call for call in CALLS if call[0] is not ApiKey.ALTER_CLIENT_QUOTAS]
 
 
@@ -53,15 +61,22 @@ class Case:
     """A numbered case of a seed: the same number sends the same, as far as the broker answers the same.
 
     Args:
+        ports: of the listener that asks nobody who he is, and of the one that does, if there is one.
         watch: of the thread that plays it.
         counts: requests sent by API, shared by all cases.
         most_items: how long an array may be made.
     """
 
     def __init__(
-        self, port: int, seed: int, number: int, watch: Stopwatch, counts: Counter[str], most_items: int
+        self,
+        ports: tuple[int, int | None],
+        seed: int,
+        number: int,
+        watch: Stopwatch,
+        counts: Counter[str],
+        most_items: int,
     ) -> None:
-        self.port = port
+        self.port, self.login_port = ports
         self.name = f"fuzz-{number}"
         self.rng = Random(f"{seed}:{number}")
         self.calls = CALLS if has_quotas(number) else WITHOUT_QUOTAS
@@ -90,6 +105,9 @@ class Case:
             except (ConnectionClosed, OSError):
                 self.refused += 1
                 self.world = None
+            if self.login_port is not None and self.rng.random() < 0.5:
+                for _ in range(4):
+                    Talk(self.login_port, self.rng, self.watch, self.plausible, self.sent).run(self.counts)
             self.attack()
             self.longest_s = max(self.longest_s, honest.longest_s, second.longest_s)
 
@@ -97,11 +115,21 @@ class Case:
         client_id = "__admin_client" if self.rng.random() < 0.1 else self.name
         return Guest(self.port, self.watch, client_id, self.counts)
 
+    def attacker(self) -> Guest:
+        """A guest who may do everything, or who has said that he is somebody who may do little."""
+        who = self.rng.choice((None, *LOGINS)) if self.login_port is not None else None
+        if self.login_port is None or who is None:
+            return self.guest()
+        guest = Guest(self.login_port, self.watch, self.name, self.counts)
+        if error := log_in(guest, LOGINS[who], who):
+            raise Fault(f"{who} cannot log in with the right password: error {error}")
+        return guest
+
     def attack(self) -> None:
         """A few connections full of it."""
         for _ in range(self.rng.choice((1, 2, 3))):
             try:
-                with self.guest() as guest:
+                with self.attacker() as guest:
                     try:
                         for _ in range(self.rng.randrange(1, 10)):
                             self.throw(guest)
@@ -155,6 +183,13 @@ class Case:
         number = self.rng.randrange(1 << 31)
         frame = frame_request(key, version, number, guest.client_id, body, flexible=flexible)
         return self.spoilt(frame) if self.rng.random() < 0.2 else frame
+
+    def plausible(self, correlation_id: int) -> bytes:
+        """A request with nothing wrong, but for who sends it."""
+        key, version = self.rng.choice(FOR_USERS)
+        body = self.encoded(key, version, self.writer.request(key, version))
+        flexible = api(key).request_header_version(version) == 2
+        return frame_request(key, version, correlation_id, self.name, body, flexible=flexible)
 
     def message(self, key: ApiKey, version: int) -> Any:
         chance = self.rng.random()

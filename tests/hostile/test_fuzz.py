@@ -58,7 +58,7 @@ def test_what_is_repeated_within_what_is_repeated_is_not_made() -> None:
     assert weight(message) > 32_767_000_000
     assert weight(request(ApiKey.HEARTBEAT, {"group_id": "g" * 100})) in range(100, 110)
 
-    case = Case(0, 1, 1, SimpleNamespace(), Counter(), 1000)  # type: ignore[arg-type]
+    case = Case((0, None), 1, 1, SimpleNamespace(), Counter(), 1000)  # type: ignore[arg-type]
     case.message = lambda key, version: message  # type: ignore[method-assign]
     assert len(case.frame(SimpleNamespace(client_id=None))) < 2 * MOST_BYTES  # type: ignore[arg-type]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,10 @@ class Victim(BrokerProcess):
 
     Args:
         ulimit: arguments of the shell's ``ulimit``, one call each: ``("-n 1024",)`` sets the soft and the hard limit.
+        listeners: protocols of more listeners, beside the one that asks nobody who he is.
+
+    Attributes:
+        ports: of those listeners, by protocol.
     """
 
     def __init__(
@@ -44,11 +49,13 @@ class Victim(BrokerProcess):
         *,
         ulimit: tuple[str, ...] = (),
         settings: Mapping[str, Any] | None = None,
+        listeners: tuple[str, ...] = (),
         **options: Any,
     ) -> None:
         quick = {"group.initial.rebalance.delay.ms": 0}
         super().__init__(data_dir, settings=quick | dict(settings or {}), **options)
         self._ulimit = ulimit
+        self.ports = {protocol: _free_port() for protocol in listeners}
 
     def start(self, timeout_s: float = 120) -> Self:
         """Start; there may be much to load."""
@@ -56,7 +63,13 @@ class Victim(BrokerProcess):
 
     def command(self) -> list[str]:
         limits = "".join(f"ulimit {limit} && " for limit in self._ulimit)
-        return ["bash", "-c", f'{limits}exec "$@"', "bash", *super().command()]
+        command = super().command()
+        if self.ports:
+            at = command.index("--listen")
+            ports = {"PLAINTEXT": self.port} | self.ports
+            named = ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in ports.items())
+            command[at : at + 2] = ["--set", f"listeners={named}"]
+        return ["bash", "-c", f'{limits}exec "$@"', "bash", *command]
 
     @property
     def is_running(self) -> bool:
@@ -105,3 +118,9 @@ class Victim(BrokerProcess):
             process.wait()
             process.stdin.close()
             process.stdout.close()
+
+
+def _free_port() -> int:
+    """A port that nobody has at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from base64 import b64decode, b64encode
 
 import pytest
@@ -281,6 +283,42 @@ def test_last_messages_that_are_none(change: object) -> None:
     final = ours.answer(theirs.take(ours.first()))
     assert callable(change)
     assert refusal(theirs, change(final)).told == INVALID
+
+
+class Careless(ScramClient):
+    """A client that proves what it knows with another nonce, or with more behind the proof."""
+
+    def __init__(self, nonce: bytes, more: bytes = b"") -> None:
+        super().__init__(SHA_512, "alice", "secret", "of-the-client")
+        self._given = nonce, more
+
+    def _final(self, challenge: bytes) -> bytes:
+        nonce, more = self._given
+        salted = salted_password(SHA_512, "secret", b"salt of sixteen.", 4096)
+        client_key = hmac.digest(salted, b"Client Key", "sha512")
+        final = b"c=biws,r=" + nonce
+        signed = b",".join((self._bare.encode(), challenge, final))
+        signature = hmac.digest(hashlib.sha512(client_key).digest(), signed, "sha512")
+        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+        return final + b",p=" + b64encode(proof + more)
+
+
+def test_a_right_proof_with_another_nonce_or_something_behind_it() -> None:
+    """What is signed is what the client has said: whether it said what it had to is looked at as well."""
+    good = f"of-the-client{NONCE}".encode()
+    ours, theirs = Careless(good), server()
+    final = ours.answer(theirs.take(ours.first()))
+    assert final is not None and theirs.take(final) and theirs.is_complete
+    for careless in (
+        Careless(b"of-another" + NONCE.encode()),
+        Careless(NONCE.encode()),
+        Careless(b"x"),
+        Careless(good, b"x"),
+    ):
+        theirs = server()
+        final = careless.answer(theirs.take(careless.first()))
+        assert final is not None
+        assert refusal(theirs, final).told == INVALID
 
 
 def test_no_proof_of_another_exchange() -> None:

@@ -68,7 +68,12 @@ class Work:
 
     def __init__(self, guests: Guests) -> None:
         self.waiting: list[tuple[Derivation, Callable[[Any], None]]] = []
-        guests.derive = lambda work, then: self.waiting.append((work, then))  # type: ignore[method-assign]
+        guests.derive = self.derive  # type: ignore[method-assign]
+
+    def derive(self, work: Derivation, then: Callable[[Any], None]) -> Callable[[], object]:
+        one = work, then
+        self.waiting.append(one)
+        return lambda: one in self.waiting and self.waiting.remove(one)
 
     def do(self) -> None:
         work, then = self.waiting.pop(0)

@@ -252,10 +252,25 @@ def test_trouble_of_our_own_is_told_without_its_text(world: World, client: Clien
 def test_work_for_somebody_who_is_gone(world: World, client: Client) -> None:
     client.handshake()
     client.send(asked(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"derive alice"))
+    begun = world.work.waiting.pop()
     client.lose()
+    world.work.waiting.append(begun)
     world.work.do()
     assert client.transport.take() == b"" and world.guests.present == {}
     assert all(timer.cancelled for timer in world.clock.timers)
+
+
+def test_work_that_nobody_waits_for_is_not_begun(world: World) -> None:
+    """Whoever comes, shows a password and goes must not leave work behind for which those who stay wait."""
+    for _ in range(3):
+        client = world.connect()
+        client.handshake()
+        client.send(asked(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"derive alice"))
+        assert client.transport.reading, "or nobody would see that it goes"
+        client.connection.eof_received()
+        assert client.is_closed
+        client.lose()
+    assert world.work.waiting == []
 
 
 # -- bounds
@@ -267,6 +282,27 @@ def test_whoever_says_nothing_is_closed(world: World, client: Client) -> None:
     assert not client.is_closed
     client.advance(1)
     assert client.is_closed
+
+
+def test_who_does_not_read_what_he_is_told_is_closed_in_time(client: Client) -> None:
+    """Close would wait until it is read: somebody who failed must not keep his place for that."""
+    client.send(NEWER_VERSIONS)
+    client.send(METADATA)
+    client.transport.close = lambda: None  # type: ignore[method-assign]
+    client.transport.abort = lambda: setattr(client.transport, "closed", True)  # type: ignore[method-assign]
+    client.advance(TIMEOUT_MS - 1)
+    assert not client.is_closed
+    client.advance(1)
+    assert client.is_closed
+
+
+def test_who_fails_at_the_last_moment_is_told_all_the_same(client: Client) -> None:
+    client.handshake()
+    client.advance(TIMEOUT_MS - 1)
+    client.send(asked(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"refuse alice"))
+    assert client.advance(DELAY_MS - 1) == b"" and not client.is_closed
+    ((_, answer),) = answers(client.advance(1), ApiKey.SASL_AUTHENTICATE, 2)
+    assert answer.error_code == 58 and client.is_closed
 
 
 def test_half_of_the_places_is_for_those_who_authenticate(world: World) -> None:
@@ -304,7 +340,7 @@ def test_lines_about_failures_are_few_and_the_rest_is_counted(world: World) -> N
 
 
 def test_what_guests_hold_together_is_bounded() -> None:
-    world = World(ottla_unauthenticated_request_bytes=1500)
+    world = World(ottla_unauthenticated_request_bytes=3000)
     clients = [world.connect() for _ in range(3)]
     for client in clients:
         client.connection.data_received(struct.pack(">i", 1000) + b"x" * 900)

@@ -74,6 +74,19 @@ def test_what_succeeded_is_remembered_for_a_minute() -> None:
     assert let_in(users, "bob", "bob-secret", 1000 + REMEMBERED_MS) == (True, True)
 
 
+def test_what_is_remembered_is_of_one_user() -> None:
+    """A name that begins as the password ends is another one's."""
+    users = PlainUsers({}, HASHED, CHANCE)
+    assert let_in(users, "bob", "bob-secret") == (True, True)
+    for user, password in [
+        ("bobbob", "-secret"),
+        ("bo", "bbob-secret"),
+        ("carol", "bob-secret"),
+        ("bobb", "ob-secret"),
+    ]:
+        assert let_in(users, user, password) == (False, True)
+
+
 def test_a_bounded_number_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.core.security.plain_users.MOST_REMEMBERED", 1)
     assert MOST_REMEMBERED > 1
