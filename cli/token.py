@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.output import Refused, say
+from ottla.cli.output import Refused, note, say
 
 
 @click.group("token")
@@ -40,4 +40,4 @@ def new(name: str, path: Path | None) -> None:
             raise Refused(f"{path} cannot be written: {error.strerror}") from None
     say(token)
     if path is None:
-        click.echo(f"The line for the file of --http-token-file: {line}", err=True)
+        note(f"The line for the file of --http-token-file: {line}")
