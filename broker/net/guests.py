@@ -54,7 +54,7 @@ class Guests:
 
     Attributes:
         present: those that have not authenticated yet.
-        counts: of what came of them: by what it was, as metrics call it, listener, mechanism.
+        counts: of what came of them: by what it was, as metrics call it, listener, mechanism. Some are seconds.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Guests:
         self.somebody_went = somebody_went
         self.versions = versions
         self.present: dict[Connection, None] = {}
-        self.counts: dict[tuple[str, str, str], int] = {}
+        self.counts: dict[tuple[str, str, str], float] = {}
         self.timeout_ms = settings.ottla_authentication_timeout_ms
         self.requests = UnfinishedRequests(
             settings.ottla_unauthenticated_request_bytes, settings.ottla_request_progress_timeout_ms, clock
@@ -101,9 +101,9 @@ class Guests:
             self._threads = ThreadPoolExecutor(DERIVATIONS, "ottla-sasl")
         asyncio.get_running_loop().run_in_executor(self._threads, work).add_done_callback(then)
 
-    def count(self, what: str, listener: str, mechanism: str) -> None:
+    def count(self, what: str, listener: str, mechanism: str, by: float = 1) -> None:
         key = what, listener, mechanism
-        self.counts[key] = self.counts.get(key, 0) + 1
+        self.counts[key] = self.counts.get(key, 0) + by
 
     def delay(self) -> int:
         """How long somebody who failed is to wait (ms): not at all where too many do."""
@@ -185,7 +185,17 @@ class Lobby:
 class Guest:
     """One connection of a listener with SASL, as long as there is anything to look at."""
 
-    __slots__ = ("_again_ms", "_connection", "_conversation", "_ends_ms", "_failing", "_late", "_lobby", "_session")
+    __slots__ = (
+        "_again_ms",
+        "_began_ms",
+        "_connection",
+        "_conversation",
+        "_ends_ms",
+        "_failing",
+        "_late",
+        "_lobby",
+        "_session",
+    )
 
     def __init__(self, lobby: Lobby, connection: Connection) -> None:
         self._lobby = lobby
@@ -206,7 +216,8 @@ class Guest:
             return lobby.guests.versions(version, correlation_id, frame, position, connection)
 
         self._conversation = Conversation(lobby.mechanisms, versions, lobby.listener, self._session)
-        self._late = clock.call_at(clock.monotonic_ms() + lobby.guests.timeout_ms, self._is_late)
+        self._began_ms = clock.monotonic_ms()
+        self._late = clock.call_at(self._began_ms + lobby.guests.timeout_ms, self._is_late)
 
     # -- from the connection
 
@@ -238,6 +249,13 @@ class Guest:
             connection.close()
             return None
         return lobby.host.receive(frame, start, connection)
+
+    def expire(self) -> bool:
+        """End the session now. False if there is none: somebody authenticates."""
+        if self._session is None:
+            return False
+        self._ends_ms = self._lobby.guests.clock.monotonic_ms()
+        return True
 
     def broken(self, reason: str) -> bool:
         """Whether a connection whose bytes are no frames is closed later, as one that fails."""
@@ -292,6 +310,9 @@ class Guest:
         self._session = connection.session = session
         what = "successful_reauthentications" if renewed else "successful_authentications"
         lobby.guests.count(what, lobby.listener, session.mechanism)
+        if renewed:
+            took_s = (lobby.guests.clock.monotonic_ms() - self._began_ms) / 1000
+            lobby.guests.count("reauthentication_seconds", lobby.listener, session.mechanism, took_s)
         if conversation.lifetime_ms is not None and not conversation.tells_lifetime:
             lobby.guests.count("successful_authentications_no_reauth", lobby.listener, session.mechanism)
         lobby.guests.audit.tell_debugging(
