@@ -139,3 +139,20 @@ def test_sessions_without_an_end_do_not_end() -> None:
     with Broker(topics=["orders"], sasl=("PLAIN", USERS)) as broker:
         broker.produce("orders", [b"a"])
         assert broker.expire_sessions() == 0
+
+
+def test_settings_of_one_listener_are_described_and_secrets_are_not() -> None:
+    """Kafka lists what it was given for a listener among the settings of a broker."""
+    given = {"listener.name.x.max.connections": "5", "listener.name.x.ssl.keystore.password": "hush-hush"}
+
+    async def described(broker: Broker) -> Any:
+        async with Admin(**broker.connection) as admin:
+            return await admin.describe_configs(brokers=[broker.settings.node_id], keys=list(given))
+
+    with Broker(given) as broker:
+        [found] = asyncio.run(described(broker)).values()
+    assert {name: entry.value for name, entry in found.items()} == {
+        "listener.name.x.max.connections": "5",
+        "listener.name.x.ssl.keystore.password": None,
+    }
+    assert found["listener.name.x.ssl.keystore.password"].is_sensitive
