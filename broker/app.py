@@ -20,6 +20,7 @@ from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.quotas.limits import ClientQuotas
+from ottla.broker.core.security.acls import Acls, add
 from ottla.broker.core.security.authorizer import (
     ACL_AUTHORIZER,
     STANDARD_AUTHORIZER,
@@ -75,7 +76,7 @@ class Broker:
         host, port: where to listen; an empty host means all interfaces, port 0 any free one.
         advertised: what clients are told to connect to; None tells each client the address that it reached.
         endpoints: listeners of any kind, in the place of one without TLS and SASL at ``host`` and ``port``.
-        users: of SCRAM, to add if they are not there.
+        users: of SCRAM, to add if they are not there. acls: access control rules, the same.
         topics: to create if they are not there; a pair is a name and a number of partitions.
         log: a structlog logger; nothing is logged without one.
         observing: observes the broker; nobody does by default.
@@ -97,6 +98,7 @@ class Broker:
         advertised: tuple[str, int] | None = None,
         endpoints: Sequence[Endpoint] = (),
         users: Credentials = MappingProxyType({}),
+        acls: Acls = (),
         topics: Sequence[NewTopic | tuple[str, int]] = (),
         log: Any = None,
         observing: Observing | None = None,
@@ -111,6 +113,7 @@ class Broker:
         self._directory = directory
         self._wanted = [NewTopic(*one) for one in topics]
         self._users = users
+        self._acls = acls
         self._engine = engine or self._new_engine()
         self._new_clock = clock
 
@@ -278,6 +281,7 @@ class Broker:
         self._members = MemberConnections(self._groups, self._host.now)
         self._transactions = TransactionNeeds(settings, self._host, self._topics, self.log)
         self._prepared = PreparedCommits(self._groups, self._host.log_of(OFFSETS_TOPIC), self._topics, clock)
+        self._prepared.audit = self._audit
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._long_work = LongWork("ottla-long-work", self.log)
@@ -419,6 +423,8 @@ class Broker:
 
     async def _listen(self) -> None:
         try:
+            if self._acls:
+                await self._topics.change(lambda all: (replace(all, acls=add(all.acls, self._acls)[0]), None))
             self.endpoints = await self._entrance.open(self.endpoints, self._users)
         except (CannotListen, BadSetting, OSError) as error:
             raise CannotStart(str(error)) from error

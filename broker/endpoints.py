@@ -86,6 +86,11 @@ def _advertised(found: dict[str, Endpoint], settings: Settings) -> list[Endpoint
     return list(found.values())
 
 
+def told_hosts(settings: Settings) -> list[str]:
+    """The names of this machine that ``advertised.listeners`` tells clients. Raises BadSetting if one is no address."""
+    return [host for _, host, _ in _addresses(settings.advertised_listeners, "advertised.listeners")]
+
+
 def _addresses(text: str, key: str) -> list[tuple[str, str, int]]:
     rows = []
     for item in filter(None, map(str.strip, text.split(","))):

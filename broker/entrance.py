@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.security.session import ANONYMOUS
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.logger import Logger
@@ -23,6 +24,7 @@ from ottla.broker.settings import Settings
 
 if TYPE_CHECKING:
     from ottla.broker.core.security.scram import Credentials
+    from ottla.broker.net.connection import Connection
     from ottla.broker.net.guests import Guests, Lobby, Versions
     from ottla.broker.net.tls import Contexts
     from ottla.broker.runtime.mechanisms import ListenerMechanisms
@@ -61,6 +63,7 @@ class Entrance:
         self._guests: Guests | None = None
         self._mechanisms: dict[str, ListenerMechanisms] = {}
         topics.on_credentials = self._credentials_changed
+        server.tell = self._tell
 
     async def open(self, endpoints: Sequence[Endpoint], users: Credentials) -> list[Endpoint]:
         """Listen; gives the endpoints with the ports that they have.
@@ -88,6 +91,13 @@ class Entrance:
             raise
         self._topics.keys.renew = self._server.renew_keys if any(one.tls for one in listeners) else None
         return [listener.endpoint for listener in listeners]
+
+    def _tell(self, event: str, connection: Connection) -> None:
+        """Tell the audit of a connection, if it is known whose it is."""
+        session = connection.session
+        if session.mechanism or session.user != ANONYMOUS.user:
+            more = {} if event == "disconnected" else {"tls": connection.tls()}
+            self._audit.tell_debugging(event, connection, mechanism=session.mechanism, **more)
 
     def stop(self) -> None:
         """Fetch nothing more for logins, and work at none."""

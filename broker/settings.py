@@ -659,10 +659,15 @@ class Settings:
         "Empty: nowhere.",
     )
     ottla_http_token_file: str = setting(
-        "", "A file with the token that has to be sent to see more than health. Empty: none has to be."
+        "",
+        "A file with lines NAME TOKEN: whoever wants to see more than health has to send a token. "
+        "Empty: nobody has to.",
     )
     ottla_http_allowed_hosts: str = setting(
-        "", "More names by which the HTTP port is reached, as in the Host header: a proxy's. `*`: any.", is_list=True
+        "",
+        "More names by which the HTTP port is reached, as in the Host header: a proxy's. Those of advertised.listeners "
+        "are known. `*`: any.",
+        is_list=True,
     )
     ottla_http_max_connections: int = setting(
         128,

@@ -216,7 +216,8 @@ def check_http(settings: Settings, *, by_option: bool = False) -> None:
     """Check where the HTTP port is to be, which ``--http`` may have said.
 
     Raises:
-        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that.
+        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that;
+            with access rules they never do.
     """
     if settings.ottla_http_listen:
         from ottla.observe.http.address import parse_address
@@ -228,6 +229,12 @@ def check_http(settings: Settings, *, by_option: bool = False) -> None:
                 f"{name} {settings.ottla_http_listen!r}: other machines reach this, and there is no authentication; "
                 f"say --http {port} to serve this machine alone, --http-token-file FILE, or --insecure if you trust "
                 "the network"
+            )
+        if settings.authorizer_class_name and not (settings.ottla_http_token_file or is_this_machine(host)):
+            raise BadSetting(
+                f"{name} {settings.ottla_http_listen!r}: other machines reach this, and access rules need to know who "
+                f"looks; say --http-token-file FILE (`ottla token new NAME` makes tokens), or --http {port} to serve "
+                "this machine alone"
             )
     elif settings.ottla_http_token_file:
         raise BadSetting("there is a token for HTTP, but no port: add --http PORT")

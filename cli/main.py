@@ -25,6 +25,7 @@ COMMANDS = {
     "lake": "Write topics to Parquet, every record once; compact it.",
     "users": "List users, set their passwords, remove them.",
     "acls": "List, add and remove access control rules; test who may do what.",
+    "token": "Make tokens for the HTTP port.",
     "configs": "Show and change settings of topics, of groups and of the broker.",
     "fault": "Let requests fail on purpose, or play a failure of production.",
     "clock": "Show a broker's clock, freeze it, move it ahead, for tests.",

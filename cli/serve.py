@@ -107,7 +107,7 @@ _SETTINGS = {
     "--http-token-file",
     metavar="FILE",
     type=click.Path(dir_okay=False),
-    help="HTTP needs the token in this file.",
+    help="HTTP needs a token of this file; `ottla token new NAME` makes one.",
 )
 @click.option(
     "--record",

@@ -79,6 +79,7 @@ class Observatory(Observing):
         self.http: HttpPort | None = None
         self.clock: Clock
         self._engine: Engine
+        self._services: Services
         self._topics: TopicManager
         self._group_events: GroupEvents | None = None
         self._episodes: EpisodeFile | None = None
@@ -178,6 +179,7 @@ class Observatory(Observing):
         )
 
     def dispatcher(self, services: Services, log: Any, codec: str) -> Dispatcher:
+        self._services = services
         if self.measuring is None:
             return super().dispatcher(services, log, codec)
         return self.measuring.dispatcher(services, log, codec)
@@ -254,8 +256,10 @@ class Observatory(Observing):
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
         parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
+        parts.permits = self._services.permits
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
+        port.allow(address.told[0])
         port.open(parts, self.endpoints())
 
     def endpoints(self) -> Sequence[Endpoint]:

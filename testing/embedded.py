@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,7 +17,8 @@ from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
 from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
-from ottla.testing.logins import GivenSasl, logins_of
+from ottla.testing.logins import OAUTHBEARER, GivenSasl, logins_of
+from ottla.testing.rules import rule_settings, rules_of
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 from ottla.workbench.bench import Workbench
 from ottla.workbench.clock import VirtualClock
@@ -58,12 +59,17 @@ class EmbeddedBroker:
         tls: whether clients have to speak TLS, with certificates of a throw-away authority; ``"mutual"``: they have
             to show a certificate as well, see `client_certificate`. It takes the package trustme (``ottla[test-tls]``).
         sasl: who has to log in, and how: passwords by user, ``("PLAIN", {"alice": "secret"})``, or a mechanism alone,
-            with one user. Without a mechanism it is SCRAM-SHA-512.
+            with one user. Without a mechanism it is SCRAM-SHA-512. ``"OAUTHBEARER"`` accepts the tokens of `oauth`.
+        acls: access control rules, such as ``["User:alice ALLOW READ topic:orders"]``; see `ottla.testing.rules`. What
+            no rule allows is denied then; an empty list allows nothing.
+        super_users: principals that may do everything, such as ``["User:admin"]``. The verbs of tests, such as
+            ``produce``, are carried out by the first of them who can log in, or else by the first user.
         log: a structlog logger; by default the broker is silent.
 
     Raises:
         ottla.broker.settings.BadSetting: a setting is unknown or out of range.
         TypeError: settings or topics are not given as told above.
+        ValueError: one of ``acls`` is no rule.
         ottla.broker.app.CannotStart: on entering; the message says why.
     """
 
@@ -77,6 +83,8 @@ class EmbeddedBroker:
         http: bool = False,
         tls: bool | str = False,
         sasl: GivenSasl = None,
+        acls: Sequence[str] | None = None,
+        super_users: Sequence[str] = (),
         log: Any = None,
     ) -> None:
         if tls not in (False, True, "mutual"):
@@ -84,7 +92,10 @@ class EmbeddedBroker:
         self._is_mutual = tls == "mutual"
         self._authority = authority() if tls else None
         self._logins = logins_of(sasl)
+        self._acls = rules_of(acls or ())
+        self._super_users = list(super_users)
         secured = self._tls_settings() | ({} if self._logins is None else self._logins.settings())
+        secured |= rule_settings(acls, self._super_users)
         self.settings: Settings = _checked(settings or {}, HTTP_SETTINGS if http else {}, secured)
         self._wanted = wanted_topics(topics)
         self._data_dir = Path(data_dir) if data_dir is not None else None
@@ -148,7 +159,57 @@ class EmbeddedBroker:
             options["security_protocol"] = self.security_protocol
         if self._authority is not None:
             options["ssl_context"] = self.ssl_context()
-        return options if self._logins is None else options | self._logins.options()
+        if self._logins is None:
+            return options
+        if self._logins.mechanism == OAUTHBEARER:
+            return options | {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": _Tokens(self)}
+        return options | self._logins.options(self._own_user)
+
+    @property
+    def _own_user(self) -> str:
+        """Who carries out the verbs of tests; empty for the first user."""
+        known = {} if self._logins is None else self._logins.passwords
+        names = [one.partition(":")[2] for one in self._super_users]
+        return next((name for name in names if name in known), "")
+
+    # users, rules, sessions
+
+    def oauth(self, sub: str = "user", expires_in: int = 60, **claims: Any) -> str:
+        """A token that the broker accepts for OAUTHBEARER: ``Broker(sasl="OAUTHBEARER")``.
+
+        Args:
+            sub: who has it; the principal is then ``User:`` and this.
+            expires_in: seconds of the broker's time until it ends; less than 0: it has ended.
+            claims: more of them, or others; one that is None is left out.
+
+        Raises:
+            RuntimeError: the broker does not run, or accepts no tokens.
+        """
+        if self._logins is None or self._logins.mechanism != OAUTHBEARER:
+            raise RuntimeError("the broker accepts no tokens: say Broker(sasl='OAUTHBEARER')")
+        from ottla.testing.issuer import issuer
+
+        clock = self.workbench.clock
+        return issuer().token(sub, self.run(clock.wall_ms) // 1000, expires_in, claims)
+
+    @property
+    def denied(self) -> list[dict[str, Any]]:
+        """What was denied so far, as the audit tells it: ``principal``, ``operation``, ``resource``, ``name`` …
+
+        Equal ones stand there once in ten seconds.
+        """
+        workbench = self.workbench
+        return self.run(lambda: list(workbench.denials))
+
+    def expire_sessions(self) -> int:
+        """End all sessions that end, now: whoever asks for something has to authenticate again first (KIP-368).
+
+        Sessions end if ``connections.max.reauth.ms`` is set, or with their token.
+
+        Returns:
+            How many there were.
+        """
+        return self.run(self.workbench.expire_sessions)
 
     @property
     def _given_authority(self) -> Authority:
@@ -197,6 +258,7 @@ class EmbeddedBroker:
             endpoints=self._endpoints(),
             topics=self._wanted,
             users={} if self._logins is None else self._logins.credentials(),
+            acls=self._acls,
             log=self._log,
             observing=self._observatory,
             clock=VirtualClock,
@@ -326,6 +388,25 @@ class EmbeddedBroker:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+class _Tokens:
+    """Gives the verbs of tests a new token for each connection."""
+
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        self._broker = broker
+
+    async def token(self) -> str:
+        """A token, asked for on the broker's loop."""
+        from ottla.testing.issuer import issuer
+
+        broker = self._broker
+        user = next((one.partition(":")[2] for one in broker._super_users), "user")
+        return issuer().token(user, broker.workbench.clock.wall_ms() // 1000, 3600, {})
+
+    def extensions(self) -> Mapping[str, str]:
+        """Nothing besides."""
+        return {}
 
 
 def _checked(given: Mapping[str, Any], *more: Mapping[str, str]) -> Settings:

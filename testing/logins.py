@@ -22,6 +22,7 @@ GivenSasl: TypeAlias = str | Mapping[str, str] | tuple[str, Mapping[str, str]] |
 PASSWORDS = {"user": "user-secret"}
 """Of who there is if only a mechanism is given."""
 DEFAULT = "SCRAM-SHA-512"
+OAUTHBEARER = "OAUTHBEARER"
 _MECHANISMS = ("PLAIN", *MECHANISMS)
 
 
@@ -37,6 +38,10 @@ class Logins(NamedTuple):
     def settings(self) -> dict[str, str]:
         """The settings of the broker."""
         settings = {"sasl.enabled.mechanisms": self.mechanism}
+        if self.mechanism == OAUTHBEARER:
+            from ottla.testing.issuer import issuer  # its key is made when it is needed
+
+            settings |= issuer().settings()
         if self.mechanism == "PLAIN":
             users = [f"{_quoted(f'user_{name}')}={_quoted(text)}" for name, text in self.passwords.items()]
             module = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -45,7 +50,7 @@ class Logins(NamedTuple):
 
     def credentials(self) -> Credentials:
         """What the broker keeps of the passwords, for SCRAM."""
-        if self.mechanism == "PLAIN":
+        if self.mechanism not in MECHANISMS:
             return {}
         kind = MECHANISMS[self.mechanism]
         return {(name, kind): _credential(kind, name, text) for name, text in self.passwords.items()}
@@ -56,6 +61,8 @@ class Logins(NamedTuple):
         Raises:
             ValueError: there is no such user.
         """
+        if self.mechanism == OAUTHBEARER:
+            raise ValueError("a client of OAUTHBEARER has tokens: give it those of broker.oauth(sub=…)")
         name = user or next(iter(self.passwords))
         if name not in self.passwords:
             raise ValueError(f"user={user!r}: the broker has {', '.join(map(repr, self.passwords))}")
@@ -75,6 +82,8 @@ def logins_of(given: GivenSasl) -> Logins | None:
     match given:
         case None:
             return None
+        case "OAUTHBEARER":
+            return Logins(OAUTHBEARER, {})
         case str():
             mechanism, passwords = given, PASSWORDS
         case Mapping():
@@ -84,7 +93,8 @@ def logins_of(given: GivenSasl) -> Logins | None:
         case _:
             raise TypeError("sasl: write a mechanism, passwords by user, or a tuple of both")
     if mechanism not in _MECHANISMS:
-        raise TypeError(f"sasl: there is no mechanism {mechanism!r} for tests; write one of {', '.join(_MECHANISMS)}")
+        known = f"{', '.join(_MECHANISMS)}, or {OAUTHBEARER} alone"
+        raise TypeError(f"sasl: there is no mechanism {mechanism!r} for tests; write one of {known}")
     if not passwords or not all(isinstance(one, str) and one for pair in passwords.items() for one in pair):
         raise TypeError("sasl: name users with their passwords, none of them empty")
     return Logins(mechanism, passwords)

@@ -34,21 +34,30 @@ class Workbench(Observatory):
     Attributes:
         faults: the rules that are in force. There once the broker is ready.
         time: that of the broker. There once the broker is ready.
+        denials: what was denied, as the audit tells it.
     """
 
     def __init__(self, settings: Settings, log: Any = None) -> None:
         super().__init__(settings, log, records_all=True)
         self.faults: Faults
         self.time: Time
-        self._services: Services
         self._dispatcher: Dispatcher
+        self.denials: list[dict[str, Any]] = []
         self._paused: dict[str, Fault] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def dispatcher(self, services: Services, log: Any, codec: str) -> Dispatcher:
-        self._services = services
+        services.audit.on_event = self._heard
         self._dispatcher = super().dispatcher(services, log, codec)
         return self._dispatcher
+
+    def _heard(self, event: str, row: dict[str, Any]) -> None:
+        if event == "denied":
+            self.denials.append(row)
+
+    def expire_sessions(self) -> int:
+        """End all sessions that end, now; returns how many there were."""
+        return self._server.expire_sessions()
 
     def control(self) -> Control:
         return Control(self)

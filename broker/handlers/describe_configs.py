@@ -17,8 +17,8 @@ from ottla.broker.core.topics.catalog import invalid_name
 from ottla.broker.core.topics.configs import EffectiveValue, effective_values
 from ottla.broker.handlers.config_changes import RESOURCES
 from ottla.broker.handlers.services import Services
-from ottla.broker.setting_keys import of_listener
-from ottla.broker.settings import FIELDS, type_of
+from ottla.broker.setting_keys import OF_LISTENER, of_listener
+from ottla.broker.settings import FIELDS, as_text, type_of
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -178,8 +178,13 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
             yield _hidden(_row(row.name, _without_values(synonyms), kind, documentation, read_only=True))
         else:
             yield _row(row.name, synonyms, kind, documentation, read_only=not metadata["dynamic"])
-    for name in sorted({*configs.own, *configs.default} - FIELDS.keys()):
-        layers = ((configs.own, ConfigSource.DYNAMIC_BROKER_CONFIG), (configs.default, _DEFAULT_BROKER))
+    static = {OF_LISTENER + key: as_text(value) for key, value in configs.static.by_listener.items()}
+    layers = (
+        (configs.own, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (configs.default, _DEFAULT_BROKER),
+        (static, ConfigSource.STATIC_BROKER_CONFIG),
+    )
+    for name in sorted({*configs.own, *configs.default, *static} - FIELDS.keys()):
         yield _foreign_row(name, [Synonym(name, layer[name], source) for layer, source in layers if name in layer])
 
 

@@ -14,6 +14,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import KNOWS_TOPIC_IDS, NO_PARTITION, Refusals, unavailable
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.services import Services, cut, in_parts
+from ottla.broker.runtime.prepared_commits import is_of_no_member, tell_altered
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -37,8 +38,8 @@ def handle(
     if ctx.is_long and sum(len(topic.partitions) for topic in request.topics) > WHOLE:
         return _in_steps(request, ctx, services)
     answer = services.host.enter(services.groups.commit_offsets, request, ctx, _resolve(request, ctx, services))
-    if answer is None and request.generation_id_or_member_epoch < 0 and not request.member_id:
-        services.audit.tell_once("offsets_altered", ctx, request.group_id, group=request.group_id)
+    if answer is None and is_of_no_member(request):
+        tell_altered(services.audit, ctx, request.group_id)
     return answer
 
 
@@ -46,6 +47,8 @@ def _in_steps(request: OffsetCommitRequest, ctx: RequestContext, services: Servi
     requests = (replace(request, topics=topics) for topics in cut(request.topics, AT_ONCE))
     parts = ((part, _resolve(part, ctx, services)) for part in requests)
     answers = yield from in_parts(services, ctx, services.groups.commit_offsets, parts)
+    if is_of_no_member(request):
+        tell_altered(services.audit, ctx, request.group_id)
     topics: dict[tuple[str, UUID], OffsetCommitResponseTopic] = {}
     for answer in answers:
         for topic in answer.topics:

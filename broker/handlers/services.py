@@ -30,7 +30,7 @@ from ottla.broker.core.security.authorizer import Authorizer, Verdict
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.engine import IN_MEMORY, LogDir
-from ottla.broker.runtime.audit import Audit
+from ottla.broker.runtime.audit import Audit, Who
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.prepared_commits import PreparedCommits
@@ -181,6 +181,16 @@ class Control(Protocol):
         ...
 
 
+class Asker(Who, Protocol):
+    """Whoever is permitted something or not: a request, or somebody who asks by HTTP.
+
+    Attributes:
+        api: what he asks by, as ``OffsetCommit``.
+    """
+
+    api: str
+
+
 NOBODY_DENIED: Final[Mapping[str, int]] = {}
 
 LongWork = Callable[[Steps[None], RequestContext, Callable[[], Any]], None]
@@ -237,7 +247,7 @@ class Services:
 
     def permits(
         self,
-        ctx: RequestContext,
+        ctx: Asker,
         operation: AclOperation,
         resource: Resource,
         name: str,
@@ -245,7 +255,7 @@ class Services:
         silently: bool = False,
         items: int = 1,
     ) -> bool:
-        """May whoever sent a request do something?
+        """May whoever asks do something?
 
         Args:
             silently: it is not told that somebody may not: something else is asked next, or what is denied is hidden.
@@ -304,7 +314,7 @@ class Services:
 
     def tell_denied(
         self,
-        ctx: RequestContext,
+        ctx: Asker,
         operation: AclOperation,
         resource: Resource,
         name: str,
@@ -330,13 +340,13 @@ class Services:
             then(results)
 
 
-def host_of(ctx: RequestContext) -> str:
+def host_of(ctx: Asker) -> str:
     """The address of a client as rules have it."""
     return address(ctx.client_host[1:])
 
 
 def _row(
-    ctx: RequestContext, operation: AclOperation, resource: Resource, name: str, items: int, verdict: Verdict | None
+    ctx: Asker, operation: AclOperation, resource: Resource, name: str, items: int, verdict: Verdict | None
 ) -> dict[str, Any]:
     """A verdict, as the audit tells it."""
     row: dict[str, Any] = {

@@ -55,7 +55,7 @@ class Guests:
 
     Attributes:
         present: those that have not authenticated yet.
-        counts: of what came of them: by what it was, as metrics call it, listener, mechanism.
+        counts: of what came of them: by what it was, as metrics call it, listener, mechanism. Some are seconds.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Guests:
         self.somebody_went = somebody_went
         self.versions = versions
         self.present: dict[Connection, None] = {}
-        self.counts: dict[tuple[str, str, str], int] = {}
+        self.counts: dict[tuple[str, str, str], float] = {}
         self.timeout_ms = settings.ottla_authentication_timeout_ms
         # Half of it, as twice its bound is where `UnfinishedRequests` turns connections away.
         most_bytes = settings.ottla_unauthenticated_request_bytes // 2
@@ -104,9 +104,9 @@ class Guests:
         done.add_done_callback(then)
         return done.cancel
 
-    def count(self, what: str, listener: str, mechanism: str) -> None:
+    def count(self, what: str, listener: str, mechanism: str, by: float = 1) -> None:
         key = what, listener, mechanism
-        self.counts[key] = self.counts.get(key, 0) + 1
+        self.counts[key] = self.counts.get(key, 0) + by
 
     def delay(self) -> int:
         """How long somebody who failed is to wait (ms): not at all where too many do."""
@@ -197,6 +197,7 @@ class Guest:
 
     __slots__ = (
         "_again_ms",
+        "_began_ms",
         "_connection",
         "_conversation",
         "_ends_ms",
@@ -227,7 +228,8 @@ class Guest:
             return lobby.guests.versions(version, correlation_id, frame, position, connection)
 
         self._conversation = Conversation(lobby.mechanisms, versions, lobby.listener, self._session)
-        self._late = clock.call_at(clock.monotonic_ms() + lobby.guests.timeout_ms, self._is_late)
+        self._began_ms = clock.monotonic_ms()
+        self._late = clock.call_at(self._began_ms + lobby.guests.timeout_ms, self._is_late)
 
     # -- from the connection
 
@@ -259,6 +261,13 @@ class Guest:
             connection.close()
             return None
         return lobby.host.receive(frame, start, connection)
+
+    def expire(self) -> bool:
+        """End the session now. False if there is none: somebody authenticates."""
+        if self._session is None:
+            return False
+        self._ends_ms = self._lobby.guests.clock.monotonic_ms()
+        return True
 
     def broken(self, reason: str) -> bool:
         """Whether a connection whose bytes are no frames is closed later, as one that fails."""
@@ -318,6 +327,9 @@ class Guest:
         self._session = connection.session = session
         what = "successful_reauthentications" if renewed else "successful_authentications"
         lobby.guests.count(what, lobby.listener, session.mechanism)
+        if renewed:
+            took_s = (lobby.guests.clock.monotonic_ms() - self._began_ms) / 1000
+            lobby.guests.count("reauthentication_seconds", lobby.listener, session.mechanism, took_s)
         if conversation.lifetime_ms is not None and not conversation.tells_lifetime:
             lobby.guests.count("successful_authentications_no_reauth", lobby.listener, session.mechanism)
         lobby.guests.audit.tell_debugging(

@@ -46,6 +46,8 @@ class SocketServer:
         accepted: how many connections there were since the start.
         authentications: how many there were, by what came of them, listener and mechanism.
         listeners: once it has started.
+        tell: is told of connections that a certificate makes somebody's (``authenticated``), and of those that end
+            (``disconnected``).
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class SocketServer:
         self.wait_of: Callable[[str], int] | None = None
         self.connections: dict[Connection, str] = {}
         self.accepted = 0
-        self.authentications: Mapping[tuple[str, str, str], int] = {}
+        self.authentications: Mapping[tuple[str, str, str], float] = {}
         self.listeners: list[Listener] = []
         self._settings = settings
         self._clock = clock
@@ -75,6 +77,7 @@ class SocketServer:
         self._refusals_of_address = RateLimit(clock, lines=1)
         self._pauses = RateLimit(clock, lines=1)
         self._told_pause = False
+        self.tell: Callable[[str, Connection], None] = lambda event, connection: None
         http = settings.ottla_http_max_connections if settings.ottla_http_listen else 0
         self.most_connections = most_connections(settings.max_connections, http)
         self._addresses = Addresses(in_force or (lambda: settings), self._unknown_address)
@@ -267,6 +270,10 @@ class SocketServer:
         """When the certificate of each listener with TLS ends, in Unix milliseconds."""
         return {one.endpoint.name: one.tls.ends_ms for one in self.listeners if one.tls is not None}
 
+    def expire_sessions(self) -> int:
+        """End all sessions that end, now; returns how many there were."""
+        return sum(one.guest is not None and one.guest.expire() for one in self.connections)
+
     def look_at_keys(self) -> None:
         """Read the files of keys and certificates now: somebody says that they are new."""
         for listener in self.listeners:
@@ -314,6 +321,7 @@ class SocketServer:
             connection.kill("no rule of ssl.principal.mapping.rules fits the subject of its certificate")
         else:
             connection.session = connection.session._replace(principal=principal)
+            self.tell("authenticated", connection)
 
     def _turn_away(self, connection: Connection, wait_ms: int) -> None:
         """Close a connection that exceeds a quota, but after a while: its client would try again at once."""
@@ -330,6 +338,7 @@ class SocketServer:
             self._addresses.went(address)
         if (listener := self._came_by.pop(connection, None)) is not None:
             listener.count -= 1
+            self.tell("disconnected", connection)
         self._requests.gone(connection)
         self._answers.gone(connection)
         if (timer := self._unwelcome.pop(connection, None)) is not None:

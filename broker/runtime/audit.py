@@ -118,6 +118,9 @@ class Audit:
         log: takes each event as a line, by the name `LOGGER`.
         wall_ms: Unix time, in milliseconds.
         file: takes each event, too.
+
+    Attributes:
+        on_event: is told each event, and what belongs to it.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class Audit:
         self._log = log or Silent()
         self._wall_ms = wall_ms
         self._file = file
+        self.on_event: Callable[[str, dict[str, Any]], None] = lambda event, row: None
         self._left_out = 0
         self._told: dict[Hashable, _Told] = {}  # the oldest first
 
@@ -198,6 +202,7 @@ class Audit:
 
     def _write(self, log: Callable[..., Any], event: str, row: dict[str, Any]) -> None:
         log(event, logger=LOGGER, **row)
+        self.on_event(event, row)
         if self._file is not None:
             at = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(timespec="milliseconds")
             line = {"at": at.replace("+00:00", "Z"), "event": event} | row

@@ -16,6 +16,7 @@ from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.offsets.prepared import PreparedCommit, prepare
+from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.coordinator_log import CoordinatorLog
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.framing import Gathered
@@ -46,6 +47,7 @@ class PreparedCommits:
         ordinary: reasons for which every commit takes the ordinary path, such as quotas, by which time is measured.
         number: shapes that were learned under another one do not count any more. Whoever changes what an ordinary
             commit is held against, and a prepared one is not, raises it (`changed`).
+        audit: is told of offsets that are altered by others than members.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class PreparedCommits:
         self.log = log
         self.topics = topics
         self.clock = clock
+        self.audit = Audit()
         self.ordinary: dict[str, None] = {}
         self.number = 0
         self.held_bytes = 0
@@ -139,10 +142,12 @@ class Shape:
         unpack, fixed: split a request as long as this one into bytes and numbers, by turns; those bytes if it has the
             shape. The numbers are the correlation id and the offsets.
         is_used: it has served a commit since somebody was in need of room.
+        is_of_no_member: the audit is told of each.
     """
 
-    __slots__ = ("_after", "_before", "_encode", "_pack", "body_at", "ctx", "fixed", "held_bytes", "is_used",
-                 "length", "number", "prepared", "revision", "route", "unpack")  # fmt: skip
+    __slots__ = ("_after", "_before", "_encode", "_pack", "body_at", "ctx", "fixed", "held_bytes",
+                 "is_of_no_member", "is_used", "length", "number", "prepared", "revision", "route",
+                 "unpack")  # fmt: skip
 
     def __init__(
         self, frame: bytes, body_at: int, body: list[bytes], prepared: PreparedCommit, ctx: RequestContext, route: Any,
@@ -161,6 +166,7 @@ class Shape:
         self.length, self.body_at = len(frame), body_at
         self.held_bytes = held_bytes
         self.is_used = False
+        self.is_of_no_member = is_of_no_member(prepared.request)
         self.number = self.revision = 0
 
     def answer(self, response: Any, correlation_id: int) -> bytes | Gathered:
@@ -219,6 +225,8 @@ class Shapes:
         shape.is_used = True
         self._served += 1
         common.log.put(write.shard.partition, write, write.bodies)
+        if shape.is_of_no_member:
+            tell_altered(common.audit, ctx, shape.prepared.request.group_id)
         return True
 
     def wants(self, length: int) -> bool:
@@ -251,6 +259,16 @@ class Shapes:
             for shape in alike:
                 self._common.drop(shape)
         self._by_length.clear()
+
+
+def is_of_no_member(request: OffsetCommitRequest) -> bool:
+    """Whether somebody commits who is no member of a group: a consumer that assigns itself, or an administrator."""
+    return request.generation_id_or_member_epoch < 0 and not request.member_id
+
+
+def tell_altered(audit: Audit, ctx: RequestContext, group_id: str) -> None:
+    """Tell the audit that offsets of a group were altered by somebody who is no member."""
+    audit.tell_once("offsets_altered", ctx, group_id, group=group_id)
 
 
 def _pieces(request: OffsetCommitRequest, ctx: RequestContext) -> list[bytes] | None:

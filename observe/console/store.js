@@ -114,7 +114,7 @@ export class Store {
   /** Take an event of the stream. */
   take(name, data) {
     if (name === "hello") {
-      this.takeCluster(data.cluster);
+      if (data.cluster) this.takeCluster(data.cluster); // not everybody may see it
     } else if (name === "groups") {
       for (const brief of data.changed) {
         this.groups.set(brief.group_id, brief);

@@ -1,21 +1,19 @@
 """Access to the HTTP port: checked before anything else is done for a request.
 
 The ``Host`` header must name this machine, or a page of the web whose name is made to point here could read everything
-(DNS rebinding). On loopback that is loopback's names. Elsewhere it is any address, and any name without a dot, which
-nobody of the web can have; behind a token it is any name, as such a page has no cookie of ours. Probes may use any name
-there, too: what they are told is no secret.
+(DNS rebinding). On loopback that is loopback's names. Elsewhere it is any address, any name without a dot, which
+nobody of the web can have, and names that the settings or the listeners have. Probes may use any name there, too: what
+they are told is no secret.
 
-With a token, programs send it as ``Authorization: Bearer``; a browser, which sends no such header for a page or a
-stream, is asked for it once and gets a cookie.
+With tokens, programs send one as ``Authorization: Bearer``; a browser, which sends no such header for a page or a
+stream, is asked for it once and gets a cookie. Whose token it is decides what he may see.
 
 What changes something needs a token in any case, and no page of another origin may ask for it.
 """
 
 from __future__ import annotations
 
-import hmac
-from collections.abc import Sequence
-from hashlib import sha256
+from collections.abc import Callable, Iterable
 from html import escape
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
@@ -28,7 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ottla.broker.logger import Logger
 from ottla.observe.http.address import ip_of, is_loopback
 from ottla.observe.http.bodies import read_body
+from ottla.observe.http.passes import COOKIE_MS, Cookies, Guesses
 from ottla.observe.http.problems import Problem, problem
+from ottla.observe.http.tokens import CONSOLE, Tokens
+from ottla.observe.http.visitors import Visitor
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -42,7 +43,9 @@ HEADERS = {
 HEADERS_WITH_TLS = {**HEADERS, "Strict-Transport-Security": "max-age=31536000"}
 FOR_ALL = ("/healthz", "/readyz")
 """Probes have no token, and learn nothing."""
-LOGIN = "/login"
+LOGIN, LOGOUT = "/login", "/logout"
+VISITOR = "visitor"
+"""Where the state of a request says who asks."""
 MOST_LOGIN_BYTES = 8_192
 
 PAGE = """<!doctype html>
@@ -59,10 +62,10 @@ class Access:
     Args:
         host: where the port listens.
         allowed_hosts: more names that are ours; ``*`` is any.
-        token: what has to be known, empty for nothing.
-        secret: makes cookies that nobody else can.
+        tokens: of those who may look; None: everybody may.
         cookie: the cookie's name; cookies do not tell ports apart.
         has_tls: the port speaks nothing but TLS.
+        now_ms: a clock that does not go back.
     """
 
     def __init__(
@@ -71,23 +74,28 @@ class Access:
         log: Logger,
         *,
         host: str,
-        token: str,
-        secret: bytes,
+        tokens: Tokens | None,
         cookie: str,
-        allowed_hosts: Sequence[str] = (),
+        now_ms: Callable[[], int],
+        allowed_hosts: Iterable[str] = (),
         has_tls: bool = False,
     ) -> None:
         self.app = app
         self._log = log
         self._hosts = {"localhost", "127.0.0.1", "::1", host.lower(), *map(str.lower, allowed_hosts)}
-        self._is_any_host = "*" in allowed_hosts or (bool(token) and not is_loopback(host))
+        self._is_any_host = "*" in self._hosts
         self._is_loopback = is_loopback(host)
         self._has_told = False
-        self._token = token.encode()
-        self._pass = hmac.new(secret, self._token, sha256).hexdigest()
+        self._tokens = tokens
+        self._cookies = Cookies(now_ms)
+        self._guesses = Guesses(now_ms)
         self._cookie = cookie
         self._has_tls = has_tls
         self._headers = HEADERS_WITH_TLS if has_tls else HEADERS
+
+    def allow(self, host: str) -> None:
+        """Take one more name for ours: one that clients of the broker are told."""
+        self._hosts.add(host.lower())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -123,15 +131,38 @@ class Access:
             return problem(
                 421, f"the Host header does not name this machine: use {how}, or set ottla.http.allowed.hosts"
             )
-        if not self._token or is_probe:
+        address = scope["client"][0] if scope["client"] else ""
+        if (tokens := self._tokens) is None or is_probe:
+            self._enter(scope, Visitor.of(CONSOLE, address))
             return None
-        if scope["path"] == LOGIN and scope["method"] == "POST":
-            return await self._login(Request(scope, receive))
-        if self._knows(headers):
+        if scope["path"] in (LOGIN, LOGOUT) and scope["method"] == "POST":
+            return await self._login(Request(scope, receive), tokens, address)
+        token = _bearer(headers)
+        digest = self._by_cookie(headers) if token is None else tokens.digest_of(token)
+        name = None if digest is None else tokens.name_of(digest)
+        if digest is not None and name is not None:
+            self._enter(scope, Visitor.of(name, address, lambda: tokens.name_of(digest) is not None))
             return None
+        if token and (refusal := self._wrong(address)):
+            return refusal
         if "text/html" in headers.get("accept", "") and scope["method"] == "GET":
             return _page("This console is behind a token.", 401)
         return problem(401, "send the token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+
+    def _enter(self, scope: Scope, visitor: Visitor) -> None:
+        scope["state"][VISITOR] = visitor
+
+    def _wrong(self, address: str) -> Response | None:
+        """Count a wrong token; the answer to somebody who has tried too many."""
+        wait_ms = self._guesses.wrong(address)
+        if not wait_ms:
+            return None
+        after_s = -(-wait_ms // 1000)
+        return problem(
+            429,
+            f"too many wrong tokens came from your address: try again in {after_s} s",
+            {"Retry-After": str(after_s)},
+        )
 
     def _tell(self, host: str) -> None:
         """Say once that a name was refused: a program that reads metrics shows its owner nothing but a status."""
@@ -146,29 +177,67 @@ class Access:
             return True
         return not self._is_loopback and ("." not in host or ip_of(host) is not None)
 
-    def _knows(self, headers: Headers) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return hmac.compare_digest(token.strip().encode("latin-1"), self._token)  # the bytes that were sent
+    def _cookie_of(self, headers: Headers) -> str:
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
-            return False
-        return cookie is not None and hmac.compare_digest(cookie.value.encode(), self._pass.encode())
+            return ""
+        return "" if cookie is None else cookie.value
 
-    async def _login(self, request: Request) -> Response:
+    def _by_cookie(self, headers: Headers) -> bytes | None:
+        """The digest of the token with which a browser has logged in."""
+        cookie = self._cookie_of(headers)
+        return self._cookies.token_of(cookie) if cookie else None
+
+    async def _login(self, request: Request, tokens: Tokens, address: str) -> Response:
+        """Give a cookie to a browser that knows a token, or take it back."""
         try:
+            check_origin(request.headers)
+            if request.scope["path"] == LOGOUT:
+                self._cookies.end(self._cookie_of(request.headers))
+                return self._home(request, "", 0)
+            if _media_type(request.headers) != "application/x-www-form-urlencoded":
+                raise Problem(415, "send a form: Content-Type: application/x-www-form-urlencoded")
             body = await read_body(request, MOST_LOGIN_BYTES)
         except Problem as error:
             return problem(error.status, error.detail)
         given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0]
-        if not hmac.compare_digest(given.strip().encode(), self._token):
-            return _page("That is not the token.", 401)
-        cookie = f"{self._cookie}={self._pass}; Path=/; HttpOnly; SameSite=Strict"
+        digest = tokens.digest_of(given.strip().encode(errors="replace"))
+        if digest is None:
+            return self._wrong(address) or _page("That is not the token.", 401)
+        return self._home(request, self._cookies.new(digest), COOKIE_MS // 1000)
+
+    def _home(self, request: Request, cookie: str, age_s: int) -> Response:
+        """Send a browser to the console, with a cookie."""
+        told = f"{self._cookie}={cookie}; Path=/; Max-Age={age_s}; HttpOnly; SameSite=Strict"
         # Or a proxy with TLS is before us.
         if self._has_tls or request.headers.get("x-forwarded-proto", "").lower() == "https":
-            cookie += "; Secure"
-        return Response(status_code=303, headers={"Location": "/", "Set-Cookie": cookie, "Cache-Control": "no-store"})
+            told += "; Secure"
+        return Response(status_code=303, headers={"Location": "/", "Set-Cookie": told, "Cache-Control": "no-store"})
+
+
+def check_origin(headers: Headers) -> None:
+    """Let a request through that changes something, if no page of another origin sends it. Raises `Problem`.
+
+    Browsers say so by themselves; programs send neither header.
+    """
+    origin, host = headers.get("origin"), headers.get("host", "").lower()
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Problem(
+            403, "the Sec-Fetch-Site header tells of another site: pages from elsewhere may change nothing here"
+        )
+    if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
+        raise Problem(403, "the Origin header names another origin: pages from elsewhere may change nothing here")
+
+
+def _media_type(headers: Headers) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _bearer(headers: Headers) -> bytes | None:
+    """The token of a program, as the bytes that were sent; None if it sends none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
 
 
 def check_write(headers: Headers, *, has_token: bool, has_body: bool) -> None:
@@ -180,10 +249,12 @@ def check_write(headers: Headers, *, has_token: bool, has_body: bool) -> None:
     """
     if not has_token:
         raise Problem(403, "to change something takes a token: start the broker with --http-token-file FILE")
-    origin, host = headers.get("origin"), headers.get("host", "").lower()
-    if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
-        raise Problem(403, "the Origin header names another origin: pages from elsewhere may change nothing here")
-    if has_body and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    check_origin(headers)
+    if _bearer(headers) is None and "sec-fetch-site" not in headers and "origin" not in headers:
+        raise Problem(
+            403, "send the token: Authorization: Bearer …; a cookie alone changes something for browsers only"
+        )
+    if has_body and _media_type(headers) != "application/json":
         raise Problem(415, "send JSON: Content-Type: application/json")
 
 

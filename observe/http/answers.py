@@ -64,9 +64,9 @@ class Alarms(Struct):
 
 
 class Hello(Struct):
-    """The first event of a stream."""
+    """The first event of a stream; without the cluster for those who may not see it."""
 
-    cluster: ClusterState
+    cluster: ClusterState | None
 
 
 class GroupChanges(Struct):

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ottla.broker.core.security.acls import AclOperation
 from ottla.observe.http import answers
 from ottla.observe.http.parameters import Choice, Parameter, Text, Whole
 from ottla.observe.http.parts import Parts
 from ottla.observe.http.pauses import Pauses
 from ottla.observe.http.problems import Problem
+from ottla.observe.http.visitors import Sight
 from ottla.observe.snapshot import ClusterState, GroupBrief, GroupState, TopicState
 from ottla.observe.timeline.model import Timeline
 
@@ -40,6 +42,8 @@ class Endpoint(NamedTuple):
         is_there: False while a part is missing that it is about.
         method: other than GET, it changes something: see `ottla.observe.http.access.check_write`.
         body: what the JSON object of a POST is.
+        is_list_of_groups: it shows what of them may be seen. Else whoever asks needs a right on the group that the path
+            names, or on the cluster.
     """
 
     path: str
@@ -51,6 +55,16 @@ class Endpoint(NamedTuple):
     is_there: Callable[[Parts], bool] = lambda parts: True
     method: str = "GET"
     body: Any = None
+    is_list_of_groups: bool = False
+
+    def check(self, sight: Sight, names: dict[str, str]) -> None:
+        """Let a visitor ask. Raises `Problem`."""
+        if "group" in names:
+            sight.check_group(names["group"])
+        if self.method != "GET":
+            sight.check_cluster(AclOperation.ALTER)
+        elif "group" not in names and not self.is_list_of_groups:
+            sight.check_cluster(AclOperation.DESCRIBE)
 
 
 # -- the cluster and its topics
@@ -78,14 +92,14 @@ def _topic(parts: Parts, names: dict[str, str], query: Query) -> TopicState:
 
 
 async def _groups(parts: Parts, names: dict[str, str], query: Query) -> answers.Groups:
-    pause, view, limit = Pauses(), parts.view, query["limit"]
+    pause, view, limit, sees_all = Pauses(), parts.view, query["limit"], parts.sight.sees_all
     state, q, after = query["state"], query["q"] or "", query["after"]
     found: list[GroupBrief] = []
     room = MOST_NAMES
     ids = sorted(one for one in view.group_ids() if q in one and (after is None or one > after))
     for group_id in ids:
         await pause()
-        brief = view.brief(group_id)
+        brief = view.brief(group_id) if sees_all or parts.sight.sees(group_id) else None
         if brief is None or (state is not None and brief.state != state):
             continue
         if len(found) == limit or room <= 0:
@@ -147,6 +161,8 @@ async def _costs(parts: Parts, names: dict[str, str], query: Query) -> answers.C
     since_ms = parts.clock.wall_ms() - RECENT_MS if query["since"] is None else query["since"]
     room, found = MOST_NAMES, []
     for cost in await parts.history.costs(since_ms, Pauses(), most=MOST_GROUPS):
+        if not parts.sight.sees(cost.group_id):
+            continue
         room -= len(cost.group_id)
         if room < 0:
             break
@@ -180,7 +196,8 @@ def event_json(seq: int, event: bytes) -> msgspec.Raw:
 
 def _sentinels(parts: Parts, names: dict[str, str], query: Query) -> answers.Alarms:
     assert parts.sentinels is not None
-    return answers.Alarms(parts.sentinels.active(), parts.sentinels.recent())
+    active, recent = parts.sentinels.active(), parts.sentinels.recent()
+    return answers.Alarms(*([one for one in those if parts.sight.sees(one.group_id)] for those in (active, recent)))
 
 
 _LAST = Whole("last", "So many of the latest.", 1, MOST_EPISODES)
@@ -211,6 +228,7 @@ ENDPOINTS = (
             Whole("limit", "The most groups of one answer.", 1, MOST_GROUPS, 100),
             _AFTER,
         ),
+        is_list_of_groups=True,
     ),
     Endpoint("/v1/groups/{group}", "group", "A group with its members.", GroupState, _group),
     Endpoint("/v1/groups/{group}/members", "members", "The members of a group.", answers.Members, _members),
@@ -259,6 +277,7 @@ ENDPOINTS = (
         _costs,
         (Whole("since", "What began at this time or later instead, in Unix milliseconds."),),
         lambda parts: parts.history is not None,
+        is_list_of_groups=True,
     ),
     Endpoint(
         "/v1/sentinels",
@@ -268,5 +287,6 @@ ENDPOINTS = (
         _sentinels,
         (),
         lambda parts: parts.sentinels is not None,
+        is_list_of_groups=True,
     ),
 )

@@ -31,7 +31,7 @@ def document(shown: Sequence[Endpoint], version: str, *, protected: bool) -> dic
     }
     for endpoint in shown:
         names = re.findall(r"{(\w+)}", endpoint.path)
-        statuses = [400, *([404] if names else ()), *([401] if protected else ())]
+        statuses = [400, *([404] if names else ()), *([401, 403, 429] if protected else ())]
         if endpoint.method != "GET":
             statuses += [403, 409, 413, 415, 504]
         operation = _operation(

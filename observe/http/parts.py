@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock
 from ottla.observe.http.changes import Changes
+from ottla.observe.http.visitors import EVERYTHING, Permits, Sight, Visitor, everything
 from ottla.observe.recorder import Recorder
 from ottla.observe.timeline.live import Timelines
 from ottla.observe.view import View
@@ -41,6 +42,8 @@ class Parts:
 
     Attributes:
         changes: an observer of the coordinator's events.
+        permits: what rules let visitors do.
+        sight: what the visitor may see for whom they are.
     """
 
     view: View
@@ -52,3 +55,9 @@ class Parts:
     metrics: Metrics | None = None
     health: Health = field(default_factory=Health)
     changes: Changes = field(default_factory=Changes)
+    permits: Permits = everything
+    sight: Sight = EVERYTHING
+
+    def seen_by(self, visitor: Visitor) -> Parts:
+        """The same for one visitor."""
+        return replace(self, sight=Sight(self.permits, visitor))

@@ -15,8 +15,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ottla.broker.core.security.acls import AclOperation
 from ottla.observe.console_files import Files
-from ottla.observe.http.access import check_write
+from ottla.observe.http.access import VISITOR, check_write
 from ottla.observe.http.answers import HealthNow
 from ottla.observe.http.api import ENDPOINTS, Endpoint
 from ottla.observe.http.bodies import read_object
@@ -26,6 +27,7 @@ from ottla.observe.http.parts import Health, Parts
 from ottla.observe.http.pauses import Turns
 from ottla.observe.http.problems import Problem, problem
 from ottla.observe.http.stream import PARAMETERS, EventStream, Feed
+from ottla.observe.http.visitors import Visitor
 
 JSON = "application/json"
 NOT_KEPT = {"Cache-Control": "no-store"}
@@ -85,7 +87,7 @@ def application(parts: Parts, feed: Feed, turns: Turns, *, protected: bool, more
             if one.path == path
         }
         routes.append(Route(path.replace("}", ":name}"), ByMethod(serve)))
-    routes.append(Route("/v1/stream", _stream(feed)))
+    routes.append(Route("/v1/stream", _stream(parts, feed)))
     openapi = msgspec.json.encode(document(shown, parts.view.cluster().version, protected=protected))
     routes.append(Route("/v1/openapi.json", Response(openapi, 200, NOT_KEPT, JSON), methods=["GET"]))
     if parts.metrics is not None:
@@ -124,12 +126,20 @@ def _change(parts: Parts, endpoint: Endpoint, protected: bool) -> Callable[[Requ
 
     async def change(request: Request) -> Response:
         check_write(request.headers, has_token=protected, has_body=has_body)
+        names, seen = _names(request), parts.seen_by(visitor_of(request))
+        endpoint.check(seen.sight, names)
         read_query(request.scope["query_string"], ())
         body = await read_object(request) if has_body else {}
-        answer = await endpoint.handle(parts, _names(request), body)
+        answer = await endpoint.handle(seen, names, body)
         return Response(msgspec.json.encode(answer), 200, NOT_KEPT, JSON)
 
     return change
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Who asks, as `ottla.observe.http.access` found out."""
+    visitor: Visitor = request.scope["state"][VISITOR]
+    return visitor
 
 
 def _names(request: Request) -> dict[str, str]:
@@ -138,10 +148,11 @@ def _names(request: Request) -> dict[str, str]:
 
 def _serve(parts: Parts, endpoint: Endpoint, turns: Turns) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
-        names = _names(request)
+        names, seen = _names(request), parts.seen_by(visitor_of(request))
+        endpoint.check(seen.sight, names)
         query = read_query(request.scope["query_string"], endpoint.parameters)
         async with turns.taken():
-            answer = endpoint.handle(parts, names, query)
+            answer = endpoint.handle(seen, names, query)
             if isinstance(answer, Awaitable):
                 answer = await answer
             body = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
@@ -157,10 +168,12 @@ def _name(text: str) -> str:
         raise Problem(400, f"{text}: names are encoded as UTF-8") from None
 
 
-def _stream(feed: Feed) -> Callable[[Request], Any]:
+def _stream(parts: Parts, feed: Feed) -> Callable[[Request], Any]:
     async def stream(request: Request) -> Response:
-        query = read_query(request.scope["query_string"], PARAMETERS)
-        return EventStream(feed, query, request.headers.get("last-event-id", ""))
+        query, sight = read_query(request.scope["query_string"], PARAMETERS), parts.seen_by(visitor_of(request)).sight
+        if query["group"] is not None:
+            sight.check_group(query["group"])
+        return EventStream(feed, query, request.headers.get("last-event-id", ""), sight)
 
     return stream
 
@@ -168,6 +181,7 @@ def _stream(feed: Feed) -> Callable[[Request], Any]:
 def _metrics(parts: Parts, turns: Turns) -> Callable[[Request], Any]:
     async def metrics(request: Request) -> Response:
         assert parts.metrics is not None
+        parts.seen_by(visitor_of(request)).sight.check_cluster(AclOperation.DESCRIBE)
         async with turns.taken():
             body, media_type = await parts.metrics.scrape(request.headers.get("accept", ""))
         return Response(body, 200, {**NOT_KEPT, "Content-Type": media_type})

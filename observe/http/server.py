@@ -6,11 +6,9 @@ uvicorn's `Server` is left out: it would take the process's signals, keep a cloc
 from __future__ import annotations
 
 import asyncio
-import secrets
 import socket
 from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -21,8 +19,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from ottla.broker.clock import LoopClock
+from ottla.broker.endpoints import told_hosts
 from ottla.broker.logger import Logger
-from ottla.broker.settings import BadSetting, Settings
+from ottla.broker.settings import Settings
 from ottla.observe.http.access import Access
 from ottla.observe.http.address import is_loopback, parse_address, url_of
 from ottla.observe.http.api import Endpoint
@@ -33,6 +32,7 @@ from ottla.observe.http.pauses import Turns
 from ottla.observe.http.problems import MEDIA_TYPE, ProblemDetails, problem
 from ottla.observe.http.routes import application, health_routes, starlette
 from ottla.observe.http.stream import Feed
+from ottla.observe.http.tokens import Tokens
 
 if TYPE_CHECKING:
     from ottla.broker.net.tls import Contexts
@@ -72,8 +72,13 @@ class HttpPort:
         self._log = log
         self._contexts = _contexts(settings)
         self._watching: asyncio.Task[None] | None = None
-        self._token = _token(settings.ottla_http_token_file, log)
-        self._allowed_hosts = [one.strip() for one in settings.ottla_http_allowed_hosts.split(",") if one.strip()]
+        file = settings.ottla_http_token_file
+        self._clock = LoopClock(asyncio.get_running_loop())
+        self._tokens = Tokens(file, log, self._clock.monotonic_ms) if file else None
+        named = [one.strip() for one in settings.ottla_http_allowed_hosts.split(",") if one.strip()]
+        # Nobody but this machine reaches loopback, by names of its own.
+        self._allowed_hosts = named if is_loopback(self.host) else [*named, socket.gethostname(), *told_hosts(settings)]
+        self._access: Access
         self._max_connections = settings.ottla_http_max_connections
         self._stream_max_bytes = settings.ottla_http_stream_max_bytes
         self._app: ASGIApp = starlette(health_routes(self.health))
@@ -96,18 +101,18 @@ class HttpPort:
         loop = asyncio.get_running_loop()
         sock = _bind(self.host, self.port)
         self.port = sock.getsockname()[1]
-        access = Access(
+        self._access = Access(
             self._serve,
             self._log,
             host=self.host,
-            token=self._token,
+            tokens=self._tokens,
             allowed_hosts=self._allowed_hosts,
-            secret=secrets.token_bytes(32),
+            now_ms=self._clock.monotonic_ms,
             cookie=COOKIE_WITH_TLS if self._contexts is not None else f"ottla-{self.port}",
             has_tls=self._contexts is not None,
         )
         config = uvicorn.Config(
-            access,
+            self._access,
             http=H11Protocol,
             ws="none",
             lifespan="off",
@@ -127,7 +132,7 @@ class HttpPort:
             self._server = await loop.create_server(connection, sock=sock)
         else:
             contexts.tell_doubts(self._log)
-            self._watching = loop.create_task(contexts.watch(self._log, LoopClock(loop)))
+            self._watching = loop.create_task(contexts.watch(self._log, self._clock))
             self._handshakes = Handshakes(sock, contexts, connection, lambda: self._max_connections, REQUEST_S)
 
     def tell_ready(self) -> None:
@@ -135,12 +140,17 @@ class HttpPort:
         self._log.info("HTTP", url=self.url)
         if not is_loopback(self.host):
             fields = {"listen": f"{self.host}:{self.port}"}
-            if self._token:
+            if self._tokens is not None:
                 self._log.info("HTTP is open to other machines, for those who know the token", **fields)
             else:
                 self._log.warning("HTTP is open to other machines: whoever reaches it sees all groups", **fields)
             if self._contexts is None:
                 self._log.warning("HTTP is open to other machines without TLS: say --http-tls", **fields)
+
+    def allow(self, host: str) -> None:
+        """Take the name of this machine that clients of the broker are told for ours."""
+        if not is_loopback(self.host):
+            self._access.allow(host)
 
     def open(self, parts: Parts, more: Sequence[Endpoint] = ()) -> None:
         """Show everything; ``more`` are endpoints besides those of every broker."""
@@ -148,7 +158,7 @@ class HttpPort:
         self.health.status = "ready"
         self._feed = Feed(parts, self._log, self._stream_max_bytes, max(self._max_connections // 2, 1))
         turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))
-        self._app = application(parts, self._feed, turns, protected=bool(self._token), more=more)
+        self._app = application(parts, self._feed, turns, protected=self._tokens is not None, more=more)
 
     def look_at_keys(self) -> None:
         """Read the files of keys and certificates now."""
@@ -367,15 +377,3 @@ def _contexts(settings: Settings) -> Contexts | None:
     from ottla.broker.net.tls import contexts_of_http
 
     return contexts_of_http(settings)
-
-
-def _token(file: str, log: Logger) -> str:
-    if not file:
-        return ""
-    mode = Path(file).stat().st_mode
-    if mode & 0o004:
-        log.warning("Every user of this machine can read the token for HTTP", file=file, mode=f"{mode & 0o777:03o}")
-    token = Path(file).read_text(encoding="utf-8").strip()
-    if not token:
-        raise BadSetting(f"ottla.http.token.file={file!r}: there is no token in it")
-    return token

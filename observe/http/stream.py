@@ -26,6 +26,7 @@ from ottla.observe.http.crowd import first_to_go
 from ottla.observe.http.parameters import Choice, Text, Whole
 from ottla.observe.http.parts import Parts
 from ottla.observe.http.problems import Problem
+from ottla.observe.http.visitors import EVERYTHING, Sight
 from ottla.observe.recorder import Recorder
 from ottla.observe.sentinels.model import Alarm
 from ottla.observe.snapshot import GroupBrief
@@ -67,13 +68,16 @@ class Reader:
 
     Args:
         limit_bytes: one that is further behind is dropped; it connects again when it can.
-        address: whose it is.
+        address: whose it is; sight: what he may see.
 
     Attributes:
         held_bytes: how far it is behind.
     """
 
-    def __init__(self, limit_bytes: int, group_id: str | None = None, address: str = "") -> None:
+    def __init__(
+        self, limit_bytes: int, group_id: str | None = None, address: str = "", sight: Sight = EVERYTHING
+    ) -> None:
+        self.sight = sight
         self.group_id = group_id
         self.address = address
         self.ended = False
@@ -111,8 +115,10 @@ class Reader:
 class RawReader(Reader):
     """The events of a group as the recorder holds them: what is not sent yet stays there, so that nothing piles up."""
 
-    def __init__(self, recorder: Recorder, group_id: str, after: int, address: str = "") -> None:
-        super().__init__(0, group_id, address)
+    def __init__(
+        self, recorder: Recorder, group_id: str, after: int, address: str = "", sight: Sight = EVERYTHING
+    ) -> None:
+        super().__init__(0, group_id, address, sight)
         self._recorder = recorder
         self._after = after
         self._names = {group_id, group_id if recorder.hashes is None else recorder.hashes.group(group_id)}
@@ -127,6 +133,9 @@ class RawReader(Reader):
         while not self.ended:
             self._due.clear()
             assert self.group_id is not None
+            if not is_permitted(self):
+                self.end()
+                return b""
             if found := self._recorder.events(self.group_id, self._after, RAW_PER_TURN):
                 self._after = found[-1][0]
                 self._due.set()  # there may be more
@@ -137,6 +146,12 @@ class RawReader(Reader):
     def end(self) -> None:
         super().end()
         self._unsubscribe()
+
+
+def is_permitted(reader: Reader) -> bool:
+    """Whether a reader's token is still good, and the group that it watches may still be seen by it."""
+    sight, group_id = reader.sight, reader.group_id
+    return sight.is_welcome and (group_id is None or sight.may_see(group_id))
 
 
 class Feed:
@@ -170,26 +185,29 @@ class Feed:
 
     # -- readers
 
-    def open(self, group_id: str | None, address: str = "") -> Reader:
-        """A new reader. The first things it is sent are the cluster, and its group if it has one. Raises `Problem`."""
+    def open(self, group_id: str | None, address: str = "", sight: Sight = EVERYTHING) -> Reader:
+        """A new reader. The first things it is sent are the cluster, and its group if it has one. Raises `Problem`.
+
+        Whoever may not see the cluster is told that there is one.
+        """
         self._make_room(address)
         if self._timer is None:
             self._begin()
-        reader = Reader(self._limit_bytes, group_id, address)
+        reader = Reader(self._limit_bytes, group_id, address, sight)
         self._readers[reader] = None
-        reader.put(message("hello", Hello(self._view.cluster())))
+        reader.put(message("hello", Hello(self._view.cluster() if sight.sees_all else None)))
         if group_id is not None:
             reader.put(self._group_now(group_id))
         return reader
 
-    def open_raw(self, group_id: str | None, after: int, address: str = "") -> Reader:
+    def open_raw(self, group_id: str | None, after: int, address: str = "", sight: Sight = EVERYTHING) -> Reader:
         """A new reader of the recorder's events. Raises `Problem`."""
         if self._parts.recorder is None:
             raise Problem(404, "nothing is recorded")
         if group_id is None:
             raise Problem(400, "raw=1 goes with a group: add group=ID")
         self._make_room(address)
-        reader = RawReader(self._parts.recorder, group_id, after, address)
+        reader = RawReader(self._parts.recorder, group_id, after, address, sight)
         self._readers[reader] = None
         return reader
 
@@ -239,19 +257,47 @@ class Feed:
     def _tick(self) -> None:
         self._timer = self._clock.call_at(self._clock.monotonic_ms() + TICK_MS, self._tick)
         try:
-            self._send(self._group_changes())
+            for reader in list(self._readers):
+                if type(reader) is Reader and not is_permitted(reader):
+                    reader.end()
+            self._send_group_changes(*self._group_changes())
             self._send_watched()
             self._send_episodes()
-            self._send(self._new_alarms())
+            self._send_alarms(self._new_alarms())
             self._shed()
         except Exception:  # whoever looks must not hurt who is looked at, and the next look may go well
             self._log.error("The stream could not be written", exc_info=True)
 
-    def _send(self, chunk: bytes) -> None:
-        if chunk:
-            for reader in list(self._readers):
-                if type(reader) is Reader:
-                    reader.put(chunk)
+    def _split(self) -> tuple[list[Reader], list[Reader]]:
+        """The readers that see every group, and those that do not."""
+        readers = [one for one in self._readers if type(one) is Reader]
+        alls = {one: one.sight.sees_all for one in readers}
+        return [one for one in readers if alls[one]], [one for one in readers if not alls[one]]
+
+    def _send_group_changes(self, changed: list[GroupBrief], removed: list[str]) -> None:
+        if not changed and not removed:
+            return
+        all_seeing, others = self._split()
+        if all_seeing:
+            chunk = message("groups", GroupChanges(changed, removed))
+            for reader in all_seeing:
+                reader.put(chunk)
+        for reader in others:
+            sees = reader.sight.sees
+            seen, gone = [one for one in changed if sees(one.group_id)], [one for one in removed if sees(one)]
+            if seen or gone:
+                reader.put(message("groups", GroupChanges(seen, gone)))
+
+    def _send_alarms(self, alarms: list[Alarm]) -> None:
+        if not alarms:
+            return
+        chunks = [(alarm.group_id, message("sentinel", alarm)) for alarm in alarms]
+        all_seeing, others = self._split()
+        for reader in all_seeing:
+            reader.put(b"".join(chunk for _, chunk in chunks))
+        for reader in others:
+            if seen := b"".join(chunk for group_id, chunk in chunks if reader.sight.sees(group_id)):
+                reader.put(seen)
 
     def _shed(self) -> None:
         """End those that are behind by most, if all together are behind by too much."""
@@ -261,11 +307,12 @@ class Feed:
             del behind[crowded]
             crowded.end()
 
-    def _group_changes(self) -> bytes:
+    def _group_changes(self) -> tuple[list[GroupBrief], list[str]]:
         self._seen = []
         room = self._limit_bytes // 8  # a character may take six bytes
         until_ms = self._clock.monotonic_ms() + LONGEST_LOOK_MS
-        changed, removed = [], []
+        changed: list[GroupBrief] = []
+        removed: list[str] = []
         for group_id in self._due():
             brief = self._view.brief(group_id)
             if brief is None:
@@ -277,7 +324,7 @@ class Feed:
             room -= len(group_id)
             if self._clock.monotonic_ms() >= until_ms or room <= 0:
                 break
-        return message("groups", GroupChanges(changed, removed)) if changed or removed else b""
+        return changed, removed
 
     def _due(self) -> Iterator[str]:
         """The groups to look at: first those to which something happened, then some of all."""
@@ -324,17 +371,18 @@ class Feed:
         history = self._parts.history
         while history is not None and self._episodes:
             episode = self._episodes.popleft()
-            readers = [one for one in self._readers if one.group_id in (None, episode.group_id)]
+            group_id = episode.group_id
+            readers = [one for one in self._readers if one.group_id in (None, group_id) and one.sight.sees(group_id)]
             if readers:
                 chunk = message("episode", history.explain(episode))
                 for reader in readers:
                     if type(reader) is Reader:
                         reader.put(chunk)
 
-    def _new_alarms(self) -> bytes:
+    def _new_alarms(self) -> list[Alarm]:
         alarms = self._alarms_now()
         before, self._alarms = self._alarms, set(map(_sign, alarms))
-        return b"".join(message("sentinel", alarm) for alarm in alarms if _sign(alarm) not in before)
+        return [alarm for alarm in alarms if _sign(alarm) not in before]
 
     def _alarms_now(self) -> list[Alarm]:
         sentinels = self._parts.sentinels
@@ -354,10 +402,11 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, feed: Feed, query: dict[str, Any], last_event_id: str) -> None:
+    def __init__(self, feed: Feed, query: dict[str, Any], last_event_id: str, sight: Sight = EVERYTHING) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._feed = feed
+        self._sight = sight
         self._query = query
         known = re.fullmatch(r"\d{1,19}", last_event_id, re.ASCII)
         self._after = max(query["after"], int(last_event_id) if known else 0)
@@ -366,8 +415,8 @@ class EventStream(Response):
         """Send it."""
         raw, group_id = self._query["raw"] == "1", self._query["group"]
         address = scope["client"][0] if scope["client"] else ""
-        feed = self._feed
-        reader = feed.open_raw(group_id, self._after, address) if raw else feed.open(group_id, address)
+        feed, sight = self._feed, self._sight
+        reader = feed.open_raw(group_id, self._after, address, sight) if raw else feed.open(group_id, address, sight)
         leaving = asyncio.ensure_future(_until_gone(receive, reader))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

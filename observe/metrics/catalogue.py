@@ -17,6 +17,7 @@ SPECS = (
     Spec("ottla_successful_authentications_total", "Clients that have said who they are.", LISTENER),
     Spec("ottla_failed_authentications_total", "Clients that have not, or not in time.", LISTENER),
     Spec("ottla_successful_reauthentications_total", "Sessions that were renewed (KIP-368).", LISTENER),
+    Spec("ottla_reauthentication_seconds_total", "What it took to renew those, together.", LISTENER),
     Spec("ottla_failed_reauthentications_total", "Sessions that were to be renewed, and were not.", LISTENER),
     Spec(
         "ottla_successful_authentications_no_reauth_total",

@@ -36,7 +36,7 @@ class Sources:
     nanoseconds: Callable[[], int]
     settings: Settings
     connections_opened: Callable[[], int]
-    authentications: Callable[[], Mapping[tuple[str, str, str], int]]
+    authentications: Callable[[], Mapping[tuple[str, str, str], float]]
     address: tuple[str, int]
     syncs: Durations
     recorder: Recorder | None

@@ -29,6 +29,7 @@ from tests.support.client import Client
 pytestmark = pytest.mark.e2e
 
 LIMIT = 8
+FORM = {"Content_Type": "application/x-www-form-urlencoded"}
 STREAM = b"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -331,19 +332,30 @@ def test_names_may_be_allowed_on_loopback() -> None:
 def token_file(tmp_path: Path) -> Path:
     file = tmp_path / "token"
     file.touch(0o600)
-    file.write_text("s3cret-token\n")
+    file.write_text("s3cret-token-of-guests\n")
     return file
 
 
-def test_behind_a_token_any_name_may_be_used_and_the_cookie_is_secure_behind_tls(token_file: Path) -> None:
-    settings = {"ottla.http.listen": "0.0.0.0:0", "ottla.http.token.file": str(token_file)}
+def test_a_token_makes_no_name_ours_and_the_cookie_is_secure_behind_tls(token_file: Path) -> None:
+    settings = {
+        "ottla.http.listen": "0.0.0.0:0",
+        "ottla.http.token.file": str(token_file),
+        "ottla.http.allowed.hosts": "ottla.example",
+    }
     with Broker(settings) as broker:
+        assert hosted(broker.http_url, "evil.example", Authorization="Bearer s3cret-token-of-guests").status == 421
         assert hosted(broker.http_url, "ottla.example").status == 401
-        assert hosted(broker.http_url, "ottla.example", Authorization="Bearer s3cret-token").status == 200
-        plain = ask(broker.http_url, "/login", "POST", "token=s3cret-token")
-        assert set(plain.headers["set-cookie"].split("; ")[1:]) == {"Path=/", "HttpOnly", "SameSite=Strict"}
-        behind = ask(broker.http_url, "/login", "POST", "token=s3cret-token", X_Forwarded_Proto="https")
-        assert set(behind.headers["set-cookie"].split("; ")[1:]) == {"Path=/", "HttpOnly", "SameSite=Strict", "Secure"}
+        assert hosted(broker.http_url, "ottla.example", Authorization="Bearer s3cret-token-of-guests").status == 200
+        plain = ask(broker.http_url, "/login", "POST", "token=s3cret-token-of-guests", **FORM)
+        assert set(plain.headers["set-cookie"].split("; ")[1:]) == {
+            "Path=/",
+            "Max-Age=43200",
+            "HttpOnly",
+            "SameSite=Strict",
+        }
+        by_tls = {**FORM, "X_Forwarded_Proto": "https"}
+        behind = ask(broker.http_url, "/login", "POST", "token=s3cret-token-of-guests", **by_tls)
+        assert "Secure" in behind.headers["set-cookie"].split("; ")
 
 
 def lines_of(file: Path, work: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -362,7 +374,7 @@ def test_a_token_that_everybody_can_read_is_warned_of(token_file: Path) -> None:
 
     assert warnings() == []
     token_file.chmod(0o644)
-    assert warnings() == ["Every user of this machine can read the token for HTTP"]
+    assert warnings() == ["Others on this machine can read the tokens for HTTP"]
 
 
 def test_the_token_is_not_in_the_log(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,10 +382,10 @@ def test_the_token_is_not_in_the_log(token_file: Path, monkeypatch: pytest.Monke
         raise RuntimeError("a bug")
 
     def work(url: str) -> None:
-        assert ask(url, "/login", "POST", "token=s3cret-token").status == 303
-        assert ask(url, "/v1/cluster?token=s3cret-token").status == 401
+        assert ask(url, "/login", "POST", "token=s3cret-token-of-guests", **FORM).status == 303
+        assert ask(url, "/v1/cluster?token=s3cret-token-of-guests").status == 401
         monkeypatch.setattr("ottla.observe.http.routes.read_query", broken)
-        failed = ask(url, "/v1/cluster", Authorization="Bearer s3cret-token")
+        failed = ask(url, "/v1/cluster", Authorization="Bearer s3cret-token-of-guests")
         assert failed.status == 500
         assert b"Traceback" not in failed.body
 

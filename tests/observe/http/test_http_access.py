@@ -18,7 +18,8 @@ from tests.observe.http.conftest import Ask, ask
 
 pytestmark = pytest.mark.e2e
 
-TOKEN = "s3cret/+=ü"
+TOKEN = "s3cret/+=ü-and-more"
+FORM = {"Content_Type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,6 @@ def test_without_the_token_there_is_nothing_to_see(get: Ask, path: str) -> None:
     for headers in (
         {},
         {"Authorization": "Bearer"},
-        {"Authorization": "Bearer x"},
         {"Authorization": f"Basic {TOKEN[:3]}"},
     ):
         answer = get(path, **headers)
@@ -97,10 +97,9 @@ def test_a_browser_is_asked_once(broker: Broker, get: Ask) -> None:
     page = get("/", Accept="text/html,*/*")
     assert page.status == 401
     assert b'action="/login"' in page.body
-    form = {"Content_Type": "application/x-www-form-urlencoded"}
-    wrong = ask(broker.http_url, "/login", "POST", "token=wrong", **form)
+    wrong = ask(broker.http_url, "/login", "POST", "token=wrong", **FORM)
     assert (wrong.status, b"not the token" in wrong.body, "set-cookie" in wrong.headers) == (401, True, False)
-    right = ask(broker.http_url, "/login", "POST", "token=s3cret%2F%2B%3D%C3%BC", **form)
+    right = ask(broker.http_url, "/login", "POST", "token=s3cret%2F%2B%3D%C3%BC-and-more", **FORM)
     assert (right.status, right.headers["location"]) == (303, "/")
     cookie, *attributes = right.headers["set-cookie"].split("; ")
     assert {"HttpOnly", "SameSite=Strict"} <= set(attributes)
@@ -111,16 +110,24 @@ def test_a_browser_is_asked_once(broker: Broker, get: Ask) -> None:
 
 
 def test_a_login_that_is_too_long_is_not_read(broker: Broker) -> None:
-    assert ask(broker.http_url, "/login", "POST", "token=" + "x" * 20_000).status == 413
+    assert ask(broker.http_url, "/login", "POST", "token=" + "x" * 20_000, **FORM).status == 413
 
 
 def test_the_page_does_not_repeat_what_it_was_sent(broker: Broker) -> None:
-    answer = ask(broker.http_url, "/login", "POST", "token=<script>")
+    answer = ask(broker.http_url, "/login", "POST", "token=<script>", **FORM)
     assert b"<script>" not in answer.body
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [(None, "No such file"), (" \n", "there is no token in it"), (b"\xff", "can.t decode")]
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        (" \n# nobody\n", "there is no token in it"),
+        (b"\xff", "can.t decode"),
+        ("alice a-good-one-of-20-chars\nbob fifteen-letters\n", "line 2: a token has at least 16 characters"),
+        ("alice one two", "line 1: write NAME TOKEN"),
+        ("alice sha256:abc", "line 1: after sha256: come 64 digits"),
+    ],
 )
 def test_a_token_file_that_has_none(tmp_path: Path, text: str | bytes | None, said: str) -> None:
     file = tmp_path / "token"
@@ -158,3 +165,58 @@ def is_ended(one: socket.socket) -> bool:
         return not one.recv(4096)
     except ConnectionResetError:
         return True
+
+
+def test_who_tries_too_many_tokens_has_to_wait_but_never_with_a_right_one(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.touch(0o600)
+    file.write_text("alice a-token-of-alice\n")
+    with Broker({"ottla.http.token.file": str(file)}, http=True) as broker:
+        url = broker.http_url
+        tried = [ask(url, "/v1/cluster", Authorization="Bearer wrong") for _ in range(6)]
+        assert [one.status for one in tried] == [401] * 5 + [429]
+        assert 0 < int(tried[-1].headers["retry-after"]) <= 60
+        assert ask(url, "/login", "POST", "token=wrong", **FORM).status == 429
+        assert ask(url, "/v1/cluster").status == 401, "who sends no token guesses none"
+        assert ask(url, "/v1/cluster", Authorization="Bearer a-token-of-alice").status == 200
+        assert ask(url, "/login", "POST", "token=a-token-of-alice", **FORM).status == 303
+
+
+def test_a_browser_goes(broker: Broker, get: Ask) -> None:
+    right = ask(broker.http_url, "/login", "POST", "token=s3cret%2F%2B%3D%C3%BC-and-more", **FORM)
+    cookie = right.headers["set-cookie"].partition(";")[0]
+    assert get("/v1/cluster", Cookie=cookie).status == 200
+    assert get("/logout", Cookie=cookie).status == 404, "not by a link"
+    gone = ask(broker.http_url, "/logout", "POST", Cookie=cookie)
+    assert (gone.status, "Max-Age=0" in gone.headers["set-cookie"]) == (303, True)
+    assert get("/v1/cluster", Cookie=cookie).status == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 303),
+        ({"Sec_Fetch_Site": "same-origin"}, 303),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Content_Type": "application/json"}, 415),
+    ],
+)
+def test_a_login_comes_from_our_own_page(broker: Broker, headers: dict[str, str], status: int) -> None:
+    answer = ask(broker.http_url, "/login", "POST", "token=s3cret%2F%2B%3D%C3%BC-and-more", **(FORM | headers))
+    assert answer.status == status
+    assert ("set-cookie" in answer.headers) is (status == 303)
+
+
+def test_beyond_loopback_the_names_of_listeners_are_ours() -> None:
+    settings = {
+        "ottla.http.listen": "0.0.0.0:0",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "advertised.listeners": "PLAINTEXT://kafka.example.com:9092",
+    }
+    with Broker(settings) as broker:
+        assert ask(broker.http_url, "/v1/cluster", Host="Kafka.example.com:9644").status == 200
+        assert ask(broker.http_url, "/v1/cluster", Host="other.example.com:9644").status == 421

@@ -20,7 +20,7 @@ from tests.support.waiting import wait_for
 pytestmark = pytest.mark.e2e
 
 HOME = "/v1/workbench"
-BEARER = "Bearer s3cret"
+BEARER = "Bearer s3cret-of-the-bench"
 LOST_SYNC = {"api": "SyncGroup", "group": "billing", "drop": "response"}
 DAY_MS = 86_400_000
 
@@ -28,7 +28,7 @@ DAY_MS = 86_400_000
 @pytest.fixture(scope="module")
 def token(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("token") / "token"
-    file.write_text("s3cret\n")
+    file.write_text("s3cret-of-the-bench\n")
     return file
 
 
@@ -159,7 +159,7 @@ WRITES = [
 
 @pytest.mark.parametrize(("method", "path", "body"), WRITES)
 def test_nothing_is_changed_without_the_token(broker: Broker, method: str, path: str, body: str | None) -> None:
-    for headers in ({}, {"Authorization": "Bearer wrong"}):
+    for headers in ({}, {"Authorization": "Bearer"}):
         answer = ask(broker.http_url, HOME + path, method, body, Content_Type="application/json", **headers)
         assert answer.status == 401
     assert get(broker, "/faults").json == {"faults": []}
@@ -189,7 +189,11 @@ def test_a_page_of_another_origin_changes_nothing(broker: Broker, origin: str) -
 def test_our_own_page_may(broker: Broker) -> None:
     assert post(broker, "/faults", LOST_SYNC, Origin=broker.http_url).status == 200
     form = {"Content_Type": "application/x-www-form-urlencoded"}
-    cookie = ask(broker.http_url, "/login", "POST", "token=s3cret", **form).headers["set-cookie"].partition(";")[0]
+    cookie = (
+        ask(broker.http_url, "/login", "POST", "token=s3cret-of-the-bench", **form)
+        .headers["set-cookie"]
+        .partition(";")[0]
+    )
     headers = {"Cookie": cookie, "Origin": broker.http_url, "Content_Type": "application/json; charset=utf-8"}
     assert ask(broker.http_url, f"{HOME}/clock/freeze", "POST", "{}", **headers).status == 200
 
@@ -228,9 +232,12 @@ def test_the_document_tells_what_to_send(broker: Broker) -> None:
 
 @pytest.mark.slow
 def test_schemathesis_finds_nothing(broker: Broker, tmp_path: Path) -> None:
-    """But for whether all that fits the schemas is taken: that a fault does one thing no schema says."""
+    """But for whether all that fits the schemas is taken: that a fault does one thing no schema says.
+
+    And but for wrong tokens: after some of them the answer is 429.
+    """
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{broker.http_url}/v1/openapi.json"]
-    command += ["--checks=all", "--exclude-checks=positive_data_acceptance", "--phases=coverage,fuzzing"]
+    command += ["--checks=all", "--exclude-checks=positive_data_acceptance,ignored_auth", "--phases=coverage,fuzzing"]
     command += ["--max-examples=20", "--seed=1", f"--header=Authorization: {BEARER}", f"--include-path-regex={HOME}"]
     command += ["--generation-database=none"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -24,6 +24,7 @@ AUTHENTICATIONS = (
     "successful_authentications",
     "failed_authentications",
     "successful_reauthentications",
+    "reauthentication_seconds",
     "failed_reauthentications",
     "successful_authentications_no_reauth",
     "expired_connections_killed",
