@@ -21,11 +21,11 @@ HEAD = """\
 
 <!-- Printed by docs/make_permissions.py (`make docs`); do not edit. -->
 
-What a client must be allowed, by [access control rules](security.md#rules), for each API that Ottla serves. The tests hold
-every handler to this table, at every version. Where a request names several topics or groups, each is asked for by itself,
-and the others are served.
+What a client must be allowed, by [access control rules](security.md#rules), for each API that Ottla serves. The tests
+hold every handler to this table, at every version. Where a request names several topics or groups, each is asked for by
+itself, and the others are served.
 
-- *Instead* is enough by itself, in the place of the operation in the same row that is about topics, groups or the cluster.
+- *Instead* is enough by itself.
 - *Hidden*: what may not be seen is left out, without an error.
 - DESCRIBE is implied by READ, WRITE, DELETE and ALTER, and DESCRIBE_CONFIGS by ALTER_CONFIGS. ALL implies everything.
 - A topic that may not be described is answered alike whether it exists or not.
@@ -35,12 +35,12 @@ and the others are served.
 """
 
 TAIL = """
-These ask nothing: ApiVersions, SaslHandshake and SaslAuthenticate, since they come before anybody has said who he is, and
-DescribeCluster, since every client needs the addresses of brokers. DescribeCluster and Metadata tell what a client may do with
-the cluster only to those who may DESCRIBE it.
+These ask nothing: ApiVersions, SaslHandshake and SaslAuthenticate, since they come before anybody has said who he is,
+and DescribeCluster, since every client needs the addresses of brokers. DescribeCluster and Metadata tell what a client
+may do with the cluster only to those who may DESCRIBE it.
 
-Metadata and CreateTopics create topics for those who may CREATE on the cluster, too. DescribeTransactions leaves out topics
-that may not be described, and DescribeGroupHistory says that it left something out.
+Metadata and CreateTopics create topics for those who may CREATE on the cluster, too. DescribeTransactions leaves out
+topics that may not be described, and DescribeGroupHistory says that it left something out.
 """
 
 _KINDS = {
