@@ -16,7 +16,6 @@ DOCKERFILES = (ROOT / "Dockerfile", ROOT / "Dockerfile.pipeline")
 PROJECT = "ottla-check"
 """Beside a project of compose.yaml's own name that may be up."""
 WITHIN_S = 600
-
 DOWN = ("--profile", "pipeline", "--profile", "secure", "down", "--volumes")
 
 
