@@ -143,7 +143,7 @@ compose-check: $(VENV)/.tools ## build the images and live with compose.yaml, by
 	@$(BIN)/python -m tests.image.check $(ARGS)
 
 docs: $(VENV)/.test ## print anew what pages of docs/ have from the code
-	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_client.py && $(BIN)/python docs/make_recorder_events.py && $(BIN)/python docs/make_pipeline_tables.py && $(BIN)/python docs/make_failures.py
+	@$(BIN)/python docs/make_protocol_support.py && $(BIN)/python docs/make_settings.py && $(BIN)/python docs/make_permissions.py && $(BIN)/python docs/make_client.py && $(BIN)/python docs/make_recorder_events.py && $(BIN)/python docs/make_pipeline_tables.py && $(BIN)/python docs/make_failures.py
 
 lock: ## pin what pyproject.toml asks for anew, with hashes, in locks/
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv; }

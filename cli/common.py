@@ -417,7 +417,8 @@ def no_broker(bootstrap: str, error: Exception) -> Refused:
                 return Refused(
                     f"{bootstrap} closes the connection at once.",
                     "A broker does so where this machine has as many connections as it may (max.connections.per.ip,",
-                    "which the broker's log tells), and where it wants TLS, which --security-protocol SSL speaks.",
+                    "which the broker's log tells), and where it wants TLS, which --security-protocol SSL speaks,",
+                    "or a certificate, which --certfile and --keyfile show.",
                 )
             case Who.OTTLA | Who.BROKER:
                 return Refused(
@@ -456,11 +457,13 @@ def _plain(error: KafkaError) -> str:
 
 
 _PLACE = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+): (?P<what>.+)", re.ASCII | re.DOTALL)
+_ADDRESS = re.compile(r"[\w.-]+:\d+: ", re.ASCII)
 
 
 def _sentence(text: str) -> str:
-    """With a capital letter, but none for a topic's name, and a full stop."""
+    """With a capital letter, but none for the name of a topic or a machine, and a full stop."""
     if place := _PLACE.fullmatch(text):
         text = f"Topic {place['topic']!r}, partition {place['partition']}: {place['what']}"
-    text = text[:1].upper() + text[1:]
+    if not _ADDRESS.match(text):
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -36,7 +36,8 @@ Produce is advertised from version 0, though versions 0 to 2 close the connectio
 a higher minimum for one that cannot compress (KAFKA-18659).
 
 Of access control rules (APIs 29 to 31) the answer is SECURITY_DISABLED without an authorizer, as Kafka's is.
-`authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer` gives the broker one.
+`authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer` gives the broker one, and
+[permissions.md](permissions.md) says what each API asks then. Delegation tokens (APIs 38 to 41) are not served.
 
 """
 

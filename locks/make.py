@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 EXTRAS = {
-    "image": ("http",),  # Dockerfile
+    "image": ("http", "oauth", "tls"),  # Dockerfile
     "pipeline": ("spark",),  # Dockerfile.pipeline
     "test": ("demo", "test"),  # make test
     "spark": ("spark", "delta", "iceberg"),  # make test-spark
@@ -31,8 +31,8 @@ def wanted() -> dict[str, list[str]]:
     def expanded(names: Iterable[str]) -> Iterator[str]:
         for name in names:
             for requirement in extras[name]:
-                other = re.fullmatch(r"ottla\[(\w+)\]", requirement)
-                yield from expanded([other[1]]) if other else [requirement]
+                others = re.fullmatch(r"ottla\[([\w,-]+)\]", requirement)
+                yield from expanded(others[1].split(",")) if others else [requirement]
 
     locks = {lock: sorted({*core, *expanded(names)}) for lock, names in EXTRAS.items()}
     return locks | {"build": told["build-system"]["requires"], "tools": told["dependency-groups"]["tools"]}

@@ -1,6 +1,7 @@
 """Consumes a topic as a member of a group, and prints what it got and every rebalance, until it is stopped.
 
 OTTLA_BOOTSTRAP_SERVERS  where the broker is [localhost:9092]
+OTTLA_COMMAND_CONFIG     a file of client properties: TLS, and who this is [none]
 TOPIC                    what to read [lines]
 GROUP                    the group; members share the partitions [readers]
 REPORT_EVERY_S           how often to tell what was read [5]
@@ -14,8 +15,11 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 from ottla.clients import Consumer, ConsumerRebalanceListener, KafkaConnectionError, TopicPartition
+from ottla.clients.properties import security_options
 
 TOPIC = os.environ.get("TOPIC", "lines")
 GROUP = os.environ.get("GROUP", "readers")
@@ -44,6 +48,13 @@ def numbers(partitions: Iterable[TopicPartition]) -> str:
     return " ".join(str(tp.partition) for tp in sorted(partitions))
 
 
+def security() -> dict[str, Any]:
+    """How to connect, as the file of client properties says."""
+    file = os.environ.get("OTTLA_COMMAND_CONFIG")
+    lines = Path(file).read_text(encoding="utf-8").splitlines() if file else []
+    return security_options({key: value for key, _, value in (line.partition("=") for line in lines)})
+
+
 def on_signal(stop: Callable[[], object]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop)
@@ -56,6 +67,7 @@ async def main() -> None:
         bootstrap_servers=os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092"),
         # It may start before the broker does: then it waits, with one line.
         bootstrap_timeout_ms=60_000,
+        **security(),
         client_id=socket.gethostname(),
         group_id=GROUP,
         auto_offset_reset="earliest",

@@ -1,6 +1,7 @@
 """Sends the lines of Python's standard library to a topic, again and again, until it is stopped.
 
 OTTLA_BOOTSTRAP_SERVERS  where the broker is [localhost:9092]
+OTTLA_COMMAND_CONFIG     a file of client properties: TLS, and who this is [none]
 TOPIC                    where to send [lines]
 LINES_PER_SECOND         how fast [500]
 """
@@ -15,8 +16,10 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ottla.clients import KafkaConnectionError, Producer, RecordMetadata
+from ottla.clients.properties import security_options
 
 TOPIC = os.environ.get("TOPIC", "lines")
 RATE = max(1, int(os.environ.get("LINES_PER_SECOND", "500")))
@@ -51,6 +54,13 @@ class Tally:
         return f"{self.acknowledged} lines acknowledged{lost}"
 
 
+def security() -> dict[str, Any]:
+    """How to connect, as the file of client properties says."""
+    file = os.environ.get("OTTLA_COMMAND_CONFIG")
+    lines = Path(file).read_text(encoding="utf-8").splitlines() if file else []
+    return security_options({key: value for key, _, value in (line.partition("=") for line in lines)})
+
+
 def on_signal(stop: Callable[[], object]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop)
@@ -63,6 +73,7 @@ async def main() -> None:
     producer = Producer(
         bootstrap_servers=os.environ.get("OTTLA_BOOTSTRAP_SERVERS", "localhost:9092"),
         bootstrap_timeout_ms=60_000,
+        **security(),
         compression_type="lz4",
         linger_ms=50,
     )

@@ -10,6 +10,7 @@ import asyncio
 import platform
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from examples.demo.lines import collect
@@ -26,6 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--lines", type=int, default=LINES, help=f"at least so many lines [{LINES}]")
     parser.add_argument("--quick", action="store_true", help="shorter sessions and delays, for tests")
+    parser.add_argument("--secure", action="store_true", help="with TLS, SCRAM and rules, and clients that may not")
     parser.add_argument("--directory", type=Path, default=Path(".demo/run"), help="data, logs and reports [.demo/run]")
     given = parser.parse_args()
     corpus = collect(given.lines)
@@ -33,11 +35,9 @@ def main() -> int:
     if len(corpus.lines) < given.lines:
         print(f"That is all this machine has; {given.lines:,} were wanted.")
     shutil.rmtree(given.directory, ignore_errors=True)
-    plan = Plan(lines=len(corpus.lines), directory=given.directory)
+    plan = Plan(lines=len(corpus.lines), directory=given.directory, secure=given.secure)
     if given.quick:
-        plan = Plan(
-            lines=len(corpus.lines), directory=given.directory, session_timeout_ms=2_000, stage_s=2, settings=QUICK
-        )
+        plan = replace(plan, session_timeout_ms=2_000, stage_s=2, settings=QUICK)
     view = open_view()
     play = Play(plan, view)
     try:
@@ -61,7 +61,8 @@ def main() -> int:
         data = plan.directory / "data"
         print(f"  To look around: `ottla serve --data-dir {data}`, then `ottla groups describe {GROUP}`.")
         return 1
-    print("Passed: every line was seen, none was lost, and the committed offsets are the log ends.")
+    refused = f" {len(play.attempts)} clients that may not were refused." if given.secure else ""
+    print(f"Passed: every line was seen, none was lost, and the committed offsets are the log ends.{refused}")
     return 0
 
 

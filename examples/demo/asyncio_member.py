@@ -10,6 +10,7 @@ from typing import Any
 from examples.asyncio_clients import kind_of
 from examples.demo.member import BATCH, Member
 from examples.demo.reports import Position, checksum
+from examples.demo.security import asyncio_options, config_file
 
 
 def run(member: Member) -> None:
@@ -32,6 +33,7 @@ async def consume(member: Member) -> None:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         partition_assignment_strategy=[kind.assignors["roundrobin"]],
+        **asyncio_options(config_file(), member.kind),
     )
 
     async def commit() -> None:

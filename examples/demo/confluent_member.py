@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition, l
 
 from examples.demo.member import BATCH, Member
 from examples.demo.reports import Position, checksum
+from examples.demo.security import config_file, properties
 
 
 def run(member: Member) -> None:
@@ -31,6 +32,7 @@ def run(member: Member) -> None:
             "heartbeat.interval.ms": member.heartbeat_interval_ms,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            **properties(config_file()),
         },
         logger=logging.getLogger("confluent-kafka"),
     )

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from examples.demo.broker_log import BrokerLog
+from examples.demo.guest import Attempt, attempts
 from examples.demo.ledger import Ledger
 from examples.demo.offsets import committed_and_ends
 from examples.demo.processes import Failed, Process
 from examples.demo.reports import Tail
+from examples.demo.security import GUEST, OPERATOR, READER, SENDER, Security, properties
 from examples.demo.view import MemberRow, Snapshot, View
 
 TOPIC = "lines"
@@ -40,6 +42,7 @@ class Plan:
         deadline_s: the longest time for the whole run.
         step_timeout_s: the longest time for one step.
         settings: of the broker.
+        secure: with TLS, SCRAM and rules.
     """
 
     lines: int
@@ -50,6 +53,7 @@ class Plan:
     deadline_s: float = 115.0
     step_timeout_s: float = 60.0
     settings: tuple[str, ...] = ()
+    secure: bool = False
 
 
 @dataclass
@@ -101,6 +105,8 @@ class Play:
         committed, log_ends: by partition, as asked for at the end.
         restart_s: the time for which the broker was away.
         generations_around_restart: the last one before it, and the one in which the members went on.
+        security: None if everybody is let in.
+        attempts: what those tried who may not.
         finished_at: when all was seen and committed, in Unix seconds; after it the members leave.
     """
 
@@ -115,9 +121,11 @@ class Play:
         self.restart_s = 0.0
         self.generations_around_restart: tuple[int | None, int | None] = (None, None)
         self.finished_at: float | None = None
+        self.attempts: list[Attempt] = []
         self.bootstrap = ""
         self.reports = plan.directory / "reports"
         self.reports.mkdir(parents=True)
+        self.security = Security(plan.directory) if plan.secure else None
         self.broker = self._broker("127.0.0.1:0")
         self._sent = Tail(self.reports / "producer.positions")
         self._log_tail = Tail(self.broker.log)
@@ -162,15 +170,24 @@ class Play:
 
     async def _script(self) -> None:
         note = self.view.note
+        if self.security is not None:
+            await self._ottla("users", "set", OPERATOR, "--data-dir", self._data)
         await self.broker.start()
         self.bootstrap = await self.broker.first_line(30)
         note(f"broker at {self.bootstrap}, topic {TOPIC!r} with {self.plan.partitions} partitions")
+        if self.security is not None:
+            await self._let_in(self.security)
         self._producer = await self._start("producer", "producer", "--lines", str(self.plan.lines))
         for name, kind in FIRST:
             await self._join(name, kind)
         note("four members start: " + ", ".join(name for name, _ in FIRST))
         note("  a new group first waits group.initial.rebalance.delay.ms, again with each that comes, as Kafka's does")
         await self._settled("the group to form")
+
+        if self.security is not None:
+            note("five clients try what they may not, while the group works")
+            guest = properties(self.security.properties[GUEST])
+            self.attempts = await asyncio.to_thread(attempts, self.bootstrap, TOPIC, guest)
 
         self._stages_left -= 1
         note(f"{LATE[0]} joins late: five members of three kinds")
@@ -203,6 +220,28 @@ class Play:
         await asyncio.gather(*(self._end(name, "stayed to the end") for name in self._present()))
         await self._ask_offsets()
         await self.broker.stop()
+
+    async def _let_in(self, security: Security) -> None:
+        """Make the users, and the rules that say what they may do: by the commands that an operator types."""
+        for name in (SENDER, READER, GUEST):
+            await self._ottla("users", "set", name, "-b", self.bootstrap)
+        for rule in security.rules(TOPIC, GROUP):
+            await self._ottla(*rule, "-b", self.bootstrap)
+        self.view.note(f"TLS, and four users: {SENDER} may produce, {READER} may consume, {GUEST} may do nothing")
+
+    async def _ottla(self, *arguments: str) -> None:
+        assert self.security is not None
+        self.view.note("$ ottla " + " ".join(arguments))
+        more = ["--password-file", str(self.security.password_file(arguments[2]))] if arguments[0] == "users" else []
+        environment = {} if "--data-dir" in arguments else self._environment(OPERATOR)
+        name = "ottla " + " ".join(arguments[:2])
+        command = Process(name, self._log_file("commands"), "ottla.cli", *arguments, *more, environment=environment)
+        await command.start()
+        await command.ended(30)
+
+    def _environment(self, user: str) -> dict[str, str]:
+        """Says to a process who it is."""
+        return {} if self.security is None else {"OTTLA_COMMAND_CONFIG": str(self.security.properties[user])}
 
     async def _join(self, name: str, kind: str, remark: str = "") -> None:
         process = await self._start(
@@ -286,7 +325,8 @@ class Play:
             ) from None
 
     async def _ask_offsets(self) -> None:
-        found = asyncio.to_thread(committed_and_ends, self.bootstrap, GROUP, TOPIC, self.plan.partitions)
+        security = {} if self.security is None else properties(self.security.properties[READER])
+        found = asyncio.to_thread(committed_and_ends, self.bootstrap, GROUP, TOPIC, self.plan.partitions, security)
         self.committed, self.log_ends = await found
 
     def _producer_done(self) -> bool:
@@ -347,11 +387,17 @@ class Play:
 
     # -- processes
 
+    @property
+    def _data(self) -> str:
+        return str(self.plan.directory / "data")
+
     def _broker(self, listen: str) -> Process:
-        settings = [argument for setting in self.plan.settings for argument in ("--set", setting)]
+        secured = () if self.security is None else self.security.settings
+        where = ["--listen", listen] if self.security is None else ["--set", f"listeners=SASL_SSL://{listen}"]
+        settings = [argument for setting in (*self.plan.settings, *secured) for argument in ("--set", setting)]
         return Process(
             "the broker", self._log_file("broker"),
-            "ottla.cli", "serve", "--listen", listen, "--data-dir", str(self.plan.directory / "data"),
+            "ottla.cli", "serve", *where, "--data-dir", self._data,
             "--create-topic", f"{TOPIC}:{self.plan.partitions}", "--log-format", "json", *settings,
         )  # fmt: skip
 
@@ -359,7 +405,7 @@ class Play:
         process = Process(
             name, self._log_file(name),
             f"examples.demo.{module}", "--bootstrap", self.bootstrap, "--topic", TOPIC, "--reports", str(self.reports),
-            *arguments,
+            *arguments, environment=self._environment(SENDER if module == "producer" else READER),
         )  # fmt: skip
         await process.start()
         return process

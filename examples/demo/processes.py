@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -21,12 +23,16 @@ class Process:
 
     Args:
         alone: Ctrl-C in the terminal does not reach it.
+        environment: variables that it has besides.
     """
 
-    def __init__(self, name: str, log: Path, *arguments: str, alone: bool = False) -> None:
+    def __init__(
+        self, name: str, log: Path, *arguments: str, alone: bool = False, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.name = name
         self.log = log
         self._alone = alone
+        self._environment = dict(environment or {})
         self._command = (sys.executable, "-m", *arguments)
         self._process: asyncio.subprocess.Process | None = None
 
@@ -46,7 +52,12 @@ class Process:
         pipe = asyncio.subprocess.PIPE
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=pipe, stdout=pipe, stderr=log, process_group=0 if self._alone else None
+                *self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=log,
+                process_group=0 if self._alone else None,
+                env=os.environ | self._environment,
             )
 
     async def first_line(self, timeout_s: float) -> str:
@@ -69,6 +80,21 @@ class Process:
         """Write a line to its standard input."""
         if self._process is not None and self._process.stdin is not None and self.alive:
             self._process.stdin.write(f"{text}\n".encode())
+
+    async def ended(self, timeout_s: float) -> None:
+        """Wait until it ends by itself.
+
+        Raises:
+            Failed: it says that it failed, or takes too long.
+        """
+        assert self._process is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                code = await self._process.wait()
+        except TimeoutError:
+            raise Failed(f"{self.name} did not end within {timeout_s:.0f} s", self.log) from None
+        if code:
+            raise Failed(f"{self.name} ended with exit code {code}", self.log)
 
     async def stop(self, timeout_s: float = 20) -> int:
         """SIGTERM, and wait for the end; SIGKILL if it does not come.

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from examples.demo.lines import Line, collect
 from examples.demo.reports import Position, Report, checksum
+from examples.demo.security import asyncio_options, config_file
 from ottla.clients import Producer, RecordMetadata
 
 
@@ -61,7 +62,8 @@ async def send(bootstrap: str, topic: str, lines: list[Line], report: Report) ->
     sending = Sending(report)
     loop = asyncio.get_running_loop()
     threading.Thread(target=_listen, args=(loop, sending), daemon=True).start()
-    async with Producer(bootstrap_servers=bootstrap, compression_type="lz4", linger_ms=20) as producer:
+    security = asyncio_options(config_file())
+    async with Producer(bootstrap_servers=bootstrap, compression_type="lz4", linger_ms=20, **security) as producer:
         for number, line in enumerate(lines):
             if number >= sending.allowed and not await sending.may_send(number):
                 break

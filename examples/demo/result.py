@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+from typing import Any
 
 from examples.demo.broker_log import Rebalance
+from examples.demo.guest import Attempt
 from examples.demo.lines import Corpus
 from examples.demo.play import KILLED, LEAVES, Play
+from examples.demo.security import GUEST
 from ottla.cli.output import Cell, Styled, print_table
 
 
@@ -27,7 +32,28 @@ def problems(play: Play, corpus: Corpus) -> list[str]:
         found.append(f"the logs end at {play.log_ends}, the lines at {ledger.log_ends()}")
     if play.committed != play.log_ends:
         found.append(f"committed offsets {play.committed} are not at the log ends {play.log_ends}")
+    return found + _let_through(play)
+
+
+def _let_through(play: Play) -> list[str]:
+    """What is wrong with the answers to those who may not, and with what the audit has of them."""
+    if play.security is None:
+        return []
+    found = [f"{one.what}: {one.heard}, not {one.expected}" for one in play.attempts if not one.is_refused]
+    if not play.attempts:
+        found.append("nobody tried what he may not")
+    denied = audited(play.security.audit, "denied")
+    if {one["principal"] for one in denied} != {f"User:{GUEST}"}:
+        found.append(f"the audit says that these were denied something: {denied}")
+    if not audited(play.security.audit, "authentication_failed"):
+        found.append("the audit does not know of the wrong password")
     return found
+
+
+def audited(file: Path, event: str) -> list[dict[str, Any]]:
+    """The events of one kind that the broker has written down."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return [row for row in map(json.loads, lines) if row["event"] == event]
 
 
 def show(play: Play, corpus: Corpus, python: str, found: list[str]) -> None:
@@ -53,11 +79,19 @@ def show(play: Play, corpus: Corpus, python: str, found: list[str]) -> None:
     print()
     print_table(("member", "client", "lines seen", "fate"), _members(play), title="Members")
     print()
+    if play.attempts:
+        rows: list[tuple[Cell, ...]] = [(one.what, one.heard, _verdict(one)) for one in play.attempts]
+        print_table(("who may not", "hears", ""), rows, title="Refused")
+        print()
     if play.restart_s:
         print(f"The broker was away for {play.restart_s:.1f} s when it was restarted; {_after_restart(play)}.")
     print(f"The whole run took {play.elapsed_s:.1f} s.")
     for problem in found:
         print(f"FAILED: {problem}")
+
+
+def _verdict(attempt: Attempt) -> Styled:
+    return Styled("refused", "green") if attempt.is_refused else Styled(f"not {attempt.expected}", "red")
 
 
 def _text(cell: Cell) -> str:

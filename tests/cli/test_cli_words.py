@@ -70,6 +70,7 @@ READ: dict[Callable[[str], Any], dict[str, Any]] = {
     word: {"a": "a", "a b": "'a b'", "a\n'\\": r"$'a\u000a\'\\'", "\x85\U000e0001": r"$'\u0085\U000e0001'"},
     # Failures become sentences, and names stay as they are.
     _sentence: {
+        "localhost:9092: it is closed": "localhost:9092: it is closed.",
         "create topic 'a': no": "Create topic 'a': no.",
         "nf-0: the batch is corrupt": "Topic 'nf', partition 0: the batch is corrupt.",
         "my.topic-1-12: no: more!": "Topic 'my.topic-1', partition 12: no: more!",

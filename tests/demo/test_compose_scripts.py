@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.house.fences import Reader, missing_tools
 from tests.support.processes import ROOT, Child
 
 SCRIPTS = ROOT / "examples" / "compose"
@@ -27,7 +31,7 @@ class Script(Child):
         self.text = ""
         self._news = threading.Condition()
         command = [sys.executable, "-u", str(SCRIPTS / name)]
-        env = os.environ | environment | {"OTTLA_BOOTSTRAP_SERVERS": bootstrap}
+        env = os.environ | {"OTTLA_BOOTSTRAP_SERVERS": bootstrap} | environment
         super().__init__(command, self._heard, subprocess.STDOUT, env=env)
 
     def _heard(self, line: str) -> None:
@@ -79,6 +83,48 @@ def test_consumers_share_the_partitions_and_print_rebalances(start: Callable[...
     assert producer.stop() == 0
     assert int(producer.wait_for(r"stopped: (\d+) lines acknowledged$")) > 0
     assert first.stop() == 0
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(bool(missing_tools("openssl")), reason="there is no openssl")
+def test_the_secure_profile_lets_in_those_who_may(tmp_path: Path) -> None:
+    """What its containers do, without containers, and with a directory in the place of the volume."""
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    with Reader(tmp_path) as reader:
+
+        def environment(service: str) -> dict[str, str]:
+            found: dict[str, str] = services[service]["environment"]
+            here = {"/secrets": str(tmp_path), "0.0.0.0:9092": reader.bootstrap, "secure-broker:9092": reader.bootstrap}
+            return {key: _replaced(value, here) for key, value in found.items()}
+
+        def as_in(service: str) -> str:
+            return "export " + " ".join(f"{key}={shlex.quote(text)}" for key, text in environment(service).items())
+
+        reader.say(f"sh {SCRIPTS / 'secure.sh'} {tmp_path}")
+        users = (tmp_path / "users").read_bytes()
+        reader.say(f"sh {SCRIPTS / 'secure.sh'} {tmp_path}")
+        assert (tmp_path / "users").read_bytes() == users, "a second start makes nothing anew"
+        assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.glob("*.p*"))
+        reader.say(as_in("secure-broker"))
+        command = " ".join(services["secure-broker"]["command"]).replace("/secrets", str(tmp_path))
+        reader.say(f"ottla {command} --ephemeral 2> broker.log &")
+        reader.say(as_in("secure-rules"))
+        reader.say(services["secure-rules"]["command"][0])
+        scripts = [Script(f"{name}.py", "", **environment(f"secure-{name}")) for name in ("producer", "consumer")]
+        try:
+            scripts[1].wait_for(r"([1-9]\d*) lines a second from 12 partitions")
+            reader.say(as_in("secure-guest"))
+            refused = ["Error: There is no topic 'lines'."]
+            reader.say(f"ottla {' '.join(services['secure-guest']['command'])}", refused, code=1)
+        finally:
+            codes = [script.stop() for script in scripts]
+        assert codes == [0, 0]
+
+
+def _replaced(text: str, by: dict[str, str]) -> str:
+    for old, new in by.items():
+        text = text.replace(old, new)
+    return text
 
 
 @pytest.mark.e2e

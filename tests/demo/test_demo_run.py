@@ -27,6 +27,24 @@ def test_the_quick_demo_passes_and_says_what_happened(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
+def test_the_secure_demo_refuses_those_who_may_not_and_writes_it_down(tmp_path: Path) -> None:
+    """Half a minute, as the commands that an operator types are processes, too."""
+    directory = tmp_path / "run"
+    text = python(
+        "examples.demo", "--secure", "--quick", "--lines", "15000", "--directory", str(directory), timeout_s=150
+    )
+    assert re.search(r"^lost +0$", text, re.MULTILINE)
+    assert re.search(r"^Passed: .* 5 clients that may not were refused\.$", text, re.MULTILINE)
+    assert "confluent-1:3" in text and "aiokafka-1:3" in text, "those who may have done their work"
+    audit = (directory / "audit.jsonl").read_text(encoding="utf-8")
+    for password in (directory / "security").glob("*.password"):
+        secret = password.read_text(encoding="utf-8")
+        logs = [path.read_text(encoding="utf-8") for path in (directory / "logs").iterdir()]
+        assert not any(secret in one for one in (text, audit, *logs)), password.name
+
+
+@pytest.mark.e2e
 def test_a_demo_that_cannot_start_its_broker_fails_and_says_where_to_look(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     arguments = ["-m", "--lines", "100", "--directory", str(directory)]

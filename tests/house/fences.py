@@ -36,7 +36,7 @@ class Fence:
     @property
     def file_name(self) -> str | None:
         """The name in a comment at the top, under which the reader is to save it."""
-        found = re.match(r"# ([\w-]+\.(?:py|yaml))\n", self.text)
+        found = re.match(r"# ([\w-]+\.(?:py|yaml|properties))\n", self.text)
         return found[1] if found else None
 
     @property

@@ -148,7 +148,7 @@ def test_a_handler_asks_whether_somebody_may(key: ApiKey) -> None:
     assert asks is not (key in FREE), FREE.get(key, "add what Kafka asks")
 
 
-@pytest.mark.parametrize("page", ["protocol-support", "settings"])
+@pytest.mark.parametrize("page", ["permissions", "protocol-support", "settings"])
 def test_a_printed_page_is_fresh(page: str) -> None:
     printer = runpy.run_path(str(ROOT / "docs" / f"make_{page.replace('-', '_')}.py"))
     assert (ROOT / "docs" / f"{page}.md").read_text() == printer["render"](), "run: make docs"

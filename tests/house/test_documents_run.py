@@ -84,6 +84,20 @@ def test_the_tutorial(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.skipif(bool(missing_tools("openssl")), reason="there is no openssl")
+def test_the_first_minutes_of_security(tmp_path: Path) -> None:
+    """A broker with TLS, passwords and rules; the files of other clients, further down, are to be read."""
+    begin = [one for one in fences(ROOT / "docs/security.md") if one.language == "console" or one.file_name]
+    with Reader(tmp_path) as reader:
+        reader.say("unset OTTLA_LISTENERS OTTLA_BOOTSTRAP_SERVERS")
+        for fence in begin:
+            reader.follow(fence)
+        secrets = [path.read_text(encoding="utf-8").strip() for path in tmp_path.glob("*.password")]
+        told = [(tmp_path / name).read_text(encoding="utf-8") for name in ("broker.log", "audit.jsonl")]
+        assert len(secrets) == 3 and not any(secret in text for secret in secrets for text in told)
+
+
+@pytest.mark.e2e
 @pytest.mark.parametrize("page", ["README.md", *ON_TESTING])
 def test_pages_on_testing(page: str, tmp_path: Path) -> None:
     """All its Python is saved, and each test in it is run: by the commands of the page, or else at the end."""

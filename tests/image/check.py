@@ -20,7 +20,7 @@ from tests.image.engine import ROOT, CommandFailed, Engine, Podman, base_images,
 
 WITHIN_S = 120.0
 SPARK_WITHIN_S = 600.0
-ADDED_MB = 80
+ADDED_MB = 90
 STRAY = ("find", "/opt/ottla", "(", "-name", "pip", "-o", "-name", "setuptools", "-o", "-path", "*/ottla/tests", ")")
 """Finds what an image has no use for."""
 PARTITIONS = 12
@@ -163,6 +163,14 @@ class Check:
         assert "readers" in page and "</html>" in page, f"the report does not tell of the group: {page[:300]}"
         say(f"the pipeline's profile has made its report of the group, {len(page) // 1000} kB")
 
+    def secure(self) -> None:
+        self._engine.up("secure-producer", "secure-consumer", "secure-guest", profile="secure")
+        (consumer,) = self._engine.containers("secure-consumer")
+        until("who may consume does", lambda: "lines a second from 12 partitions" in self._engine.log(consumer))
+        (guest,) = self._engine.containers("secure-guest")
+        until("the guest is refused", lambda: "There is no topic 'lines'." in self._engine.log(guest))
+        say("with TLS, passwords and rules: who may works, and the guest is refused")
+
     def logs_are_clean(self) -> None:
         for container in self._engine.everything()["containers"]:
             log = self._engine.log(container)
@@ -180,6 +188,7 @@ class Check:
         self.restart_the_broker()
         self.lose_nothing()
         self.report()
+        self.secure()
         self.logs_are_clean()
         self.leave_nothing()
 

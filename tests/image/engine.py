@@ -16,6 +16,7 @@ DOCKERFILES = (ROOT / "Dockerfile", ROOT / "Dockerfile.pipeline")
 PROJECT = "ottla-check"
 """Beside a project of compose.yaml's own name that may be up."""
 WITHIN_S = 600
+DOWN = ("--profile", "pipeline", "--profile", "secure", "down", "--volumes")
 
 
 def base_images() -> list[str]:
@@ -53,7 +54,7 @@ class Engine:
         self.run(*self.compose, "-p", PROJECT, *profiles, "up", "--detach", "--no-build", *arguments)
 
     def down(self) -> None:
-        self.run(*self.compose, "-p", PROJECT, "--profile", "pipeline", "down", "--volumes")
+        self.run(*self.compose, "-p", PROJECT, *DOWN)
 
     def clear(self) -> None:
         """Remove all there is of the project, whatever its state."""
@@ -131,7 +132,18 @@ class Podman(Engine):
 
     def down(self) -> None:
         for _ in range(2):  # what --scale added counts as orphans, and the first time holds on to the rest
-            self.run(*self.compose, "-p", PROJECT, "--profile", "pipeline", "down", "--volumes", "--remove-orphans")
+            self.run(
+                *self.compose,
+                "-p",
+                PROJECT,
+                "--profile",
+                "pipeline",
+                "--profile",
+                "secure",
+                "down",
+                "--volumes",
+                "--remove-orphans",
+            )
 
     def clear(self) -> None:
         if there := self.run("podman", "ps", "--all", "--quiet").split():

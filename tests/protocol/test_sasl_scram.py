@@ -200,8 +200,12 @@ def test_an_authorization_id_is_the_users_name() -> None:
     assert refusal(theirs, final).reason == "its last message has another header than its first"
 
 
-def signed_by_hand(first: bytes, extension: bytes = b"") -> bytes:
-    """The server's last message to a client that sends exactly this first, and says more in its last."""
+def signed_by_hand(first: bytes, extension: bytes = b"", twice: bytes = b"") -> bytes:
+    """The server's last message to a client that sends exactly this first, and says more in its last.
+
+    Args:
+        twice: stands before the nonce in the last message.
+    """
     import hashlib
     import hmac
 
@@ -210,7 +214,7 @@ def signed_by_hand(first: bytes, extension: bytes = b"") -> bytes:
     header, bare = first[: first.index(b"n=")], first[first.index(b"n=") :]
     header = header.partition(b"m=")[0]
     nonce = challenge[2 : challenge.index(b",")]
-    final = b"c=" + b64encode(header) + b",r=" + nonce + extension
+    final = b"c=" + b64encode(header) + b",r=" + twice + nonce + extension
     signed = bare + b"," + challenge + b"," + final
     salted = hashlib.pbkdf2_hmac("sha512", b"secret", b"salt of sixteen.", 4096)
     client_key = hmac.digest(salted, b"Client Key", "sha512")
@@ -234,6 +238,11 @@ def signed_by_hand(first: bytes, extension: bytes = b"") -> bytes:
 )
 def test_extensions_are_ignored_and_signed(first: bytes, extension: bytes) -> None:
     signed_by_hand(first, extension)
+
+
+def test_a_client_may_send_its_part_of_the_nonce_twice() -> None:
+    """As librdkafka before 2.6.1 does, and kcat with it; Kafka looks at the end of the nonce alone."""
+    signed_by_hand(b"n,,n=alice,r=of-the-client", twice=b"of-the-client")
 
 
 @pytest.mark.parametrize(
