@@ -22,6 +22,7 @@ from tests.support.requests import (
     commit_fields,
     consumer_heartbeat_fields,
     create_fields,
+    fetch_fields,
     heartbeat_fields,
     init_producer_fields,
     join_fields,
@@ -89,6 +90,15 @@ async def test_a_request_that_is_wrong_whoever_asks(world: Any) -> None:
     resources = [{"resource_type": kind, "resource_name": "1", "configs": []} for kind in (8, 4)]
     answer = await world.call(ApiKey.ALTER_CONFIGS, 2, resources=resources)
     assert [row.error_code for row in answer.responses] == [E.INVALID_REQUEST, E.CLUSTER_AUTHORIZATION_FAILED]
+
+
+async def test_a_follower_that_may_not(world: Any) -> None:
+    """It hears the same of all that it asks for, as it asks."""
+    ids = [world.id_of("orders"), uuid.UUID(int=99), world.id_of("pay.in")]
+    topics = [row for each in ids for row in fetch_fields(each)["topics"]]
+    answer = await world.call(ApiKey.FETCH, 13, **fetch_fields("", replica_id=1) | {"topics": topics})
+    told = [(topic.topic_id, row.error_code) for topic in answer.responses for row in topic.partitions]
+    assert told == [(each, E.TOPIC_AUTHORIZATION_FAILED) for each in ids]
 
 
 async def test_credentials_of_nobody_in_particular(world: Any) -> None:
