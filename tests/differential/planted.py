@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +38,8 @@ class Mistaken(Beside):
 
     def command(self) -> list[str]:
         python, _, _, *arguments = super().command()
-        here = ["env", f"PYTHONPATH={Path(__file__).parents[2]}", python, "-m", "tests.differential.planted"]
+        paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+        here = ["env", f"PYTHONPATH={paths}", python, "-m", "tests.differential.planted"]
         return [*here, str(self._number), *arguments]
 
 
