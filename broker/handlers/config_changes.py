@@ -62,6 +62,8 @@ def _denied(alteration: Alteration, times: int, ctx: RequestContext, services: S
     kind, name = alteration[:2]
     if services.authorizer is None or times > 1 or own_fault(alteration) or kind not in RESOURCES:
         return None
+    if alteration.replaces and kind == ResourceType.BROKER_LOGGER:  # levels are not replaced, whoever asks
+        return None
     resource, error = RESOURCES[kind]
     of = name if resource is not Resource.CLUSTER else CLUSTER_NAME
     if services.permits(ctx, AclOperation.ALTER_CONFIGS, resource, of):

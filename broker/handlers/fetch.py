@@ -399,7 +399,7 @@ def _reading(fetch: _Fetch) -> Steps[None]:
         if partition is None:
             row.aborted_transactions = []
             row.error_code = _why_unserved(name, is_denied)
-            (nameless if name is None else unserved).append((item, row))
+            (nameless if name is None and not is_denied else unserved).append((item, row))
             continue
         rows.append((item, row))
         if _is_another(item, partition):

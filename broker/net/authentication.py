@@ -49,8 +49,6 @@ class Mechanisms(Protocol):
 class State(Enum):
     """What a conversation waits for."""
 
-    INITIAL = auto()
-    """Anything may come: clients of Kafka 0.9 began with tokens of GSSAPI."""
     HANDSHAKE_OR_VERSIONS = auto()
     HANDSHAKE = auto()
     RAW_TOKENS = auto()
@@ -94,7 +92,7 @@ class Conversation:
     def __init__(
         self, mechanisms: Mechanisms, versions: Versions, listener: str, before: Session | None = None
     ) -> None:
-        self.state = State.INITIAL if before is None else State.HANDSHAKE
+        self.state = State.HANDSHAKE_OR_VERSIONS if before is None else State.HANDSHAKE
         self.mechanism = ""
         self.session: Session | None = None
         self.lifetime_ms: int | None = None
@@ -129,8 +127,7 @@ class Conversation:
         except AuthenticationFailed as error:
             return self._refused(error)
         except ProtocolError as error:
-            was, self.state = self.state, State.FAILED
-            return Failed(f"it does not speak Kafka's protocol: {error}", at_once=was is not State.INITIAL)
+            return self._end(f"it does not speak Kafka's protocol: {error}", at_once=True)
         except Exception as error:
             return self.failed(error)
 
@@ -169,9 +166,7 @@ class Conversation:
             return answer
         if key == ApiKey.SASL_HANDSHAKE:
             return self._handshake(version, correlation_id, frame, position)
-        if not _is_known(key) and self.state is not State.INITIAL:
-            return self._end(f"API key {key} is not known", at_once=True)
-        return self._end(f"a request with API key {key} came before authentication")
+        return self._end(f"a request with API key {key} came before authentication", at_once=True)
 
     def _handshake(self, version: int, correlation_id: int, frame: bytes, position: int) -> Outcome:
         if (request := _decoded(ApiKey.SASL_HANDSHAKE, version, frame, position)) is None:
@@ -192,10 +187,12 @@ class Conversation:
     ) -> Outcome:
         if key != ApiKey.SASL_AUTHENTICATE:
             answer = None
-            if key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE) and version in api(ApiKey(key)).request.versions:
+            served = _is_served(key, version)
+            if key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE) and served:
                 code = ErrorCode.ILLEGAL_SASL_STATE
                 answer = _encoded(ApiKey(key), version, correlation_id, error_code=code)
-            return self._end(f"a request with API key {key} came in the place of a token", answer)
+            reason = f"a request with API key {key} came in the place of a token"
+            return self._end(reason, answer, at_once=not served)
         if (request := _decoded(ApiKey.SASL_AUTHENTICATE, version, frame, position)) is None:
             return self._end(f"SaslAuthenticate has no version {version}", at_once=True)
         self._asked = version, correlation_id
@@ -252,12 +249,12 @@ class Conversation:
 _LENGTH = Struct(">i")
 
 
-def _is_known(key: int) -> bool:
+def _is_served(key: int, version: int) -> bool:
+    """Whether there is such a request at all."""
     try:
-        ApiKey(key)
+        return version in api(ApiKey(key)).request.versions
     except ValueError:
         return False
-    return True
 
 
 def _decoded(key: ApiKey, version: int, frame: bytes, position: int) -> Any:

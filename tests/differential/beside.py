@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -12,15 +12,17 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing import BrokerProcess
 from tests.differential.calls import GROUP_PARTITIONS, TOPIC
-from tests.differential.real_kafka import RealKafka
+from tests.differential.real_kafka import RealKafka, free_pair, listeners
 from tests.differential.tracing import Trace
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS
+from tests.differential.users import DELAY_MS, OF_SCRAM, SUPER_USERS, jaas, scram_credentials
 from tests.support.requests import create_fields
 from tests.support.rules import WITH_RULES
 from tests.support.waiting import wait_for
 
 # What both brokers are started with. "prompt": a group's first generation forms at once; "waiting": it does not.
 # "guarded": there are credentials and access control rules, and everybody may do everything nevertheless.
+# "secured": there is a second listener, where users log in who may do what rules allow.
 COMMON = {
     "node.id": 1,
     "group.min.session.timeout.ms": 300,
@@ -52,20 +54,43 @@ PROFILES: dict[str, dict[str, object]] = {
     "prompt": COMMON | {"group.initial.rebalance.delay.ms": 0},
     "waiting": COMMON | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2},
     "guarded": COMMON | WITH_RULES,
+    "secured": COMMON
+    | WITH_RULES
+    | {
+        "group.initial.rebalance.delay.ms": 0,
+        "super.users": ";".join(["User:ANONYMOUS", *SUPER_USERS]),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas(),
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": OF_SCRAM,
+        "connection.failed.authentication.delay.ms": DELAY_MS,
+    },
 }
+
+
+class Beside(BrokerProcess):
+    """Ottla with the listeners of its settings, on ports like those of Kafka."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        port = free_pair()
+        super().__init__(settings={**settings, "listeners": listeners(port, settings)})
+
+    def command(self) -> list[str]:
+        found = super().command()
+        at = found.index("--listen")
+        return found[:at] + found[at + 2 :]
 
 
 @contextmanager
 def brokers(profile: str) -> Iterator[tuple[int, int]]:
     settings = PROFILES[profile]
-    with RealKafka(QUIET | settings) as kafka, BrokerProcess(settings=settings) as ottla:
+    with RealKafka(QUIET | settings) as kafka, Beside(settings) as ottla:
         for port in (kafka.port, ottla.port):
-            prepare(port)
+            prepare(port, settings)
         yield kafka.port, ottla.port
 
 
-def prepare(port: int) -> None:
-    """The topic of the group traces, and a coordinator that is there and loaded."""
+def prepare(port: int, settings: Mapping[str, object]) -> None:
+    """The topic of the group traces, a coordinator that is there and loaded, and users where there is SASL."""
     trace = Trace(port, "prepare")
     fields = create_fields({TOPIC: 3})
     _until(lambda: trace.ask(ApiKey.CREATE_TOPICS, 5, **fields).topics[0].error_code in (0, 36))
@@ -80,6 +105,8 @@ def prepare(port: int) -> None:
     for key, version, fields in calls:
         ask = partial(trace.ask, key, version, **fields)
         _until(lambda ask=ask: ask().error_code == 0)
+    if "sasl.enabled.mechanisms" in settings:
+        trace.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, upsertions=scram_credentials())
     trace.close()
 
 

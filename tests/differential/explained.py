@@ -24,6 +24,7 @@ KNOWN = [
 ]
 
 
+IN_PLACE_OF_A_TOKEN = "ILLEGAL_SASL_STATE"
 STUMBLES = "UNKNOWN_SERVER_ERROR"
 """What Kafka answers where it did not expect a request; we say what is wrong with it."""
 
@@ -31,4 +32,6 @@ STUMBLES = "UNKNOWN_SERVER_ERROR"
 def is_known(label: str, leaf: Leaf) -> bool:
     if leaf.kafka == STUMBLES and leaf.path.endswith("error_code") and leaf.ottla != "NONE":
         return True
+    if IN_PLACE_OF_A_TOKEN in str(leaf.kafka) and leaf.path == ".answer" and leaf.ottla == "none":
+        return " say " in label
     return any(re.match(answer, label) and re.match(path, leaf.path) for answer, path in KNOWN)

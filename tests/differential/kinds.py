@@ -8,8 +8,10 @@ from tests.differential import (
     random_consumers,
     random_frames,
     random_groups,
+    random_logins,
     random_logs,
     random_mixed,
+    random_permissions,
     random_topics,
     random_transactions,
 )
@@ -31,11 +33,19 @@ KINDS: dict[str, Kind] = {
     "mixed": Kind(random_mixed.mixed, topics={"t": 4}, groups=True, probes=True),
     "migrated": Kind(random_mixed.migrated, topics={"t": 4}, groups=True, probes=True),
     "three": Kind(random_groups.three, groups=True),
+    "rules": Kind(random_permissions.rules, topics={"a": 2, "b": 1}, groups=True, secured=True),
+    "logins": Kind(random_logins.logins, secured=True),
+    "operations": Kind(random_permissions.operations, topics={"a": 2, "b": 1}, groups=True, secured=True),
 }
 
 
 def kind_of(seed: int) -> str:
     return list(KINDS)[seed % len(KINDS)]
+
+
+def profile_of(seed: int) -> str:
+    """With which settings the brokers of a seed are started."""
+    return "secured" if KINDS[kind_of(seed)].secured else "prompt"
 
 
 def moves_of(seed: int) -> list[Move]:

@@ -13,9 +13,10 @@ from ottla.broker.handlers import handler
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.compression import Codec
 from ottla.protocol.records import BatchError, Record, parse_header
-from tests.differential import calls, consumer_calls, log_calls, txn_calls
+from tests.differential import calls, consumer_calls, log_calls, permission_calls, txn_calls
 from tests.differential.log_calls import BASE_TIME, OF_TOPIC, WHO, metadata, patched, topic
 from tests.differential.pairs import Half, Move
+from tests.differential.talks import Talk
 from tests.differential.txn_calls import NOBODY, Producer
 from tests.differential.wire import Sent
 from tests.support.batches import build_batch
@@ -38,10 +39,14 @@ def some_version(r: Random, key: ApiKey, least: int = 0) -> int:
 
 
 def own(t: Half, value: Any) -> Any:
-    """ "@a", wherever it stands, is a topic or an id of the trace itself."""
+    """ "@a", wherever it stands, is a topic or an id of the trace itself, "~a" one of its users, "%1" an address of its
+    own from which they come.
+    """
     match value:
         case str():
-            return t.name + value[1:] if value.startswith("@") else value
+            own_by = {"@": t.name, "~": f"s{t.slot}", "User:~": f"User:s{t.slot}", "%": f"127.1.{t.slot}."}
+            sign = next(filter(value.startswith, own_by), "")
+            return own_by.get(sign, "") + value.removeprefix(sign)
         case dict():
             return {own(t, key): own(t, item) for key, item in value.items()}
         case list() | tuple():
@@ -225,6 +230,19 @@ def _metadata(t: Half, names: Sequence[str] | None, version: int, by_id: bool, o
     metadata(t, version, *named, ids=ids, everything=names is None, operations=operations)
 
 
+# Users
+
+
+def _dial(t: Half) -> None:
+    t.talk = Talk(t, t.dial())
+    t.note("dial", None)
+
+
+def _say(t: Half, label: str, what: Any) -> None:
+    if not t.talk.wire.closed:
+        t.talk.say(what)
+
+
 # A move has a list where a verb takes several arguments.
 MOVES: dict[str, Any] = {
     "join": calls.join,
@@ -257,6 +275,11 @@ MOVES: dict[str, Any] = {
     "trim": _trim,
     "epochs": _epochs,
     "frame": lambda t, data: t.raw(f"{len(t.transcript)} frame", data),
+    "dial": _dial,
+    "say": _say,
+    "asked": permission_calls.asked,
+    "allow": permission_calls.allow,
+    "take_back": permission_calls.take_back,
     "create": _create,
     "grow": _grow,
     "delete_topics": _delete_topics,

@@ -90,11 +90,19 @@ class Half(Trace):
         self.log_end = 0  # as far as the coordinator's log was looked at for resolved regexes
         self.resolved = 0  # how many there were
         self.log_starts: dict[int, int] = {}  # where the partitions of the transaction log ended when the trace began
+        self.slot = 0  # of the users of this trace: see `tests.differential.moves.own`
+        self.rules: list[dict[str, Any]] = []  # that were made and are to be taken back
+        self.talk: Any = None  # a connection on which nobody is known yet
         self._woken = woken
         self._came: list[tuple[Open, Sent, Any]] = []
 
     def connect(self, who: str | None) -> Line:
         return Line(self.port, who, self._woken)
+
+    def dial(self) -> Line:
+        """A new connection to the listener with SASL, on which nothing has been said."""
+        self.wires.append(Line(self.port + 1, "a guest", self._woken))
+        return self.wires[-1]
 
     def call(self, who: str | None, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
         line = self.wire(who)
@@ -205,11 +213,12 @@ def tidy_batches(records: bytes, name: Callable[[int], str]) -> Any:
 class Pair:
     """The same trace on both brokers. ``patience`` grows when it is run again."""
 
-    def __init__(self, ports: tuple[int, int], name: str, patience: int = 0) -> None:
+    def __init__(self, ports: tuple[int, int], name: str, patience: int = 0, slot: int = 0) -> None:
         self.woken = asyncio.Event()
         self.theirs, self.ours = (Half(port, name, self.woken) for port in ports)
         self.halves = (self.theirs, self.ours)
         self.theirs.peer, self.ours.peer = self.ours, self.theirs
+        self.theirs.slot = self.ours.slot = slot
         self.quiet_s = 0.015 * (1 << (2 * patience))
         self.at: int | None = None  # the first difference
         self._checked = 0

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ottla.testing import BrokerProcess
-from tests.sim.mutants import MUTANTS, read_bugs
+from tests.differential.beside import Beside
+from tests.sim.mutants import MUTANTS, Mutant, read_bugs
 
 SIMULATED = {
     "a heartbeat between join and sync is told to rejoin",
@@ -23,16 +24,22 @@ SIMULATED = {
 PLANTED = [*(bug for bug in MUTANTS if bug.name in SIMULATED), *read_bugs("differential")]
 
 
-class Mistaken(BrokerProcess):
+def profile_to_find(planted: Mutant) -> str:
+    """With which settings the traces run that find it."""
+    return "secured" if planted.where.startswith(("security.", "ottla.broker.net.")) else "prompt"
+
+
+class Mistaken(Beside):
     """A broker with a mistake, in a process of its own."""
 
     def __init__(self, number: int, settings: Mapping[str, object]) -> None:
-        super().__init__(settings=settings)
+        super().__init__(settings)
         self._number = number
 
     def command(self) -> list[str]:
         python, _, _, *arguments = super().command()
-        here = ["env", f"PYTHONPATH={Path(__file__).parents[2]}", python, "-m", "tests.differential.planted"]
+        paths = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+        here = ["env", f"PYTHONPATH={paths}", python, "-m", "tests.differential.planted"]
         return [*here, str(self._number), *arguments]
 
 

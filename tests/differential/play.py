@@ -19,6 +19,9 @@ from ottla.protocol.records import Record, decode_batch, iter_batches
 from tests.differential.calls import GROUP_PARTITIONS, GROUP_TOPIC, TOPIC, note_records
 from tests.differential.moves import learn_id, own, perform
 from tests.differential.pairs import Half, Move, Pair
+from tests.differential.permission_calls import filter_of
+from tests.differential.talks import CLOSE_S
+from tests.differential.talks import SILENCE_S as GUEST_SILENCE_S
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS, TRANSACTIONS_TOPIC, note_state
 from tests.differential.wire import Sent, decoded, plain
 from tests.support.requests import create_fields, fetch_fields, leave_fields, list_offsets_fields
@@ -38,6 +41,7 @@ class Kind(NamedTuple):
     transactions: bool = False
     probes: bool = False  # groups look at topics: whether the coordinator knows of them is asked
     regexes: bool = False  # they are resolved beside the requests
+    secured: bool = False  # there are users and rules
 
 
 async def play(pair: Pair, kind: Kind, moves: Sequence[Move]) -> None:
@@ -128,6 +132,46 @@ def framed(half: Half, data: bytes, frame: bytes) -> Any:
         return frame.hex()
 
 
+async def _said(half: Half, fields: dict[str, Any]) -> None:
+    line = half.talk.wire
+    if not half.talk.is_over:
+        await half.until(lambda: line.has_answer, GUEST_SILENCE_S)
+        frame = line.frames.pop(0) if line.frames else None
+        told = half.talk.told(frame)
+        if frame is not None:
+            await half.until(lambda: line.closed, CLOSE_S if "NONE" not in str(told) else 0)
+        half.answers += 1
+        half.note(f"{len(half.transcript)} say {fields['label']}", told | {"closed": line.closed})
+        half.talk.is_over = line.closed
+
+
+async def _ruled(half: Half, fields: dict[str, Any]) -> None:
+    """Until what changed last of the rules is in force: Kafka's broker hears of it from its controller."""
+    rows = half.last.results if hasattr(half.last, "results") else half.last.filter_results
+    if rows[-1].error_code:
+        return
+    for _ in range(200):
+        answer = await half.ask(ApiKey.DESCRIBE_ACLS, 3, **filter_of(half.rules[-1]))
+        if bool(answer.resources) == ("rules" in fields):
+            break
+        await asyncio.sleep(0.02)
+
+
+async def _asked(half: Half, fields: dict[str, Any]) -> None:
+    """Until topics that came, grew or went are as the answer has them."""
+    key = ApiKey[fields["row"].split()[0]]
+    if half.open or isinstance(half.last, str):
+        return
+    if key is ApiKey.CREATE_TOPICS:
+        await _created(half, {})
+    elif key is ApiKey.DELETE_TOPICS:
+        await _deleted(half, {})
+    elif key is ApiKey.CREATE_PARTITIONS:
+        for item in half.last.results:
+            if item.error_code == 0:
+                await _wait_for(half, item.name, count=9)
+
+
 async def _created(half: Half, fields: dict[str, Any]) -> None:
     if fields.get("only_check") or isinstance(half.last, str):
         return
@@ -180,6 +224,10 @@ AFTER: dict[str, Callable[[Half, dict[str, Any]], Awaitable[None]]] = {
     "init": _rest,
     "end": _rest,
     "frame": _framed,
+    "say": _said,
+    "allow": _ruled,
+    "take_back": _ruled,
+    "asked": _asked,
     "classic_join": _found,
     "create": _created,
     "delete_topics": _deleted,
@@ -313,7 +361,10 @@ async def _clean(half: Half, kind: Kind) -> None:
         ids = {member for member in (*half.member.values(), *half.former.values()) if member}
         if ids:
             await half.ask(ApiKey.LEAVE_GROUP, 4, **leave_fields(half.name, *((member, None) for member in ids)))
-        await half.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[half.name, *([half.probe] if half.probe else [])])
+        others = [half.name + "m", half.name + "o"] if kind.secured else [half.probe] if half.probe else []
+        await half.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[half.name, *others])
+    if half.rules:
+        await half.ask(ApiKey.DELETE_ACLS, 3, filters=[filter_of(rule) for rule in half.rules])
     mine = [name for name in half.topic_ids if name.startswith(half.name)]
     if mine:
         await half.ask(ApiKey.DELETE_TOPICS, 6, topics=[{"name": name} for name in mine], timeout_ms=10_000)

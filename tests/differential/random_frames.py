@@ -74,7 +74,7 @@ def frame(r: Random) -> bytes:
         case 3:
             return _sized(data + bytes(r.randrange(1, 20)))  # something behind it
         case 4 | 5 | 6:
-            return _damaged(r, data, start)
+            return damaged(r, data, start)
         case 7:
             other = r.choice([-1, max(versions(key)) + 1, 99, 32767])
             return _framed(key, other, body, flexible=flexible)
@@ -85,7 +85,7 @@ def frame(r: Random) -> bytes:
             return data
 
 
-def _damaged(r: Random, data: bytes, start: int) -> bytes:
+def damaged(r: Random, data: bytes, start: int) -> bytes:
     """One byte is another: lengths, counts, numbers, or letters that stay ASCII."""
     at = r.randrange(start, len(data)) if len(data) > start else len(data) - 1
     value = r.choice([0, 1, 2, 3, 5, 8, 0x41, 0x7F, 0xFF, 0xFF, 0x80])

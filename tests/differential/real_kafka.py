@@ -26,7 +26,7 @@ ONE_NODE = {
     "process.roles": "broker,controller",
     "node.id": 1,
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
     "offsets.topic.replication.factor": 1,
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
@@ -90,6 +90,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def free_pair() -> int:
+    """A port that nobody listens on at this moment, and neither on the next one."""
+    while True:
+        port = free_port()
+        try:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port + 1))
+            return port
+        except (OSError, OverflowError):
+            continue
+
+
+def listeners(port: int, settings: Mapping[str, object]) -> str:
+    """The value of ``listeners``: one with SASL at the next port, where the settings have mechanisms."""
+    found = f"PLAINTEXT://127.0.0.1:{port}"
+    return f"{found},SASL_PLAINTEXT://127.0.0.1:{port + 1}" if "sasl.enabled.mechanisms" in settings else found
+
+
 class RealKafka:
     """The broker; use with ``with``. ``settings`` are Kafka's own and win over those of `ONE_NODE`; ``features`` are
     levels that it is formatted with where they are not to be the newest.
@@ -116,11 +134,12 @@ class RealKafka:
 
     def __enter__(self) -> Self:
         classpath = f"{jars()}/*"
-        self.port, controller = free_port(), free_port()
+        self.port, controller = free_pair(), free_port()
+        told = listeners(self.port, self.settings)
         settings = ONE_NODE | {
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"{told},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": told,
             "log.dirs": self.data,
         }
         lines = [f"{key}={value}" for key, value in (settings | self.settings).items()]

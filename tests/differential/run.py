@@ -11,7 +11,7 @@ import time
 from collections import Counter
 
 from tests.differential.beside import brokers
-from tests.differential.kinds import KINDS, kind_of, moves_of
+from tests.differential.kinds import KINDS, kind_of, moves_of, profile_of
 from tests.differential.real_kafka import NoJava, version
 from tests.differential.seeds import Result, reduce, run_seed, run_seeds
 from tests.differential.written import Case, Outcome, cases, run_cases
@@ -42,7 +42,7 @@ async def _one(seed: int, keep: list[int] | None) -> int:
     moves = moves_of(seed)
     for index in keep or range(len(moves)):
         print(f"    [{index}] {moves[index]}")
-    with brokers("prompt") as ports:
+    with brokers(profile_of(seed)) as ports:
         result = await run_seed(ports, seed, keep)
     print(result.text or "no difference")
     return int(bool(result.text))
@@ -79,9 +79,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 async def _seeds(seeds: list[int]) -> list[Result]:
-    with brokers("prompt") as ports:
-        found = await run_seeds(ports, seeds)
-        await reduce(ports, found)
+    found: list[Result] = []
+    for profile in ("prompt", "secured"):
+        if wanted := [seed for seed in seeds if profile_of(seed) == profile]:
+            with brokers(profile) as ports:
+                results = await run_seeds(ports, wanted)
+                await reduce(ports, results)
+            found += results
     return found
 
 

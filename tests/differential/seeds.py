@@ -13,6 +13,7 @@ from tests.differential.kinds import KINDS, kind_of, moves_of
 from tests.differential.pairs import Move, Pair
 from tests.differential.play import play
 from tests.differential.shrink import shrunk
+from tests.differential.users import SLOTS
 
 AT_ONCE = 40
 FEW_AT_ONCE = 6
@@ -22,6 +23,7 @@ SHRUNK = 6
 REPORT_EVERY_S = 5.0
 
 _fresh = itertools.count()
+_slots = list(range(SLOTS))
 
 
 class Result(NamedTuple):
@@ -38,8 +40,12 @@ class Result(NamedTuple):
 async def play_seed(ports: tuple[int, int], seed: int, moves: Sequence[Move], patience: int = 0) -> Pair:
     """Play the moves of a seed, or some of them, under a name that was never used."""
     kind = kind_of(seed)
-    pair = Pair(ports, f"{kind}{seed}.{next(_fresh)}.", patience)
-    await play(pair, KINDS[kind], moves)
+    slot = _slots.pop()
+    try:
+        pair = Pair(ports, f"{kind}{seed}.{next(_fresh)}.", patience, slot)
+        await play(pair, KINDS[kind], moves)
+    finally:
+        _slots.append(slot)
     return pair
 
 

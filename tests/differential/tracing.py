@@ -11,6 +11,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,7 @@ MADE_UP = re.compile(r"(\S*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-
 BARRIER = "barrier"
 NO_SUCH_ID = UUID(int=77)
 PATIENCE_S = 0.5
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 # Lists whose order Kafka takes from a hash map, and the field that names an entry.
 UNORDERED = {
@@ -58,6 +60,9 @@ UNORDERED = {
     (ApiKey.ADD_PARTITIONS_TO_TXN, "results_by_partition"): "partition_index",
     (ApiKey.DESCRIBE_TRANSACTIONS, "topics"): "topic",
     (ApiKey.LIST_TRANSACTIONS, "transaction_states"): "transactional_id",
+    (ApiKey.WRITE_TXN_MARKERS, "topics"): "name",
+    (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "results"): "user",
+    (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "results"): "user",
     (ApiKey.PRODUCE, "responses"): "name",
     (ApiKey.PRODUCE, "partition_responses"): "index",
 }
@@ -267,9 +272,14 @@ class Trace:
             case list():
                 if field == "groups" and key is ApiKey.LIST_GROUPS:
                     value = [item for item in value if item["group_id"].startswith(self.name)]
-                if field == "topics" and key is ApiKey.METADATA:
+                if field == "topics" and key in (ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS):
                     value = [item for item in value if (item["name"] or "").startswith((self.name, "__consumer"))
                              or item["error_code"]]  # fmt: skip
+                if field == "topics" and key is ApiKey.DESCRIBE_TOPIC_PARTITIONS:
+                    denied = iter(
+                        sorted((item for item in value if item["error_code"] == DENIED), key=itemgetter("name"))
+                    )
+                    value = [next(denied) if item["error_code"] == DENIED else item for item in value]
                 if field == "topics" and key is ApiKey.DESCRIBE_LOG_DIRS:
                     value = [item for item in value if item["name"].startswith(self.name)]
                 if field == "replica_election_results":  # where all were asked for, other traces' topics are named too
@@ -308,7 +318,7 @@ class Trace:
                 return self._name("hash", value)
             case _ if field == "session_id" and value:
                 return self._name("session", value)
-            case _ if field == "port" and value == self.port:
+            case _ if field == "port" and value in (self.port, self.port + 1):
                 return "<port>"
             case _ if field == "topic_id" and value != ZERO_UUID:
                 return "<topic id>"

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
+from tests.differential.users import login
 from tests.support.requests import request
 
 CLOSED = "closed"
@@ -28,7 +29,11 @@ class Sent(NamedTuple):
 
 
 class Wire:
-    """A connection with a client id, and at most one request under way."""
+    """A connection with a client id, and at most one request under way.
+
+    A client ``as alice@127.0.0.2`` comes from that address to the listener with SASL, which is at the next port, and
+    says that it is alice before it asks for anything.
+    """
 
     _correlation = itertools.count(1)
 
@@ -38,8 +43,17 @@ class Wire:
         self.closed = False
         self.frames: list[bytes] = []
         self._buffer = b""
-        self._socket = socket.create_connection(("127.0.0.1", port), 5)
+        self._owed = 0  # answers to a login
+        user, _, source = (client_id or "").removeprefix("as ").partition("@")
+        is_user = (client_id or "").startswith("as ")
+        self._socket = socket.create_connection(
+            ("127.0.0.1", port + 1 if is_user else port), 5, (source, 0) if source else None
+        )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if is_user:
+            frames = login(user)
+            self._owed = len(frames)
+            self.raw(b"".join(frames))
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -82,7 +96,11 @@ class Wire:
         self.closed = self.closed or not data
         buffer = self._buffer + data
         while len(buffer) >= 4 and len(buffer) >= (end := 4 + int.from_bytes(buffer[:4], "big")):
-            self.frames.append(buffer[4:end])
+            if self._owed:
+                assert buffer[8:10] == b"\0\0", f"{self.client_id} is not let in"
+                self._owed -= 1
+            else:
+                self.frames.append(buffer[4:end])
             buffer = buffer[end:]
         self._buffer = buffer
 

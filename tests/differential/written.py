@@ -14,7 +14,7 @@ from tests.differential.compare import first_difference, leaders_only, report
 from tests.differential.tracing import Script, Trace
 
 AT_ONCE = 6
-SINGLE = {"config", "cleaning", "isolation", "quota", "security", "trace_commits_to_the_empty_group"}
+SINGLE = {"config", "cleaning", "isolation", "permission", "quota", "security", "trace_commits_to_the_empty_group"}
 """Traces, and whole modules ``…_traces`` of them, that change what others see."""
 
 

@@ -113,6 +113,8 @@ def config_rows(key: ApiKey, operation: AclOperation, more: Values) -> Iterator[
         (8, "1", on(operation)),
         (32, "team", group(operation)),
     ):
+        if key is ApiKey.ALTER_CONFIGS and kind == 8:
+            continue  # levels of the log are not replaced, whoever asks
         resource = {"resource_type": kind, "resource_name": name, **more}
 
         def fields(world: Any, topic: str, resource: Values = resource) -> Values:

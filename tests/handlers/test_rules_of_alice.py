@@ -22,6 +22,7 @@ from tests.support.requests import (
     commit_fields,
     consumer_heartbeat_fields,
     create_fields,
+    fetch_fields,
     heartbeat_fields,
     init_producer_fields,
     join_fields,
@@ -82,6 +83,31 @@ async def test_metadata_of_nothing(world: Any) -> None:
         for row in answer.topics
     ] == [(29, ZERO_UUID, False, [], NOT_ASKED)] * 3
     assert [row.name for row in answer.topics] == ["orders", "nothere", "__consumer_offsets"]
+
+
+async def test_a_request_that_is_wrong_whoever_asks(world: Any) -> None:
+    """A fault of the request itself is told before it is asked who may: the level of the log cannot be replaced."""
+    resources = [{"resource_type": kind, "resource_name": "1", "configs": []} for kind in (8, 4)]
+    answer = await world.call(ApiKey.ALTER_CONFIGS, 2, resources=resources)
+    assert [row.error_code for row in answer.responses] == [E.INVALID_REQUEST, E.CLUSTER_AUTHORIZATION_FAILED]
+
+
+async def test_a_follower_that_may_not(world: Any) -> None:
+    """It hears the same of all that it asks for, as it asks."""
+    ids = [world.id_of("orders"), uuid.UUID(int=99), world.id_of("pay.in")]
+    topics = [row for each in ids for row in fetch_fields(each)["topics"]]
+    answer = await world.call(ApiKey.FETCH, 13, **fetch_fields("", replica_id=1) | {"topics": topics})
+    told = [(topic.topic_id, row.error_code) for topic in answer.responses for row in topic.partitions]
+    assert told == [(each, E.TOPIC_AUTHORIZATION_FAILED) for each in ids]
+
+
+async def test_credentials_of_nobody_in_particular(world: Any) -> None:
+    """Who may not see credentials gets a row for each user that he names, and none has the name."""
+    users = [{"name": "x"}, {"name": "y"}]
+    answer = await world.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=users)
+    refused = E.CLUSTER_AUTHORIZATION_FAILED
+    assert answer.error_code == refused
+    assert [(row.user, row.error_code) for row in answer.results] == [("", refused)] * 2
 
 
 async def test_metadata_by_ids(world: Any) -> None:
