@@ -279,9 +279,7 @@ class GroupEvents(events.ByType):
         }
         trigger = episode.triggers[0].member
         named = episode.culprit if episode.culprit >= 0 else trigger
-        if named >= 0:
-            who = episode.members[named]
-            row |= {"member": who.member_id, "client": who.client_id, "host": who.client_host}
+        row |= _named(episode, named)
         for key, index in (("trigger", trigger), ("culprit", episode.culprit)):
             row[key] = _clipped(episode.members[index].member_id) if index >= 0 else ""
         return row
@@ -297,10 +295,7 @@ class GroupEvents(events.ByType):
             "before": facts["before"],
             "after": facts["after"],
         }
-        if first.member >= 0:
-            who = episode.members[first.member]
-            row |= {"member": who.member_id, "client": who.client_id, "host": who.client_host}
-        return row
+        return row | _named(episode, first.member)
 
     # Groups
 
@@ -375,6 +370,14 @@ def plain(words: str) -> str:
 
 def _clipped(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def _named(episode: Episode, index: int) -> dict[str, str]:
+    """The member that a record is about; nothing if it is about none."""
+    if index < 0:
+        return {}
+    who = episode.members[index]
+    return {"member": who.member_id, "client": who.client_id, "host": who.client_host}
 
 
 def _instance(group_instance_id: str | None) -> dict[str, str]:

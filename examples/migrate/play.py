@@ -101,10 +101,12 @@ class Play:
         note(f"{len(self.members)} classic members share {PARTITIONS} partitions: {', '.join(self.members)}")
         for name in self.members:
             await self._start(name, "classic")
-        await self._settled("the classic group to form")
+        await self._settled("the classic group to form", admin)
         await self._phase("rolling, to consumer", "consumer", admin, lambda: self._roll(admin, "consumer"))
         await self._phase("rolling, back to classic", "classic", admin, lambda: self._roll(admin, "classic"))
-        await self._phase("stop the world, to consumer", "consumer", admin, lambda: self._stop_the_world("consumer"))
+        await self._phase(
+            "stop the world, to consumer", "consumer", admin, lambda: self._stop_the_world(admin, "consumer")
+        )
         self._sending = False
         await sending
         await self._until("every record to be seen", lambda: not self.books.unseen)
@@ -123,20 +125,19 @@ class Play:
         for name in self.members:
             await self._stop(name)
             await self._start(name, protocol)
-            await self._settled(f"{name} to work again")
-            group = await self._described(admin)
+            group = await self._settled(f"{name} to work again", admin)
             modern = sum(one.protocol == "consumer" for one in group.members)
             self.view.note(
                 f"  {name} restarted: a {group.group_type} group with {len(group.members) - modern} classic and "
                 f"{modern} consumer members, {group.state}"
             )
 
-    async def _stop_the_world(self, protocol: str) -> None:
+    async def _stop_the_world(self, admin: Admin, protocol: str) -> None:
         await asyncio.gather(*(self._stop(name) for name in self.members))
         self.view.note("  all members stopped")
         for name in self.members:
             await self._start(name, protocol)
-        await self._settled("all members to work again")
+        await self._settled("all members to work again", admin)
         self.view.note("  all members work again")
 
     async def _described(self, admin: Admin) -> GroupDescription:
@@ -205,8 +206,13 @@ class Play:
         del self._unbooked[: len(ready)]
         self.books.take(ready)
 
-    async def _settled(self, what: str) -> None:
-        """Every member owns partitions, together all of them, and each partition has been seen at work since."""
+    async def _settled(self, what: str, admin: Admin) -> GroupDescription:
+        """Every member owns partitions, together all of them, each partition has been seen at work since, and the group
+        is Stable.
+
+        A member that is an epoch behind when the last one of the protocol consumer leaves has no generation of the
+        classic group, and loses what it holds: as `ottla groups migrate` says, one waits before the next restart.
+        """
         everything = list(range(PARTITIONS))
 
         def shared() -> bool:
@@ -219,6 +225,15 @@ class Play:
             f"{what}, and records of all partitions to be seen",
             lambda: shared() and all(self.books.last_seen.get(one, 0) > since for one in everything),
         )
+        group = await self._described(admin)
+        until = time.monotonic() + STEP_TIMEOUT_S
+        while group.state != "Stable":
+            if time.monotonic() > until:
+                raise Failed(f"waited {STEP_TIMEOUT_S:.0f} s for {what}: it is {group.state}", self.directory / "logs")
+            await asyncio.sleep(TICK_S)
+            group = await self._described(admin)
+        self._read()
+        return group
 
     async def _until(self, what: str, condition: Callable[[], bool]) -> None:
         try:

@@ -59,7 +59,7 @@ def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
 def _overlaps(group: GroupState, owned: dict[str, set[int]]) -> Iterator[Finding]:
     assigned = sum(len(partitions) for member in group.members for partitions in member.assignment.values())
     if assigned == sum(map(len, owned.values())):
-        return  # as ever
+        return  # nobody shares any
     owners: dict[tuple[str, int], MemberState] = {}
     shared: dict[str, list[str]] = {}
     believers: dict[str, dict[str, None]] = {}

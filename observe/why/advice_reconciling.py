@@ -18,7 +18,12 @@ _rejoins = say(
     "See what keeps {who} from joining again, which a consumer of the classic protocol does in poll(): its application "
     "is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, "
     "and keep short what is done when partitions are revoked. It has its rebalance timeout for that, which is "
-    "max.poll.interval.ms ({now}) of most clients. A member of the consumer protocol gives up only what it has to.",
+    "max.poll.interval.ms ({now}) of most clients. With the consumer protocol it would not have to join again.",
+)
+_syncs = say(
+    "max.poll.interval.ms",
+    "See what kept {who} from asking for its assignment after it had joined, which a client does at once: it ended, "
+    "lost its connection, or stood still. It has its rebalance timeout for that ({now}).",
 )
 _silent = say(
     "",
@@ -82,7 +87,7 @@ def _returned(case: Case) -> Advice | None:
 ADVICE: dict[str, Make] = {
     Cause.REVOCATION_TIMEOUT: _revokes,
     Cause.CLASSIC_REJOIN_MISSED: _rejoins,
-    Cause.CLASSIC_SYNC_MISSED: _silent,
+    Cause.CLASSIC_SYNC_MISSED: _syncs,
     Cause.STATIC_MEMBER_AWAY: lambda case: _away(case) if case.episode.outcome == "running" else None,
     Cause.STATIC_MEMBER_NOT_BACK: _not_back,
     Cause.SESSION_EXPIRED_SILENT: _expired,

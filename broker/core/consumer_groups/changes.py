@@ -122,9 +122,14 @@ class Change:
         self.group.add(fact)
 
     def bump(self, metadata_hash: int, reasons: list[str]) -> None:
-        """Raise the epoch of the group: its target has to be computed anew."""
+        """Raise the epoch of the group: its target has to be computed anew.
+
+        Args:
+            metadata_hash: of the topics as they are, and of all that the group subscribes to.
+        """
         epoch = self.state.epoch + 1
         self.add(GroupEpoch(epoch, metadata_hash))
+        self.checked_hash = metadata_hash
         self.events.append(
             GroupEpochBumped(
                 group_id=self.group.group_id,

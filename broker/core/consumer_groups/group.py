@@ -78,10 +78,12 @@ class ConsumerGroup(Group):
 
         It is brought up to date when somebody asks. Mostly nobody does before all is durable, and it is ``state`` then.
         """
-        if self._behind:
-            _apply_all(self._durable, self._behind)
-            self._behind.clear()
+        self._catch_up()
         return self._durable
+
+    def _catch_up(self) -> None:
+        _apply_all(self._durable, self._behind)
+        self._behind.clear()
 
     # Writing
 
@@ -123,7 +125,7 @@ class ConsumerGroup(Group):
         elif self.in_flight:
             self._behind += facts
             if len(self._behind) > MOST_BEHIND:
-                _ = self.durable
+                self._catch_up()
         else:
             self._durable = self.state
             self._behind.clear()

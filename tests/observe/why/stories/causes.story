@@ -1868,7 +1868,7 @@ tell all
       22:14:48.001 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       6 partitions were handed out: 6 to a.
-      > See what keeps w1 from joining again, which a consumer of the classic protocol does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. It has its rebalance timeout for that, which is max.poll.interval.ms (20000 now) of most clients. A member of the consumer protocol gives up only what it has to.
+      > See what keeps w1 from joining again, which a consumer of the classic protocol does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. It has its rebalance timeout for that, which is max.poll.interval.ms (20000 now) of most clients. With the consumer protocol it would not have to join again.
 
 == a classic member that does not sync
 # cause classic-sync-missed, culprit w1
@@ -1896,7 +1896,7 @@ tell all
       22:13:36.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       Everybody has the partitions that it had before.
-      > See whether w1 still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
+      > See what kept w1 from asking for its assignment after it had joined, which a client does at once: it ended, lost its connection, or stood still. It has its rebalance timeout for that (10000 now).
 
 == nobody is left, and somebody of the other protocol comes
 # cause took-over-from-classic
