@@ -13,14 +13,15 @@ takes longer than loading it.
 and after `OLDER` of these times. Requests come and go without any: it is the balance that counts. What survives is in
 the old generation, which Python may not collect by itself any more.
 
-*When groups grow* the old generation fills. `settle` looks once a second how often it was added to. After `SURVIVALS`
-times it has all three generations collected once, and what survives is frozen: no collection looks at it again. So each
-object is looked at three or four times in its life, and no pause is longer than it takes to look at
-`YOUNG` * `OLDER` * (`SURVIVALS` + 1) objects, however many there are.
+*When groups grow* the old generation fills. `settle` looks once a second whether it was added to. If so it has the
+young ones collected, and all that survives is frozen: no collection looks at it again. So each object is looked at two
+or three times in its life, and no pause is longer than it takes to look at `YOUNG` * (`OLDER` + 1) objects, however many
+there are: a few milliseconds.
 
 *What that costs.* Frozen objects are freed as all others when nothing refers to them. A circle among them is never
-found. It must have been alive when it was frozen, which happens only after the process has grown by so many objects;
-so what is lost is a small part of what the process has grown by, and nothing grows because of requests alone.
+found. It must have been alive when it was frozen or when it was last looked at, which happens only after the process
+has grown by so many objects; so what is lost is a small part of what the process has grown by, and nothing grows
+because of requests alone.
 
 An embedded broker leaves the collector alone: it belongs to whoever owns the process.
 """
@@ -30,9 +31,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
-YOUNG = 50_000
-OLDER = 3
-SURVIVALS = 2
+YOUNG = 25_000
+OLDER = 2
 NEVER = 1 << 30
 SETTLE_SECONDS = 1.0
 
@@ -60,7 +60,7 @@ def begin(call_later: Callable[[float, Callable[[], None]], object]) -> None:
 
 
 def settle() -> None:
-    """Collect and freeze what has survived, if that is much."""
-    if gc.get_count()[2] >= SURVIVALS:
-        gc.collect()
+    """Freeze what has survived, if there is any."""
+    if gc.get_count()[2]:
+        gc.collect(1)
         gc.freeze()

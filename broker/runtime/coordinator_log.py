@@ -8,7 +8,7 @@ asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -42,6 +42,9 @@ from ottla.protocol.records import (
 FULL_BYTES = 64 << 10
 """Keys and values of this size together make a batch that is not kept waiting for more."""
 
+TOLD_A_STEP = 16
+"""Writes of which the outcome is told without a look at the time."""
+
 LOAD_BYTES = 5 << 20
 """How much of a partition is read at a time while it is loaded (``offsets.load.buffer.size``,
 ``transaction.state.log.load.buffer.size``)."""
@@ -69,7 +72,7 @@ class CoordinatorLog:
         partition: gives a partition that is served, None where there is none.
         max_batch_bytes: a single write that makes a larger batch is refused, as the log would refuse it.
         defer: None appends everything at once.
-        outcome: takes what is to be done once the outcome of writes is known, outside of the machine's own entries.
+        outcome: takes the steps that tell the machine of the outcome of writes, outside of its own entries.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class CoordinatorLog:
         partition: Callable[[TopicPartition], Partition | None],
         max_batch_bytes: int,
         defer: Defer | None,
-        outcome: Callable[[Callable[[], None]], None],
+        outcome: Callable[[Iterator[object]], None],
         report: Logger,
     ) -> None:
         self.topic = topic
@@ -260,9 +263,11 @@ class CoordinatorLog:
         self._over(tokens, ErrorCode.COORDINATOR_NOT_AVAILABLE if error else ErrorCode.NONE)
 
     def _over(self, tokens: list[object], error: ErrorCode) -> None:
-        self._outcome(partial(self._tell, tokens, error))
+        self._outcome(self._tell(tokens, error))
 
-    def _tell(self, tokens: list[object], error: ErrorCode) -> None:
-        now_ms, wall_ms = self._now()
-        for token in tokens:
-            self.machine.appended(token, error, now_ms, wall_ms)
+    def _tell(self, tokens: list[object], error: ErrorCode) -> Iterator[None]:
+        for first in range(0, len(tokens), TOLD_A_STEP):
+            now_ms, wall_ms = self._now()
+            for token in tokens[first : first + TOLD_A_STEP]:
+                self.machine.appended(token, error, now_ms, wall_ms)
+            yield

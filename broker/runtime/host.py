@@ -5,14 +5,15 @@ deadline of all machines. A heartbeat asks for no effect and can only move a dea
 coordinator without the host. Parked fetches go by the real clock: where that of the coordinators is virtual, they have
 an alarm of their own.
 
-An entry may answer ten thousand members. Such answers are given a slice a turn of the event loop, so that others have
-theirs in between. Nothing depends on when an answer is given: the core went on when it asked for it.
+An entry may answer ten thousand members, and a sync may make durable what a thousand of them wrote. Such answers are
+given, and such outcomes told, a slice a turn of the event loop, so that others have theirs in between. Nothing depends
+on when an answer is given: the core went on when it asked for it. To the core a sync only seems to take longer.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -32,6 +33,9 @@ from ottla.protocol.steps import Steps
 
 REPLIES_A_TURN = 128
 """An entry that answers more waits for the next turn to do so: that many take a few milliseconds."""
+
+OUTCOMES_MS = 5
+"""Outcomes of writes are told for so long in a turn."""
 
 Q = TypeVar("Q")
 C = TypeVar("C")
@@ -145,8 +149,9 @@ class Host:
         self._hosted = [_Hosted(fetches, {Wake: self._wake})]
         self._logs: dict[str, CoordinatorLog] = {}
         self._settling = False
-        self._outcomes: list[Callable[[], None]] = []  # of appends and markers, in their order
+        self._outcomes: deque[Iterator[object]] = deque()  # of appends and markers, in their order, by steps
         self._is_due = False
+        self._has_paused = False  # the outcomes that are left wait for the next turn
         self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
         self._markers = 0  # that are on their way for a coordinator
         self._timed: list[Machine] = []
@@ -218,7 +223,7 @@ class Host:
         Returns:
             Those that were served, or were about to be, for `load_again`.
         """
-        self.settle()
+        self._settle_all()
         given = []
         for log in reversed(self._logs.values()) if topic is None else [self._logs[topic]]:
             log.flush_all()
@@ -247,8 +252,9 @@ class Host:
         self.silence()
 
     def silence(self) -> None:
-        """Let no timer fire any more, and give no answer that waits for its turn."""
+        """Let no timer fire any more, and do nothing more that waits for its turn."""
         self._unsaid.clear()
+        self._outcomes.clear()
         self._alarm.turn_off()
         self._alarm_of_fetches.turn_off()
 
@@ -369,31 +375,56 @@ class Host:
                             effects = self._put_off(effects, self._defer)
                         for effect in effects:
                             carry_out[type(effect)](effect)
-                if self._outcomes:
+                if self._outcomes and not self._has_paused:
                     is_busy = True
-                    outcomes, self._outcomes = self._outcomes, []
-                    for outcome in outcomes:
-                        outcome()
+                    self._tell_outcomes()
         finally:
             self._settling = False
             self._arm()
 
-    def _later(self, outcome: Callable[[], None]) -> None:
+    def _settle_all(self) -> None:
+        """Settle, and tell all outcomes now."""
+        self._has_paused = False
+        self.settle()
+        while self._has_paused:
+            self._has_paused = False
+            self.settle()
+
+    def _tell_outcomes(self) -> None:
+        """Tell the core of outcomes, for as long as a turn allows."""
+        now_ms, outcomes = self._clock.real.monotonic_ms, self._outcomes
+        until_ms = now_ms() + OUTCOMES_MS
+        while outcomes:
+            outcome = outcomes.popleft()
+            for _ in outcome:
+                if now_ms() >= until_ms:
+                    outcomes.appendleft(outcome)
+                    break
+            if self._defer is not None and outcomes and now_ms() >= until_ms:
+                self._has_paused = True
+                self._settle_soon(self._defer)
+                return
+
+    def _later(self, outcome: Callable[[], object]) -> None:
         """Tell the core of an outcome, after those before it, and not within one of its own entries."""
-        self._outcomes.append(outcome)
+        self._outcomes.append(outcome() for _ in range(1))
         self.settle()
 
-    def _together(self, outcome: Callable[[], None]) -> None:
+    def _together(self, outcome: Iterator[object]) -> None:
         """The same for the writes of a batch: a sync makes one durable for each partition; all are told together."""
         self._outcomes.append(outcome)
         if self._defer is None:
             self.settle()
-        elif not self._is_due:
+        else:
+            self._settle_soon(self._defer)
+
+    def _settle_soon(self, defer: Defer) -> None:
+        if not self._is_due:
             self._is_due = True
-            self._defer(self._settle_outcomes)
+            defer(self._settle_outcomes)
 
     def _settle_outcomes(self) -> None:
-        self._is_due = False
+        self._is_due = self._has_paused = False
         self.settle()
 
     def _put_off(self, effects: list[Any], defer: Defer) -> list[Any]:

@@ -144,7 +144,7 @@ def beginner(triggers: Sequence[Trigger], cause: str = "") -> int:
     """
     if not triggers:
         return -1
-    first = next((one for one in triggers if one.cause == cause), triggers[0])
+    first = next((one for one in triggers if one.cause == cause), triggers[0]) if cause else triggers[0]
     if first.cause == Cause.REGEX_RESOLVED and first.facts.get("matched") == "0":
         return first.member  # it is misspelt, or too early
     return -1 if first.cause in NOBODYS_DOING or "topic" in first.facts else first.member

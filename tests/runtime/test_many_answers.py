@@ -142,3 +142,104 @@ def test_one_that_is_killed_answers_nobody_more(world):
     world.host.silence()
     world.turn()
     assert world.names == list(range(REPLIES_A_TURN))
+
+
+class Slow:
+    """A clock of which a time passes with every look."""
+
+    def __init__(self):
+        self.ms = 0
+
+    @property
+    def real(self):
+        return self
+
+    def monotonic_ms(self):
+        self.ms += 1
+        return self.ms
+
+    def wall_ms(self):
+        return 0
+
+    def call_at(self, when_ms, callback):
+        raise AssertionError("nothing has a deadline")
+
+
+class Writes:
+    """Outcomes by steps, each of which asks for an answer."""
+
+    def __init__(self, world):
+        self.world = world
+        self.told = []
+
+    def of(self, names):
+        for name in names:
+            self.told.append(name)
+            self.world.machine.effects.append(Reply(Context(self.world.said, name), name))
+            yield
+
+
+def slow_world():
+    world = World()
+    world.host._clock = Slow()
+    world.host._arm = lambda: None
+    return world
+
+
+def test_the_outcomes_of_many_writes_are_told_a_slice_a_turn_in_their_order():
+    world = slow_world()
+    writes = Writes(world)
+    for first in (0, 10, 20):
+        world.host._together(writes.of(range(first, first + 10)))
+    lengths = []
+    while world.due:
+        assert len(world.due) == 1
+        world.turn()
+        lengths.append(len(writes.told))
+    assert writes.told == world.names == list(range(30))
+    assert len(lengths) > 5 and max(after - before for before, after in zip(lengths, lengths[1:], strict=False)) <= 5
+
+
+def test_who_enters_in_between_is_answered_and_tells_no_more_of_them():
+    world = slow_world()
+    writes = Writes(world)
+    world.host._together(writes.of(range(30)))
+    world.turn()
+    told = len(writes.told)
+    assert 0 < told < 30
+    world.answer(["another"])
+    assert world.names == [*range(told), "another"]
+    assert len(writes.told) == told
+
+
+def test_an_outcome_of_another_kind_overtakes_none_of_those_before_it():
+    world = slow_world()
+    writes = Writes(world)
+    world.host._together(writes.of(range(30)))
+    world.turn()
+    world.host._later(lambda: writes.told.append("marker"))
+    assert "marker" not in writes.told
+    while world.due:
+        world.turn()
+    assert writes.told == [*range(30), "marker"]
+
+
+def test_a_broker_that_gives_up_tells_all_before():
+    world = slow_world()
+    writes = Writes(world)
+    world.host._together(writes.of(range(30)))
+    world.turn()
+    world.host.give_up()
+    assert writes.told == world.names == list(range(30))
+
+
+def test_one_that_is_killed_tells_no_more():
+    world = slow_world()
+    writes = Writes(world)
+    world.host._together(writes.of(range(30)))
+    world.turn()
+    told = len(writes.told)
+    world.host.silence()
+    while world.due:
+        world.turn()
+    assert len(writes.told) == told

@@ -79,9 +79,10 @@ def test_the_clock_is_set_whatever_an_outcome_does(world):
 
     def fails():
         raise LookupError("a bug of ours")
+        yield
 
     world.park(10)
-    world.host._outcomes.append(fails)
+    world.host._outcomes.append(fails())
     with pytest.raises(LookupError):
         world.advance(10)
     world.advance(10)
