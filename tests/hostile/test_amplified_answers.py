@@ -57,16 +57,16 @@ def ask(victim: Victim, key: ApiKey, version: int, **fields: Any) -> Cost:
     return cost
 
 
-def test_the_broker_described_five_thousand_times(victim: Victim) -> None:
-    """25 KB asked for 76 MB, and took 1.2 GB and 5 s of CPU."""
+def test_the_broker_described_three_thousand_times(victim: Victim) -> None:
+    """Five thousand times, 25 KB asked for 76 MB, and took 1.2 GB and 5 s of CPU; there are more settings now."""
     once = ask(victim, ApiKey.DESCRIBE_CONFIGS, 4, resources=[BROKER], **WORDY).answer
     begin = 4 + 1 + 4  # correlation id, tags, throttle time
     row = once[begin + 1 : -1]
     with victim.calm() as felt:
-        cost = ask(victim, ApiKey.DESCRIBE_CONFIGS, 4, resources=[BROKER] * 5_000, **WORDY)
+        cost = ask(victim, ApiKey.DESCRIBE_CONFIGS, 4, resources=[BROKER] * 3_000, **WORDY)
         time.sleep(0.1)
     assert len(cost.answer) > 50 << 20
-    assert cost.answer[begin:] == uvarint_bytes(5_001) + row * 5_000 + b"\0"
+    assert cost.answer[begin:] == uvarint_bytes(3_001) + row * 3_000 + b"\0"
     assert cost.more_bytes < 3 * len(cost.answer)
     assert cost.cpu_s < 1.5
     assert felt.longest_ms < 3_000

@@ -169,7 +169,7 @@ FIRST_WITH_THROTTLE = {
 """Where it is not there from version 0 on."""
 PLACE = {ApiKey.PRODUCE: -1, ApiKey.API_VERSIONS: -1, ApiKey.OFFSET_DELETE: 1}
 """Where it is not the first field."""
-WITHOUT = {ApiKey.WRITE_TXN_MARKERS}
+WITHOUT = {ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 
 
 @pytest.mark.parametrize("key", [ApiKey(row.api_key) for row in table()], ids=lambda key: key.name)

@@ -9,7 +9,7 @@ from ottla.broker.runtime.audit import Audit
 
 WITH_RULES: Mapping[str, Any] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
+    "super.users": "User:ANONYMOUS;User:console",
 }
 """Of a broker with access control rules, where everybody is an administrator."""
 
