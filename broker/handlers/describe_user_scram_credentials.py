@@ -22,10 +22,10 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     if not services.permits_on_cluster(ctx, AclOperation.DESCRIBE):
         denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        refused = {"error_code": denied.value, "error_message": denied.text}
         # As in Kafka: there is a row for each user that was asked for, and none says who that is.
-        rows = [DescribeUserScramCredentialsResult(**refused) for _ in request.users or ()]
-        return DescribeUserScramCredentialsResponse(**refused, results=rows)
+        row = DescribeUserScramCredentialsResult(error_code=denied, error_message=denied.text)
+        rows = [row for _ in request.users or ()]
+        return DescribeUserScramCredentialsResponse(error_code=denied, error_message=denied.text, results=rows)
     users = [each.name for each in request.users or ()]
     found = described(services.topics.catalog.credentials, users)
     return DescribeUserScramCredentialsResponse(results=[_result(*row) for row in found.items()])

@@ -170,7 +170,8 @@ def test_marks_of_module_class_and_test_add_up(run: Runner) -> None:
         ('ottla(["orders"])', "@pytest.mark.ottla: ['orders'] has no name: write topics=['orders'], for example"),
         (
             "ottla(topcs=[])",
-            "there is no argument 'topcs'; it takes acls, data_dir, http, log, port, sasl, settings, super_users, tls, topics",
+            "there is no argument 'topcs'; it takes acls, data_dir, http, log, port, sasl, settings, super_users, tls, "
+            "topics",
         ),
         ('ottla(topics="orders")', "@pytest.mark.ottla: topics='orders': write topics=['orders'], or topics={'orders'"),
         ("ottla(settings=3)", "@pytest.mark.ottla: settings=3: write a dict of Kafka's names"),
