@@ -15,7 +15,7 @@ the old generation, which Python may not collect by itself any more.
 
 *When groups grow* the old generation fills. `settle` looks once a second whether it was added to. If so it has the
 young ones collected, and all that survives is frozen: no collection looks at it again. So each object is looked at two
-or three times in its life, and no pause is longer than it takes to look at `YOUNG` * (`OLDER` + 1) objects, however many
+or three times in its life. No pause is longer than it takes to look at `YOUNG` * (`OLDER` + 1) objects, however many
 there are: a few milliseconds.
 
 *What that costs.* Frozen objects are freed as all others when nothing refers to them. A circle among them is never
