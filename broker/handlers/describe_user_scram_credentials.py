@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import AclOperation
@@ -22,7 +24,7 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     if not services.permits_on_cluster(ctx, AclOperation.DESCRIBE):
         denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        refused = {"error_code": denied.value, "error_message": denied.text}
+        refused: dict[str, Any] = {"error_code": denied.value, "error_message": denied.text}
         # As in Kafka: there is a row for each user that was asked for, and none says who that is.
         rows = [DescribeUserScramCredentialsResult(**refused) for _ in request.users or ()]
         return DescribeUserScramCredentialsResponse(**refused, results=rows)
