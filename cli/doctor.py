@@ -103,6 +103,19 @@ def _configured(
     return loaded.settings, found
 
 
+def _not_named(listener: Endpoint, names: list[str]) -> str:
+    """Where clients of a listener are told to go that the names of a certificate do not have; empty if they have it."""
+    from ottla.cli.listening import is_this_machine
+    from ottla.observe.http.address import ip_of
+
+    if listener.advertised is not None:
+        host = listener.advertised[0].lower()
+        return "" if {host, f"*.{host.partition('.')[2]}"} & {name.lower() for name in names} else host
+    if is_this_machine(listener.host) or any(ip_of(name) is not None for name in names):
+        return ""
+    return "the address at which they reached the broker"
+
+
 def _of_access(
     settings: Settings, listeners: Sequence[Endpoint], directory: Path, bootstrap: str | None
 ) -> list[Finding]:
@@ -131,9 +144,8 @@ def _of_listeners(settings: Settings, found: Sequence[Endpoint]) -> list[Finding
         if one.has_tls:
             from ottla.broker.net.tls import Contexts
 
-            findings.append(
-                checks.check_certificate(one.name, partial(Contexts, settings, one.name, with_sasl=one.has_sasl))
-            )
+            contexts = partial(Contexts, settings, one.name, with_sasl=one.has_sasl)
+            findings.append(checks.check_certificate(one.name, contexts, told=partial(_not_named, one)))
         elif "PLAIN" in one.mechanisms(settings):
             advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
             words = "with PLAIN passwords go over the network as they are"

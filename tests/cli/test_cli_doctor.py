@@ -387,6 +387,33 @@ def test_a_certificate_that_ends_soon_or_has_ended(tmp_path: Path) -> None:
     assert "the certificate ended at" in ended["found"]
 
 
+@pytest.mark.parametrize(
+    ("names", "listeners", "advertised", "missing"),
+    [
+        (["kafka.example"], "SSL://localhost:0", "", ""),
+        (["kafka.example"], "SSL://:0", "", "the address at which they reached the broker"),
+        (["kafka.example", "10.0.0.1"], "SSL://:0", "", ""),
+        (["kafka.example"], "SSL://:0", "SSL://Kafka.example:9093", ""),
+        (["*.example"], "SSL://:0", "SSL://kafka.example:9093", ""),
+        (["*.example"], "SSL://:0", "SSL://a.kafka.example:9093", "a.kafka.example"),
+        (["kafka.example"], "SSL://:0", "SSL://10.0.0.1:9093", "10.0.0.1"),
+    ],
+)
+def test_what_clients_are_told_stands_in_the_certificate(
+    tmp_path: Path, names: list[str], listeners: str, advertised: str, missing: str
+) -> None:
+    file = tmp_path / "broker.pem"
+    file.write_bytes(AUTHORITY.issue_cert(*names).private_key_and_cert_chain_pem.bytes())
+    file.chmod(0o600)
+    given = {"ssl.keystore.location": file, "listeners": listeners, "advertised.listeners": advertised}
+    pairs = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
+    more = ("--set", "ottla.insecure=true", "--data-dir", tmp_path / "data", "--no-disk")
+    found = checks(*pairs, *more)["TLS of SSL"]
+    assert found["verdict"] == (WARN if missing else OK)
+    assert (f"clients are told {missing}, and" in found["found"]) is bool(missing)
+    assert ("advertised.listeners" in found["advice"]) is bool(missing)
+
+
 def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
     words = ["--data-dir", tmp_path / "data", "--no-disk", "--set", "ssl.keystore.location=/nowhere/b.pem"]
     found = checks(*words, "--set", "listeners=SSL://localhost:0", expect=1)["TLS of SSL"]
