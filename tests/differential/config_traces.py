@@ -123,9 +123,8 @@ def trace_secured_settings_of_listeners(t: Trace) -> None:
     """A key for one listener is read only, whatever may be changed of it; a secret has no value."""
     own = "listener.name.sasl_plaintext."
     mechanisms = [f"{own}{mechanism}.sasl.jaas.config" for mechanism in ("plain", "scram-sha-512")]
-    stores = [f"ssl.{store}.{key}" for store in ("keystore", "truststore") for key in ("location", "password")]
-    keys = [*mechanisms, *stores, "ssl.keystore.key", "ssl.enabled.protocols", "ssl.cipher.suites", "super.users"]
-    configs(t, BROKER, "1", keys)
+    stores = ["ssl.keystore.password", "ssl.truststore.password", "ssl.keystore.key", "ssl.key.password"]
+    configs(t, BROKER, "1", [*mechanisms, *stores, "ssl.enabled.protocols", "ssl.cipher.suites"])
     alter(t, BROKER, "1", (f"{own}ssl.keystore.password", SET, "secret"), ("no.such.key", SET, "x"))
     t.settle(SEEN_MS)
     configs(t, BROKER, "1", [f"{own}ssl.keystore.password", "no.such.key"])

@@ -137,6 +137,9 @@ async def test_the_keys_of_a_listener(new_world):
     assert not found["ssl.keystore.location"].read_only and not found["ssl.enabled.protocols"].read_only
     assert found["ssl.client.auth"].read_only and found["sasl.jaas.config"].read_only
     assert "hidden" not in repr(found)
+    password = 9
+    for key in ("ssl.keystore.password", "listener.name.internal.plain.sasl.jaas.config"):
+        assert found[key].config_type == password
 
 
 async def test_types_of_the_broker(world):
