@@ -119,6 +119,11 @@ def resolved(key: str, text: str, environment: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def referred_files(text: str) -> list[str]:
+    """The files to which a value refers."""
+    return [name for kind, name, _ in _REFERENCE.findall(text) if kind == "file"]
+
+
 _KAFKAS = parse_properties("""
 principal.builder.class=org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 sasl.kerberos.kinit.cmd=/usr/bin/kinit

@@ -70,8 +70,8 @@ class BadSetting(Exception):
 class SettingRow(NamedTuple):
     """One setting as DescribeConfigs shows it.
 
-    ``value`` is None for a sensitive one. ``type`` is Kafka's name of it: boolean, string, short, int, long, double or
-    list. ``is_default``: nobody set it.
+    ``value`` is None for a sensitive one. ``type`` is Kafka's name of it: boolean, string, short, int, long, double,
+    list or password. ``is_default``: nobody set it.
     """
 
     name: str
@@ -771,7 +771,7 @@ def type_of(key: str) -> str:
         case float():
             return "double"
         case _:
-            return "list" if field.metadata["list"] else "string"
+            return "password" if field.metadata["sensitive"] else "list" if field.metadata["list"] else "string"
 
 
 def parse_value(key: str, text: str) -> Any:

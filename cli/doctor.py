@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli import doctor_access as access
 from ottla.cli import doctor_checks as checks
 from ottla.cli.common import Answer, duration_option, formatted, with_admin
 from ottla.cli.connecting import connecting_options
@@ -65,12 +66,19 @@ def command(
     makes it durable, which is what every acknowledged commit waits for.
     """
     findings = [checks.check_versions(), checks.check_clock(), checks.check_open_files()]
-    directory, port = _configured(findings, config_file, pairs, listen)
-    findings += _of_directory(data_dir or directory)
+    configured = _configured(findings, config_file, pairs, listen)
+    directory, port = data_dir or Path("ottla-data"), ("localhost", 9092)
+    if configured is not None:
+        settings, listeners = configured
+        directory, port = data_dir or Path(settings.log_dirs or directory), listeners[0][:2]
+    findings += _of_directory(directory)
     if with_disk:
-        findings.append(checks.check_disk(data_dir or directory, disk_time))
+        findings.append(checks.check_disk(directory, disk_time))
     # Where a broker is asked, it is the one that has the port.
     findings.append(checks.check_port(*port) if bootstrap is None else checks.check_broker(bootstrap, _ask))
+    if configured is not None:
+        findings += _of_access(*configured, directory, None if findings[-1].verdict == FAIL else bootstrap)
+        findings += access.check_secrets(access.secret_files(directory, *configured, config_file, pairs))
     verdict = checks.worst(findings)
     document = {"verdict": verdict, "checks": [vars(one) for one in findings]}
     return Answer(document, partial(_print, findings), click.exceptions.Exit(1) if verdict == FAIL else None)
@@ -78,23 +86,50 @@ def command(
 
 def _configured(
     findings: list[Finding], config_file: str | None, pairs: tuple[str, ...], listen: str | None
-) -> tuple[Path, tuple[str, int]]:
-    """Check the settings; gives the directory and the address that they name."""
+) -> tuple[Settings, Sequence[Endpoint]] | None:
+    """Check the settings; gives them with the listeners that they name, or None if a broker would not start."""
     from ottla.broker.settings import BadSetting
     from ottla.cli import listening, serve
 
-    directory, address = Path("ottla-data"), ("localhost", 9092)
     try:
         loaded = serve.settings_of(config_file, pairs)
-        directory = Path(loaded.settings.log_dirs or directory)
         listening.check_http(loaded.settings)
         found = listening.listeners(loaded.settings, listening.Options(listen))
-        address = found[0].host, found[0].port
         findings.append(checks.check_settings(loaded))
         findings += _of_listeners(loaded.settings, found)
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
-    return directory, address
+        return None
+    return loaded.settings, found
+
+
+def _not_named(listener: Endpoint, names: list[str]) -> str:
+    """Where clients of a listener are told to go that the names of a certificate do not have; empty if they have it."""
+    from ottla.cli.listening import is_this_machine
+    from ottla.observe.http.address import ip_of
+
+    if listener.advertised is not None:
+        host = listener.advertised[0].lower()
+        return "" if {host, f"*.{host.partition('.')[2]}"} & {name.lower() for name in names} else host
+    if is_this_machine(listener.host) or any(ip_of(name) is not None for name in names):
+        return ""
+    return "the address at which they reached the broker"
+
+
+def _of_access(
+    settings: Settings, listeners: Sequence[Endpoint], directory: Path, bootstrap: str | None
+) -> list[Finding]:
+    """Users, super users and rules, as a broker tells of them, or else a data directory."""
+    from ottla.broker.settings import BadSetting
+    from ottla.cli.output import Refused
+
+    try:
+        known = access.known_to_directory(directory) if bootstrap is None else access.known_to_broker(bootstrap)
+        return access.check_access(settings, listeners, known)
+    except Refused as error:
+        return [Finding("users and rules", WARN, error.message.splitlines()[0], "Ask as a user who may see them.")]
+    except BadSetting as error:
+        return [Finding("users", FAIL, str(error), "A broker would not start with this.")]
 
 
 def _of_listeners(settings: Settings, found: Sequence[Endpoint]) -> list[Finding]:
@@ -109,9 +144,8 @@ def _of_listeners(settings: Settings, found: Sequence[Endpoint]) -> list[Finding
         if one.has_tls:
             from ottla.broker.net.tls import Contexts
 
-            findings.append(
-                checks.check_certificate(one.name, partial(Contexts, settings, one.name, with_sasl=one.has_sasl))
-            )
+            contexts = partial(Contexts, settings, one.name, with_sasl=one.has_sasl)
+            findings.append(checks.check_certificate(one.name, contexts, told=partial(_not_named, one)))
         elif "PLAIN" in one.mechanisms(settings):
             advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
             words = "with PLAIN passwords go over the network as they are"

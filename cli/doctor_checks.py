@@ -265,9 +265,16 @@ def risks(loaded: Loaded) -> list[str]:
 
 
 def check_certificate(
-    listener: str, open_tls: Callable[[], Contexts], now_ms: Callable[[], int] | None = None
+    listener: str,
+    open_tls: Callable[[], Contexts],
+    now_ms: Callable[[], int] | None = None,
+    told: Callable[[list[str]], str] | None = None,
 ) -> Finding:
-    """Whether a listener has a certificate, for which names, and until when. ``open_tls`` does what a start does."""
+    """Whether a listener has a certificate, for which names, and until when. ``open_tls`` does what a start does.
+
+    Args:
+        told: says of the names what clients are told that is not among them.
+    """
     from ottla.broker.net.tls import DAY_MS, WARN_DAYS
     from ottla.broker.settings import BadSetting
 
@@ -297,6 +304,9 @@ def check_certificate(
     if not first.names:
         advice = "Have it issued for the names by which clients connect: most of them compare nothing else."
         return Finding(check, WARN, words, advice, details)
+    if told is not None and (missing := told(first.names)):
+        advice = "Name in advertised.listeners what the certificate is for, or have one issued for what is named there."
+        return Finding(check, WARN, f"{words}; clients are told {missing}, and it is not for that", advice, details)
     return Finding(check, OK, words, details=details)
 
 

@@ -10,6 +10,7 @@ from ottla.testing.clock import Clock
 from ottla.testing.embedded import OWN_SUBJECT, EmbeddedBroker
 from ottla.testing.fault import Fault
 from ottla.testing.group import Group
+from ottla.testing.logins import OAUTHBEARER
 
 if TYPE_CHECKING:
     from ottla.clients import ConsumerRecord, RecordMetadata
@@ -191,20 +192,30 @@ class Broker(EmbeddedBroker):
         """The settings that have a client connect to this broker: ``confluent``, ``aiokafka`` or ``kafka-python``.
 
         Args:
-            user: of a broker with SASL, who the client is; the first that there is unless you say it.
+            user: of a broker with SASL, who the client is; the first that there is unless you say it. For OAUTHBEARER
+                anybody: the client asks for tokens of his, a new one for each connection.
 
         Raises:
             ValueError: the client is none of them, or there is no such user.
+            ModuleNotFoundError: tokens are for a client that is not installed.
         """
         if client not in CLIENTS:
             raise ValueError(f"client_config({client!r}): write one of {', '.join(map(repr, CLIENTS))}")
         options: dict[str, Any] = {CLIENTS[client]: self.bootstrap_servers}
-        secured = self._tls_options(client) | ({} if self._logins is None else self._logins.options(user))
+        secured = self._tls_options(client) | self._sasl_options(client, user)
         if self.security_protocol != "PLAINTEXT":
             secured["security_protocol"] = self.security_protocol
         if client != "confluent":
             return options | secured
-        return options | {_LIBRDKAFKAS[name]: value for name, value in secured.items()}
+        return options | {_LIBRDKAFKAS.get(name, name): value for name, value in secured.items()}
+
+    def _sasl_options(self, client: str, user: str) -> dict[str, Any]:
+        """How a client says who it is."""
+        if self._logins is None:
+            return {}
+        if self._logins.mechanism == OAUTHBEARER:
+            return {"sasl_mechanism": OAUTHBEARER, **self._tokens(user).options(client)}
+        return self._logins.options(user)
 
     def _tls_options(self, client: str) -> dict[str, Any]:
         """How a client is told of TLS; of a certificate, where it has to show one."""

@@ -17,8 +17,9 @@ from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
 from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
-from ottla.testing.logins import OAUTHBEARER, GivenSasl, logins_of
+from ottla.testing.logins import OAUTHBEARER, PASSWORDS, GivenSasl, logins_of
 from ottla.testing.rules import rule_settings, rules_of
+from ottla.testing.tokens import AsyncProvider, Tokens
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 from ottla.workbench.bench import Workbench
 from ottla.workbench.clock import VirtualClock
@@ -162,7 +163,9 @@ class EmbeddedBroker:
         if self._logins is None:
             return options
         if self._logins.mechanism == OAUTHBEARER:
-            return options | {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": _Tokens(self)}
+            user = next((one.partition(":")[2] for one in self._super_users), "")
+            provider = AsyncProvider(self._tokens(user))
+            return options | {"sasl_mechanism": OAUTHBEARER, "sasl_oauth_token_provider": provider}
         return options | self._logins.options(self._own_user)
 
     @property
@@ -191,6 +194,10 @@ class EmbeddedBroker:
 
         clock = self.workbench.clock
         return issuer().token(sub, self.run(clock.wall_ms) // 1000, expires_in, claims)
+
+    def _tokens(self, user: str) -> Tokens:
+        """Tokens for a user, or for one whom the test need not know."""
+        return Tokens(user or next(iter(PASSWORDS)), lambda: self.workbench.clock.wall_ms())
 
     @property
     def denied(self) -> list[dict[str, Any]]:
@@ -388,25 +395,6 @@ class EmbeddedBroker:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
-
-
-class _Tokens:
-    """Gives the verbs of tests a new token for each connection."""
-
-    def __init__(self, broker: EmbeddedBroker) -> None:
-        self._broker = broker
-
-    async def token(self) -> str:
-        """A token, asked for on the broker's loop."""
-        from ottla.testing.issuer import issuer
-
-        broker = self._broker
-        user = next((one.partition(":")[2] for one in broker._super_users), "user")
-        return issuer().token(user, broker.workbench.clock.wall_ms() // 1000, 3600, {})
-
-    def extensions(self) -> Mapping[str, str]:
-        """Nothing besides."""
-        return {}
 
 
 def _checked(given: Mapping[str, Any], *more: Mapping[str, str]) -> Settings:

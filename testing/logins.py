@@ -58,11 +58,11 @@ class Logins(NamedTuple):
     def options(self, user: str = "") -> dict[str, Any]:
         """What the included client, aiokafka and kafka-python have to be told; by default of the first user.
 
+        For OAUTHBEARER it is `ottla.testing.tokens` that says so.
+
         Raises:
             ValueError: there is no such user.
         """
-        if self.mechanism == OAUTHBEARER:
-            raise ValueError("a client of OAUTHBEARER has tokens: give it those of broker.oauth(sub=…)")
         name = user or next(iter(self.passwords))
         if name not in self.passwords:
             raise ValueError(f"user={user!r}: the broker has {', '.join(map(repr, self.passwords))}")

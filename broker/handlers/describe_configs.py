@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import ALL_BROKERS
-from ottla.broker.core.configs.brokers import BrokerConfigs
+from ottla.broker.core.configs.brokers import BrokerConfigs, is_read_only
 from ottla.broker.core.configs.groups import GROUP_KEYS, group_synonyms
 from ottla.broker.core.configs.idle import idle_type
 from ottla.broker.core.configs.kinds import ConfigSource, ConfigType, ResourceType, Synonym
@@ -174,10 +174,11 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
         metadata = FIELDS[row.name].metadata
         documentation = _documentation(row.documentation, metadata["effective"])
         kind = ConfigType[row.type.upper()]
+        read_only = is_read_only(row.name)
         if metadata["sensitive"]:
-            yield _hidden(_row(row.name, _without_values(synonyms), kind, documentation, read_only=True))
+            yield _hidden(_row(row.name, _without_values(synonyms), kind, documentation, read_only=read_only))
         else:
-            yield _row(row.name, synonyms, kind, documentation, read_only=not metadata["dynamic"])
+            yield _row(row.name, synonyms, kind, documentation, read_only=read_only)
     static = {OF_LISTENER + key: as_text(value) for key, value in configs.static.by_listener.items()}
     layers = (
         (configs.own, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -185,7 +186,11 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
         (static, ConfigSource.STATIC_BROKER_CONFIG),
     )
     for name in sorted({*configs.own, *configs.default, *static} - FIELDS.keys()):
-        yield _foreign_row(name, [Synonym(name, layer[name], source) for layer, source in layers if name in layer])
+        synonyms = tuple(Synonym(name, layer[name], source) for layer, source in layers if name in layer)
+        if (setting := of_listener(name)) is None:
+            yield _foreign_row(name, synonyms)
+        else:
+            yield _listener_row(name, setting, synonyms + configs.synonyms(setting))
 
 
 def _default_rows(configs: BrokerConfigs) -> _Rows:
@@ -204,10 +209,16 @@ def _foreign_row(name: str, synonyms: Sequence[Synonym]) -> DescribeConfigsResou
     kind = idle_type(name)
     if kind is not None:
         return _row(name, synonyms, kind, "A setting of Kafka's. No effect.")
-    if (setting := of_listener(name)) is not None and not FIELDS[setting].metadata["sensitive"]:
-        documentation = FIELDS[setting].metadata["documentation"]
-        return _row(name, synonyms, ConfigType[type_of(setting).upper()], documentation)
     return _hidden(_row(name, _without_values(synonyms), ConfigType.UNKNOWN, None, read_only=True))
+
+
+def _listener_row(name: str, setting: str, synonyms: Sequence[Synonym]) -> DescribeConfigsResourceResult:
+    """A key for one listener, before the key that holds for all of them."""
+    metadata, kind = FIELDS[setting].metadata, ConfigType[type_of(setting).upper()]
+    if metadata["sensitive"]:
+        synonyms = _without_values(synonyms)
+    row = _row(name, synonyms, kind, metadata["documentation"], read_only=is_read_only(name))
+    return _hidden(row) if metadata["sensitive"] else row
 
 
 def _without_values(synonyms: Sequence[Synonym]) -> list[Synonym]:

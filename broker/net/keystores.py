@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from ottla.broker.settings import FIELDS, BadSetting, Settings
 Lookup: TypeAlias = Callable[[str], tuple[str, Any]]
 """Gives, for a key of TLS, the name under which its value was set, and the value."""
 
-READABLE_BY_OTHERS: Final = 0o044
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _JKS: Final = (bytes.fromhex("feedfeed"), bytes.fromhex("cececece"))
 _DER: Final = b"\x30"
@@ -283,8 +283,13 @@ def signature(paths: Iterable[str]) -> tuple[object, ...]:
 
 
 def others_may_read(path: str) -> bool:
-    """Whether not only the owner of a file may read it."""
+    """Whether a file may be read by others than its owner and this process.
+
+    Files of root's may be read by a group, too: so Kubernetes mounts secrets for a process that is not root.
+    """
     try:
-        return bool(os.stat(path).st_mode & READABLE_BY_OTHERS)
+        found = os.stat(path)
     except OSError:
         return False
+    is_given_to_us = found.st_uid == 0 and os.geteuid() != 0
+    return bool(found.st_mode & (stat.S_IROTH if is_given_to_us else stat.S_IROTH | stat.S_IRGRP))

@@ -110,17 +110,22 @@ class ListenerMechanisms:
 
 
 def plain_users(listener: str, settings: Settings) -> PlainUsers:
-    """The users of PLAIN on a listener: of ``sasl.jaas.config`` and of ``ottla.sasl.plain.users.file``.
+    """The users of PLAIN on a listener, as `read_plain_users` finds them. Raises as that does."""
+    return PlainUsers(*read_plain_users(listener, settings), token_bytes(32))
+
+
+def read_plain_users(listener: str, settings: Settings) -> tuple[dict[str, str], Credentials]:
+    """The passwords of ``sasl.jaas.config``, and the users of ``ottla.sasl.plain.users.file``.
 
     Raises:
         BadSetting: the one or the other cannot be read; the message shows nothing of it.
     """
     try:
         passwords = users_of_jaas(_plain_login(listener, settings))
-        path = settings.of_listener(listener, _USERS_FILE, PLAIN)
-        return PlainUsers(passwords, read_users(path, _USERS_FILE) if path else {}, token_bytes(32))
     except BadJaas as error:
         raise BadSetting(f"listener {listener}: {error}") from None
+    path = settings.of_listener(listener, _USERS_FILE, PLAIN)
+    return passwords, read_users(path, _USERS_FILE) if path else {}
 
 
 def _plain_login(listener: str, settings: Settings) -> str:

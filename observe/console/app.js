@@ -100,6 +100,15 @@ store.listen((what) => {
   alarmCount.title = plural(count, "alarm stands", "alarms stand");
 });
 
+// -- who looks
+
+const logout = document.getElementById("logout");
+store.listen((what, user) => {
+  if (what !== "user") return;
+  logout.hidden = user === null; // where there are no tokens nobody logs in
+  logout.firstElementChild.title = `Log out ${printable(user ?? "")}`;
+});
+
 // -- searching
 
 const search = document.getElementById("search");

@@ -115,6 +115,7 @@ export class Store {
   take(name, data) {
     if (name === "hello") {
       if (data.cluster) this.takeCluster(data.cluster); // not everybody may see it
+      this.tell("user", data.user);
     } else if (name === "groups") {
       for (const brief of data.changed) {
         this.groups.set(brief.group_id, brief);

@@ -37,7 +37,8 @@ HEADERS = {
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    # Not `no-referrer`: browsers would send their own forms with `Origin: null`, as pages from elsewhere do.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 HEADERS_WITH_TLS = {**HEADERS, "Strict-Transport-Security": "max-age=31536000"}
@@ -138,10 +139,15 @@ class Access:
         if scope["path"] in (LOGIN, LOGOUT) and scope["method"] == "POST":
             return await self._login(Request(scope, receive), tokens, address)
         token = _bearer(headers)
-        digest = self._by_cookie(headers) if token is None else tokens.digest_of(token)
+        cookie = self._cookie_of(headers) if token is None else ""
+        digest = self._cookies.token_of(cookie) if token is None else tokens.digest_of(token)
         name = None if digest is None else tokens.name_of(digest)
         if digest is not None and name is not None:
-            self._enter(scope, Visitor.of(name, address, lambda: tokens.name_of(digest) is not None))
+
+            def is_welcome() -> bool:
+                return tokens.name_of(digest) is not None and (not cookie or self._cookies.token_of(cookie) is not None)
+
+            self._enter(scope, Visitor.known(name, address, is_welcome))
             return None
         if token and (refusal := self._wrong(address)):
             return refusal
@@ -183,11 +189,6 @@ class Access:
         except CookieError:
             return ""
         return "" if cookie is None else cookie.value
-
-    def _by_cookie(self, headers: Headers) -> bytes | None:
-        """The digest of the token with which a browser has logged in."""
-        cookie = self._cookie_of(headers)
-        return self._cookies.token_of(cookie) if cookie else None
 
     async def _login(self, request: Request, tokens: Tokens, address: str) -> Response:
         """Give a cookie to a browser that knows a token, or take it back."""

@@ -64,9 +64,10 @@ class Alarms(Struct):
 
 
 class Hello(Struct):
-    """The first event of a stream; without the cluster for those who may not see it."""
+    """The first event of a stream: the cluster, for those who may see it; and who reads, where there are tokens."""
 
     cluster: ClusterState | None
+    user: str | None
 
 
 class GroupChanges(Struct):

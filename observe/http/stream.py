@@ -195,7 +195,7 @@ class Feed:
             self._begin()
         reader = Reader(self._limit_bytes, group_id, address, sight)
         self._readers[reader] = None
-        reader.put(message("hello", Hello(self._view.cluster() if sight.sees_all else None)))
+        reader.put(message("hello", Hello(self._view.cluster() if sight.sees_all else None, sight.user)))
         if group_id is not None:
             reader.put(self._group_now(group_id))
         return reader

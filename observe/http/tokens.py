@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from ottla.broker.logger import Logger
+from ottla.broker.net.keystores import others_may_read
 from ottla.broker.settings import BadSetting
 
 CONSOLE = "console"
@@ -19,7 +20,6 @@ FEWEST_CHARACTERS = 16
 TOKEN_BYTES = 32
 LOOK_MS = 1_000
 """The file is looked at so often, and not before somebody sends a token."""
-READABLE_BY_OTHERS = 0o044
 HASHED = "sha256:"
 
 _Sign = tuple[int, int, int]
@@ -42,7 +42,7 @@ class Tokens:
         self._log = log
         self._now_ms = now_ms
         self._sign, mode = _look(self._path)
-        if mode & READABLE_BY_OTHERS:
+        if others_may_read(file):
             log.warning("Others on this machine can read the tokens for HTTP", file=file, mode=f"{mode & 0o777:03o}")
         self._names = read_tokens(self._path)
         self._look_ms = now_ms() + LOOK_MS

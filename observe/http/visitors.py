@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from ottla.broker.core.security.acls import CLUSTER_NAME, AclOperation, Resource
@@ -17,19 +17,26 @@ class Visitor:
 
     Attributes:
         client_host: his address with a slash before it, as requests have it.
-        is_welcome: whether his token is still good; streams ask again.
+        is_welcome: whether his token and his cookie are still good; streams ask again.
+        user: the name of his token; None where there are no tokens.
     """
 
     session: Session
     client_host: str = "/"
     is_welcome: Callable[[], bool] = lambda: True
+    user: str | None = None
     client_id: str = ""
     api: str = "HTTP"
 
     @classmethod
-    def of(cls, name: str, address: str, is_welcome: Callable[[], bool] = lambda: True) -> Visitor:
-        """The visitor with a name, as a token has it."""
-        return cls(Session(f"User:{name}", "HTTP"), f"/{address}", is_welcome)
+    def of(cls, name: str, address: str) -> Visitor:
+        """The visitor with a name."""
+        return cls(Session(f"User:{name}", "HTTP"), f"/{address}")
+
+    @classmethod
+    def known(cls, name: str, address: str, is_welcome: Callable[[], bool]) -> Visitor:
+        """The visitor with a token, which has his name."""
+        return replace(cls.of(name, address), is_welcome=is_welcome, user=name)
 
 
 class Permits(Protocol):
@@ -53,8 +60,13 @@ class Sight:
 
     @property
     def is_welcome(self) -> bool:
-        """Whether his token is still good."""
+        """Whether his token and his cookie are still good."""
         return self._visitor.is_welcome()
+
+    @property
+    def user(self) -> str | None:
+        """The name of his token; None where there are no tokens."""
+        return self._visitor.user
 
     @property
     def sees_all(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.protocol.apis import ApiKey
 from tests.differential.log_calls import WHO, alter, configs, made
+from tests.differential.quota_traces import SEEN_MS
 from tests.differential.tracing import Trace
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
@@ -116,6 +117,18 @@ def trace_alter_brokers(t: Trace) -> None:
     for name in ("7", "x", "-1"):
         alter(t, BROKER, name, ("log.retention.bytes", SET, "5"))
     configs(t, BROKER, "1", ["log.retention.bytes", "log.cleaner.backoff.ms"])
+
+
+def trace_secured_settings_of_listeners(t: Trace) -> None:
+    """A key for one listener is read only, whatever may be changed of it; a secret has no value."""
+    own = "listener.name.sasl_plaintext."
+    mechanisms = [f"{own}{mechanism}.sasl.jaas.config" for mechanism in ("plain", "scram-sha-512")]
+    stores = ["ssl.keystore.password", "ssl.truststore.password", "ssl.keystore.key", "ssl.key.password"]
+    configs(t, BROKER, "1", [*mechanisms, *stores, "ssl.enabled.protocols", "ssl.cipher.suites"])
+    alter(t, BROKER, "1", (f"{own}ssl.keystore.password", SET, "secret"), ("no.such.key", SET, "x"))
+    t.settle(SEEN_MS)
+    configs(t, BROKER, "1", [f"{own}ssl.keystore.password", "no.such.key"])
+    alter(t, BROKER, "1", (f"{own}ssl.keystore.password", DELETE, None), ("no.such.key", DELETE, None))
 
 
 def trace_alter_groups(t: Trace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import signal
@@ -10,6 +11,8 @@ import socket
 import ssl
 import subprocess
 import time
+import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +41,10 @@ def written(path: Path, *parts: bytes) -> str:
     return str(path)
 
 
-def new_certificate(path: Path, subject: str) -> trustme.LeafCert:
+def new_certificate(path: Path, subject: str, until: datetime | None = None) -> trustme.LeafCert:
     """A certificate in the place of the one in a file, as careful programs put it there."""
-    leaf = CA.issue_cert(
-        "localhost", "127.0.0.1", common_name=subject, organization_name="o", organization_unit_name="u"
-    )
+    named = {"common_name": subject, "organization_name": "o", "organization_unit_name": "u"}
+    leaf = CA.issue_cert("localhost", "127.0.0.1", **named, not_after=until)
     Path(written(path.with_suffix(".new"), leaf.private_key_and_cert_chain_pem.bytes())).replace(path)
     return leaf
 
@@ -160,6 +162,30 @@ def test_a_client_that_resumes_is_who_it_was() -> None:
                 principals = broker.run(lambda: [one.session.principal for one in server.connections])
                 assert set(principals) == {"User:CN=alice"}
                 before = peer.socket.session
+
+
+def test_the_audit_tells_who_came_by_certificate_and_that_he_went(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    with Broker({"ottla.audit.file": str(path)}, tls="mutual") as broker:
+        with peer_of(broker, broker.ssl_context("CN=alice")) as peer:
+            assert versions(peer) == 0
+        wait_for(lambda: path.exists() and "disconnected" in path.read_text(), "the end of the connection")
+    came, went = [json.loads(line) for line in path.read_text().splitlines() if "alice" in line]
+    who = {"principal": "User:CN=alice", "listener": "SSL", "host": "127.0.0.1", "mechanism": ""}
+    assert came["event"] == "authenticated" and came.items() >= who.items()
+    assert came["tls"].startswith("TLSv1.3 TLS_")
+    assert went["event"] == "disconnected" and went.items() >= who.items()
+
+
+def test_the_audit_tells_of_nobody_who_has_not_said_who_he_is(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    with Broker({"ottla.audit.file": str(path)}, sasl=("PLAIN", {"alice": "alice-secret"})) as broker:
+        with Peer(broker.port) as peer:
+            assert versions(peer) == 0
+        broker.produce("orders", b"a")  # by a connection that is told of
+    events = [(row["event"], row["principal"]) for row in map(json.loads, path.read_text().splitlines())]
+    assert ("authenticated", "User:alice") in events and ("disconnected", "User:alice") in events
+    assert {who for _, who in events} == {"User:alice"}
 
 
 def test_a_subject_that_no_rule_fits_is_closed(tmp_path: Path, trusted: str) -> None:
@@ -288,6 +314,21 @@ def test_a_setting_that_is_set_again_has_its_files_read(tmp_path: Path) -> None:
         with pytest.raises(KafkaException, match="cannot be changed while the broker runs"):
             alter(served.broker, **{"listener.name.ssl.ssl.client.auth": "required"})
         assert served.shown() == der_of(leaf)
+
+
+def test_the_metric_is_of_the_certificate_that_is_shown_now(tmp_path: Path) -> None:
+    def ends() -> float:
+        told = urllib.request.urlopen(f"{served.broker.http_url}/metrics", timeout=10).read().decode()
+        return float(told.partition('ottla_tls_certificate_expiry_seconds{listener="SSL"} ')[2].split()[0])
+
+    settings = {"ottla.http.listen": "127.0.0.1:0", "ottla.tls.reload.interval.ms": 3_600_000}
+    with Served(tmp_path, **settings) as served:
+        until = datetime(2090, 1, 2, 3, 4, 5, tzinfo=UTC)
+        leaf = new_certificate(served.pem, "broker", until)
+        assert ends() != until.timestamp()
+        alter(served.broker, **{"listener.name.ssl.ssl.keystore.location": str(served.pem)})
+        assert served.shown() == der_of(leaf)
+        assert ends() == until.timestamp()
 
 
 # slow readers

@@ -154,6 +154,7 @@ class World:
             authorizer=self.authorizer,
             audit=Audit(self.log, self.wall_ms),
         )
+        self.services.prepared.audit = self.services.audit
         self.topics.on_acls = self.services.rules_changed
         if self.authorizer is not None:
             self.groups.visible_topics = self.services.visible_topics

@@ -9,7 +9,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
 TOPIC, BROKER, GROUP = 2, 4, 32
-DYNAMIC_TOPIC, STATIC_BROKER, DEFAULT = 1, 4, 5
+DYNAMIC_TOPIC, DYNAMIC_BROKER, STATIC_BROKER, DEFAULT = 1, 2, 4, 5
 
 
 async def describe_all(world, *asked, version=4, **options):
@@ -97,6 +97,49 @@ async def test_the_broker(new_world, version):
     assert (partitions.value, partitions.config_source) == ("7", STATIC_BROKER)
     assert [(s.value, s.source) for s in partitions.synonyms] == [("7", STATIC_BROKER), ("1", DEFAULT)]
     assert (found["group.max.size"].config_source, len(found["group.max.size"].synonyms)) == (DEFAULT, 1)
+
+
+async def test_the_keys_of_a_listener(new_world):
+    """Secrets have no value anywhere. Read only is what Kafka has so, which goes by the whole name."""
+    secret = 'PlainLoginModule required user_a="hidden";'
+    static = {"internal.ssl.client.auth": "required", "internal.plain.sasl.jaas.config": secret}
+    settings = {"by_listener": static, "ssl_keystore_password": "hidden", "ssl_client_auth": "requested"}
+    world = await new_world(**settings).start()
+    location = "listener.name.internal.ssl.keystore.location"
+    values = {location: "/etc/other.pem", "listener.name.internal.ssl.key.password": "hidden"}
+    changes = [{"name": name, "config_operation": 0, "value": value} for name, value in values.items()]
+    broker = {"resource_type": BROKER, "resource_name": "1", "configs": changes}
+    (altered,) = (await world.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[broker])).responses
+    assert altered.error_code == 0
+    found = await rows(world, BROKER, "1", include_synonyms=True)
+
+    def told(key):
+        row = found[key]
+        synonyms = [(s.name.removeprefix("listener.name.internal."), s.value, s.source) for s in row.synonyms]
+        return row.value, row.config_source, row.is_sensitive, row.read_only, synonyms
+
+    assert told("listener.name.internal.ssl.client.auth") == (
+        "required", STATIC_BROKER, False, True, [
+            ("ssl.client.auth", "required", STATIC_BROKER),
+            ("ssl.client.auth", "requested", STATIC_BROKER),
+            ("ssl.client.auth", "none", DEFAULT),
+        ],
+    )  # fmt: skip
+    assert told(location)[:4] == ("/etc/other.pem", DYNAMIC_BROKER, False, True)
+    assert told("listener.name.internal.ssl.key.password")[:4] == (None, DYNAMIC_BROKER, True, True)
+    assert told("listener.name.internal.plain.sasl.jaas.config") == (
+        None, STATIC_BROKER, True, True, [
+            ("plain.sasl.jaas.config", None, STATIC_BROKER),
+            ("sasl.jaas.config", None, DEFAULT),
+        ],
+    )  # fmt: skip
+    assert told("ssl.keystore.password")[:4] == (None, STATIC_BROKER, True, False), "it may change for a listener"
+    assert not found["ssl.keystore.location"].read_only and not found["ssl.enabled.protocols"].read_only
+    assert found["ssl.client.auth"].read_only and found["sasl.jaas.config"].read_only
+    assert "hidden" not in repr(found)
+    password = 9
+    for key in ("ssl.keystore.password", "listener.name.internal.plain.sasl.jaas.config"):
+        assert found[key].config_type == password
 
 
 async def test_types_of_the_broker(world):

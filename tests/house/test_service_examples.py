@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -14,11 +15,13 @@ import click
 import pytest
 import yaml
 
-from ottla.cli.listening import check_http, listeners
+from ottla.broker.endpoints import address_of
+from ottla.cli.listening import check_http, listeners, openings
 from ottla.cli.serve import command, settings_of
 from ottla.observe.http.access import FOR_ALL
 from ottla.observe.http.address import is_loopback
 from ottla.testing import BrokerProcess
+from tests.house.fences import Reader, fences, missing_tools
 from tests.house.sources import ROOT
 from tests.support.processes import Child
 from tests.support.waiting import wait_for
@@ -34,6 +37,10 @@ MANIFEST: dict[str, Any] = {
 }
 POD: dict[str, Any] = MANIFEST["StatefulSet"]["spec"]["template"]["spec"]
 CONTAINER: dict[str, Any] = POD["containers"][0]
+SECURE = ROOT / "examples/kubernetes-secure"
+SECURED: dict[str, Any] = yaml.safe_load((SECURE / "statefulset.yaml").read_text(encoding="utf-8"))
+SECURED_POD: dict[str, Any] = SECURED["spec"]["template"]["spec"]
+SECURED_CONTAINER: dict[str, Any] = SECURED_POD["containers"][0]
 USER = re.search(r"^USER (\d+):(\d+)$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -110,6 +117,59 @@ def test_the_manifest_may_write_to_its_volume_alone() -> None:
     claimed = MANIFEST["StatefulSet"]["spec"]["volumeClaimTemplates"][0]["metadata"]["name"]
     directory = Path(options(list(CONTAINER["args"]))["data_dir"])
     assert directory.parent == mounts[claimed], "a folder of the volume, which may hold lost+found at its top"
+
+
+def test_the_secure_pod_is_the_same_but_for_what_makes_it_secure() -> None:
+    assert yaml.safe_load((SECURE / "kustomization.yaml").read_text())["resources"] == ["../kubernetes"]
+    assert yaml.safe_load((ROOT / "examples/kubernetes/kustomization.yaml").read_text())["resources"] == ["ottla.yaml"]
+    assert SECURED["metadata"].items() <= MANIFEST["StatefulSet"]["metadata"].items()
+    assert SECURED_CONTAINER["name"] == CONTAINER["name"]
+    given, before = (options(list(one["args"])) for one in (SECURED_CONTAINER, CONTAINER))
+    assert (
+        not given["insecure"]
+        and {one["name"]: one["value"] for one in SECURED_CONTAINER["env"]}["OTTLA_INSECURE"] == "false"
+    ), "the image says true"
+    settings = settings_of(None, (*given["pairs"], f"ottla.http.listen={given['http']}")).settings
+    (one,) = listeners(settings)
+    assert one.protocol == "SASL_SSL" and one.advertised == tuple(address_of(before["advertise"], ""))
+    assert openings([one], settings) is None
+    assert [given[name] for name in ("http", "data_dir", "log_format")] == [before[name] for name in (
+        "http", "data_dir", "log_format")]  # fmt: skip
+    assert given["http_tls"] and all(
+        SECURED_CONTAINER[probe]["httpGet"] == {"scheme": "HTTPS"} for probe in ("livenessProbe", "readinessProbe")
+    )
+    mounted = {one["mountPath"]: one["name"] for one in SECURED_CONTAINER["volumeMounts"]}
+    secrets = {one["name"]: one["secret"] for one in SECURED_POD["volumes"]}
+    for path in (given["users_file"], given["http_token_file"], settings.ssl_keystore_location):
+        assert secrets[mounted[str(Path(path).parent)]]["defaultMode"] == 0o440
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(bool(missing_tools("openssl")), reason="there is no openssl")
+def test_the_secure_pod_serves_whom_its_secrets_name(tmp_path: Path) -> None:
+    """Made as docs/running.md says, with the folder of the test for the volumes."""
+    page = [one for one in fences(ROOT / "docs/running.md") if one.language == "console" or one.file_name]
+    begin = next(number for number, one in enumerate(page) if "openssl" in one.text)
+    with Reader(tmp_path) as reader:
+        for fence in page[begin:]:
+            reader.follow(fence, without=("kubectl",))
+        (properties,) = tmp_path.glob("*.properties")
+        places = ("/etc/ottla/tls", "/etc/ottla/users", "/var/lib/ottla")
+
+        def here(text: str) -> str:
+            for place in places:
+                text = text.replace(place, str(tmp_path))
+            return reader.here(text.replace("ottla.ottla.svc:", "localhost:").replace("0.0.0.0", "localhost"))
+
+        properties.write_text(here(properties.read_text()))
+        told = [f"{one['name']}={shlex.quote(here(one['value']))}" for one in SECURED_CONTAINER["env"]]
+        reader.say(f"unset OTTLA_LISTENERS; export {' '.join(told)}")
+        reader.say(f"ottla {shlex.join(map(here, SECURED_CONTAINER['args']))} 2> broker.log &")
+        reader.say("ottla groups list", ["There are no groups"])
+        reader.say("env -u OTTLA_COMMAND_CONFIG ottla groups list", code=1)
+        log = map(json.loads, (tmp_path / "broker.log").read_text().splitlines())
+        doubts = [line["event"] for line in log if line["level"] != "info"]
+        assert set(doubts) == {"TLS handshake failed"}, "of who tried it without"
 
 
 @pytest.mark.e2e

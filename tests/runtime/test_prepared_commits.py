@@ -123,7 +123,7 @@ class Served(UnboundedHost):
         return [transport.take() for transport in self.transports]
 
     def state(self) -> Any:
-        """All that a group has of members and offsets, and what the log has."""
+        """All that a group has of members and offsets, and what the log has, with the lines of the audit."""
         groups = {
             group.group_id: (
                 group.state,
@@ -141,7 +141,7 @@ class Served(UnboundedHost):
             for partition in self.world.topics.topics[OFFSETS_TOPIC].partitions
             if partition.log.high_watermark
         ]
-        return groups, logs, self.world.log.without_audit
+        return groups, logs, self.world.log.lines
 
 
 class Pair:
@@ -371,15 +371,30 @@ async def test_prepared_commits_are_as_ordinary_ones_at_length(seed: int) -> Non
         ("ottla.broker.runtime.prepared_commits:Shapes.serve", "or shape.revision != common.topics.revision"),
         ("groups.offsets.prepared:prepare", "len(write.accepted) != len(asked) or"),
         ("groups.coordinator:GroupCoordinator.commit_prepared", "self.heard_of(group, request.member_id)"),
+        (
+            "ottla.broker.runtime.prepared_commits:Shapes.serve",
+            "tell_altered(common.audit, ctx, shape.prepared.request.group_id)",
+        ),
     ],
-    ids=["a topic that is gone", "a partition that was refused", "a session that goes on"],
+    ids=["a topic that is gone", "a partition that was refused", "a session that goes on", "what the audit is told"],
 )
 async def test_what_a_prepared_commit_must_not_forget(where: str, right: str) -> None:
     """The comparison counts as long as it finds what is left out."""
-    wrong = "pass" if right.startswith("self.") else ""
+    wrong = "pass" if right.endswith(")") else ""
     with Mutant(right, where, right, wrong).planted(), pytest.raises(AssertionError):
         for seed in range(20):
             await (await Pair(seed).start()).play()
+
+
+async def test_the_audit_is_told_of_each_commit_of_no_member() -> None:
+    """Of equal ones it tells once in ten seconds, so that those count which are further apart (`A-4`, `A-5`)."""
+    served = await Served(prepares=True, batches=False, wants_all=False).start()
+    for number in range(5):
+        commit(served, number)
+        served.world.advance(11_000)
+    assert served.prepared_commits == 3
+    told = [fields for event, fields in served.world.log.lines if event == "offsets_altered"]
+    assert [(row["group"], row["principal"], row["client_id"]) for row in told] == [("g", "User:ANONYMOUS", "c")] * 5
 
 
 # -- the shapes of a connection

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.net.connection import Connection
-from ottla.broker.runtime.audit import LOGGER
 from ottla.protocol.apis import ApiKey, api
 
 
@@ -135,11 +134,6 @@ class Log:
     @property
     def events(self) -> list[str]:
         return [event for event, _ in self.lines]
-
-    @property
-    def without_audit(self) -> list[tuple[str, dict[str, Any]]]:
-        """The lines but for those of the audit, which counts commits of the ordinary path alone."""
-        return [line for line in self.lines if line[1].get("logger") != LOGGER]
 
     def warning(self, event: str, **fields: Any) -> None:
         self.lines.append((event, fields))

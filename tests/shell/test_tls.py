@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_pem_x509_certificate
 
+from ottla.broker.net.keystores import others_may_read
 from ottla.broker.net.tls import Contexts, principal_of
 from ottla.broker.settings import BadSetting, Settings
 
@@ -236,6 +237,18 @@ def test_a_key_that_others_may_read(pem: str) -> None:
     os.chmod(pem, 0o640)
     (said,) = contexts(ssl_keystore_location=pem).warnings()
     assert said.endswith(f"chmod 600 {pem}")
+
+
+@pytest.mark.parametrize(("mode", "owner", "doubts"), [(0o640, 0, 0), (0o644, 0, 1), (0o440, 10_001, 1), (0o400, 7, 0)])
+def test_a_key_of_roots_may_be_read_by_a_group(
+    monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, doubts: int
+) -> None:
+    """So Kubernetes mounts a secret for a process that is not root."""
+    with monkeypatch.context() as process:
+        process.setattr(os, "stat", lambda path: os.stat_result((mode, 0, 0, 1, owner, 10_001, 0, 0, 0, 0)))
+        process.setattr(os, "geteuid", lambda: 10_001)
+        found = others_may_read("key.pem")
+    assert found is bool(doubts)
 
 
 # protocols and cipher suites

@@ -16,6 +16,16 @@ pytestmark = pytest.mark.e2e
 USERS = {"alice": "alice-secret", 'b\\"o b': 'with " and \\'}
 
 
+class Another:
+    """Gives what is no token of the broker's issuer."""
+
+    async def token(self) -> str:
+        return "a.b.c"
+
+    def extensions(self) -> dict[str, str]:
+        return {}
+
+
 @pytest.fixture(
     params=[
         {"sasl": USERS},
@@ -23,6 +33,8 @@ USERS = {"alice": "alice-secret", 'b\\"o b': 'with " and \\'}
         {"sasl": "SCRAM-SHA-256"},
         {"sasl": USERS, "tls": True},
         {"sasl": USERS, "tls": "mutual"},
+        {"sasl": "OAUTHBEARER"},
+        {"sasl": "OAUTHBEARER", "tls": True},
     ],
     ids=lambda one: "-".join(map(str, one)),
     scope="module",
@@ -52,9 +64,24 @@ def test_a_user_is_chosen_by_name() -> None:
             broker.client_config("kafka-python", "nobody")
 
 
+@pytest.mark.parametrize("ask", [confluent, kafka_python, aiokafka])
+def test_tokens_are_of_whom_a_test_names(ask: Any) -> None:
+    rules = ["User:alice ALLOW DESCRIBE topic:orders"]
+    with Broker(topics=["orders"], sasl="OAUTHBEARER", acls=rules) as broker:
+        client = ask.__name__.replace("_", "-")
+        assert "orders" in ask(broker.client_config(client, "alice"))
+        assert "orders" not in ask(broker.client_config(client))
+        broker.clock.advance(seconds=7_200)
+        assert "orders" in ask(broker.client_config(client, "alice")), "of the broker's time"
+
+
 def test_who_knows_no_password_is_not_let_in(broker: Broker) -> None:
+    known = broker.connection
+    secret: Any = {"sasl_plain_password": "another"}
+    if "sasl_plain_password" not in known:
+        secret = {"sasl_oauth_token_provider": Another()}
     with pytest.raises(AuthenticationFailed):
-        asyncio.run(Admin(**broker.connection | {"sasl_plain_password": "another"}).start())
+        asyncio.run(Admin(**known | secret).start())
 
 
 @pytest.mark.parametrize(

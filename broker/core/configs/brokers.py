@@ -69,6 +69,15 @@ class BrokerConfigs:
         return tuple(found)
 
 
+def is_read_only(key: str) -> bool:
+    """Whether DescribeConfigs says of a key that it cannot be changed while the broker runs.
+
+    As in Kafka, what may be changed for one listener is not read only by its name for all of them, but is by that for
+    the one.
+    """
+    return key not in FIELDS or not (FIELDS[key].metadata["dynamic"] or key.startswith(_KEYS_AND_CERTIFICATES))
+
+
 def invalid_setting(key: str, text: str) -> str | None:
     """The fault of a dynamic value, or None. Keys that are not ours pass."""
     setting = key if key in FIELDS else of_listener(key)

@@ -72,12 +72,12 @@ def blank(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Open]:
     """Opens pages at an address; whatever they complain about fails the test."""
     contexts, complaints = [], []
 
-    def open_page(url: str, *, size: tuple[int, int] = DESKTOP, missing: bool = False, **options: Any) -> Page:
-        """``missing``: the page is about something that is not there, and the browser notes that."""
+    def open_page(url: str, *, size: tuple[int, int] = DESKTOP, noted: int = 0, **options: Any) -> Page:
+        """``noted``: the status of answers that the page is about, and that the browser complains of."""
 
         def complain(text: str) -> None:
             # The browser's own notes on a broker that is gone: tests let it go.
-            if "net::ERR_" not in text and not (missing and "status of 404" in text):
+            if "net::ERR_" not in text and not (noted and f"status of {noted}" in text):
                 complaints.append(text)
 
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)

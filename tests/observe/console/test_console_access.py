@@ -58,7 +58,7 @@ def few() -> Iterator[Stage]:
 
 @LOOKS
 def test_the_console(blank: Open, few: Stage, script: str, size: tuple[int, int], scheme: str) -> None:
-    page = blank(few.url, size=size, color_scheme=scheme, bypass_csp=True, missing=True)
+    page = blank(few.url, size=size, color_scheme=scheme, bypass_csp=True, noted=404)
     assert set(PAGES) < set(FINISHED)
     for path, there in FINISHED.items():
         page.goto(page.url.partition("#")[0] + path.lstrip("/"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ottla.testing.broker import Broker
@@ -41,3 +43,23 @@ def test_a_group_from_its_first_member_on(blank: Open) -> None:
             expect(page.locator(".tl-detail h3")).to_contain_text("beta was closed")
             page.keyboard.press("4")
             expect(page.locator(".tablebox")).to_be_visible()
+
+
+def test_who_has_logged_in_logs_out(blank: Open, tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.touch(0o600)
+    file.write_text("alice a-token-of-alice\n")
+    with Broker({"ottla.http.token.file": str(file)}, http=True) as broker:
+        page = blank(broker.http_url, noted=401)
+        page.get_by_label("Token").fill("a-token-of-alice")
+        page.keyboard.press("Enter")
+        out = page.get_by_role("button", name="Log out")
+        expect(out).to_have_attribute("title", "Log out alice")
+        assert len(page.context.cookies()) == 1
+        out.click()
+        expect(page.get_by_label("Token")).to_be_visible()
+        assert page.context.cookies() == []
+    with Broker(http=True) as broker:
+        page = blank(broker.http_url)
+        expect(page.locator(".empty").last).to_contain_text("No groups yet")
+        expect(page.get_by_role("button", name="Log out")).to_have_count(0)

@@ -139,7 +139,7 @@ def test_the_first_rebalance_of_a_group(blank: Open) -> None:
     here = [member("a", 1, waits_for="join")]
     show.add_group(state("new", here, state="PreparingRebalance", barrier="initial delay", barrier_age_ms=100))
     with Stage(show) as stage:
-        page = blank(f"{stage.url}/#/groups/new", missing=True)
+        page = blank(f"{stage.url}/#/groups/new", noted=404)
         expect(page.locator("main")).to_contain_text("The group is being started")
         expect(page.locator("main")).not_to_contain_text("Nothing is remembered")
         running = rebalance(1, 0, -1, [part("a", came_ms=0, fate="new")], group_id="new", outcome="running")

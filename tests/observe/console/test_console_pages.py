@@ -38,7 +38,7 @@ def test_every_page_fits(visit: Open, size: tuple[int, int]) -> None:
 
 
 def test_a_group_that_is_not_there(visit: Open) -> None:
-    page = visit("/#/groups/nobody", missing=True)
+    page = visit("/#/groups/nobody", noted=404)
     expect(page.locator("main")).to_contain_text("There is no such group now")
     expect(page.locator("main")).to_contain_text("Nothing is remembered of this group")
 
@@ -164,7 +164,7 @@ def test_what_changes_is_shown(blank: Open) -> None:
     """States, new and removed groups, and what ends, by the stream alone."""
     show = sample(6, 12, 4)
     with Stage(show) as stage:
-        page = blank(stage.url, missing=True)  # a group goes while it is looked at
+        page = blank(stage.url, noted=404)  # a group goes while it is looked at
         rows = page.locator(".tbody .tr")
         expect(rows).to_have_count(6)
         fresh = state("newcomer", [member("n", 1)], state="CompletingRebalance")

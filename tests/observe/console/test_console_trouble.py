@@ -224,7 +224,7 @@ def test_the_newest_trouble_is_chosen_and_can_be_seen(blank: Open) -> None:
     episodes = [calm(number, number * 60_000) for number in range(1, 25)]
     show.add_episodes([*episodes[:14], blocked("g", 15, 15 * 60_000), *episodes[15:]])
     with Stage(show) as stage:
-        page = blank(f"{stage.url}/#/groups/g/timeline", missing=True)
+        page = blank(f"{stage.url}/#/groups/g/timeline", noted=404)
         detail = page.locator(".tl-detail")
         expect(detail.locator("h3")).to_have_text("c joined, and b kept the others waiting")
         expect(detail).to_contain_text("3 partitions stood still up to 6 s, 18 partition-seconds in all")

@@ -6,6 +6,7 @@ import io
 import json
 import select
 import socket
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -187,9 +188,13 @@ def test_a_browser_goes(broker: Broker, get: Ask) -> None:
     cookie = right.headers["set-cookie"].partition(";")[0]
     assert get("/v1/cluster", Cookie=cookie).status == 200
     assert get("/logout", Cookie=cookie).status == 404, "not by a link"
-    gone = ask(broker.http_url, "/logout", "POST", Cookie=cookie)
-    assert (gone.status, "Max-Age=0" in gone.headers["set-cookie"]) == (303, True)
-    assert get("/v1/cluster", Cookie=cookie).status == 401
+    stream = urllib.request.Request(f"{broker.http_url}/v1/stream", headers={"Cookie": cookie})
+    with urllib.request.urlopen(stream, timeout=10) as tab:
+        assert tab.readline() == b"event: hello\n"
+        gone = ask(broker.http_url, "/logout", "POST", Cookie=cookie)
+        assert (gone.status, "Max-Age=0" in gone.headers["set-cookie"]) == (303, True)
+        assert get("/v1/cluster", Cookie=cookie).status == 401
+        tab.read()  # to its end
 
 
 @pytest.mark.parametrize(

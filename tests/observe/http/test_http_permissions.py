@@ -78,7 +78,7 @@ def test_the_stream_has_what_may_be_seen(broker: Broker) -> None:
                     return found
         raise AssertionError(f"no {event} came")
 
-    assert first("alice", "", "hello") == {"cluster": None}
+    assert first("alice", "", "hello") == {"cluster": None, "user": "alice"}
     assert first("sre", "", "hello")["cluster"] is not None
     changed = first("alice", "", "groups")["changed"]
     assert isinstance(changed, list)

@@ -92,7 +92,7 @@ async def test_the_first_event_is_the_cluster_and_then_come_the_groups(stage: St
     stage.view.put("b")
     reader = stage.feed.open(None)
     [(event, data)] = await sent(reader)
-    assert (event, data["cluster"]["groups"]) == ("hello", 2)
+    assert (event, data["cluster"]["groups"], data["user"]) == ("hello", 2, None)
     assert await sent(reader) == []
     stage.clock.advance(500)
     assert groups(await sent(reader)) == (["a", "b"], [])
