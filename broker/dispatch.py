@@ -373,12 +373,12 @@ class Dispatcher:
     def _route(self, code: int) -> Route:
         """Build the route of an API version at its first request.
 
-        An unknown version of ApiVersions is routed to version 0 with nothing decoded: it must be answered so that the
-        client can find out what to ask (KIP-511). Everything else that is not served closes the connection.
+        An unknown version of ApiVersions is routed to version 0, and its header alone is decoded: it must be answered
+        so that the client can find out what to ask (KIP-511). Everything else that is not served closes the connection.
         """
         number, version = code >> 16, code & 0xFFFF
         if number == ApiKey.API_VERSIONS and version not in HANDLERS[ApiKey.API_VERSIONS]:
-            return self._unknown_api_versions()
+            return self._unknown_api_versions(version)
         key = _known(number)
         if version not in HANDLERS.get(key, ()) or self._is_withheld(key):
             raise UnsupportedVersion(f"{key.name} version {version} is not served")
@@ -409,12 +409,13 @@ class Dispatcher:
         """True if an API is not served, because there is no workbench."""
         return key is ApiKey.WORKBENCH and self.services.control is None
 
-    def _unknown_api_versions(self) -> Route:
+    def _unknown_api_versions(self, version: int) -> Route:
         from ottla.broker.handlers.api_versions import unknown_version
 
-        route, answer = self._route(ApiKey.API_VERSIONS << 16), api(ApiKey.API_VERSIONS).response
-        handle = self._handle(route.api, unknown_version, answer)
-        return dataclasses.replace(route, decode=lambda frame, position: None, handle=handle)
+        route, row = self._route(ApiKey.API_VERSIONS << 16), api(ApiKey.API_VERSIONS)
+        handle = self._handle(route.api, unknown_version, row.response)
+        has_tags = version < 1 << 15 and row.request_header_version(version) == 2  # versions are signed
+        return dataclasses.replace(route, decode=lambda frame, position: None, handle=handle, header_tags=has_tags)
 
     def _spawn(self, route: Route, request: Any, work: Any, ctx: RequestContext) -> None:
         task = asyncio.get_running_loop().create_task(self._run(route, request, work, ctx))

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.groups.offsets.commit import Refusals
-from ottla.broker.core.groups.offsets.transactional import response_to
+from ottla.broker.core.groups.offsets.commit import NO_PARTITION, Refusals
+from ottla.broker.core.groups.offsets.transactional import unavailable
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
@@ -20,6 +20,7 @@ from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
 from ottla.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.protocol.records import TopicPartition
 
@@ -35,8 +36,10 @@ def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Servi
         return failed(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     denied = services.denied(ctx, AclOperation.READ, Resource.TOPIC, (topic.name for topic in request.topics))
     named = [(topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions]
+    bare = [(topic.name, NO_PARTITION) for topic in request.topics if not topic.partitions]
     refused = missing_partitions(services.topics, named)
-    refused |= {place: ErrorCode.TOPIC_AUTHORIZATION_FAILED for place in named if place[0] in denied}
+    refused |= {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in bare if place[0] not in services.topics.topics}
+    refused |= {place: ErrorCode.TOPIC_AUTHORIZATION_FAILED for place in [*named, *bare] if place[0] in denied}
     index = coordinator_partition(request.group_id, services.topics.partition_count(OFFSETS_TOPIC))
     served = services.topics.topics[OFFSETS_TOPIC].partitions[index]
     producer_id, producer_epoch = request.producer_id, request.producer_epoch
@@ -64,7 +67,7 @@ def _verified(
     """The transaction coordinator has answered: let the group's have the offsets."""
     answer: TxnOffsetCommitResponse | None
     if error := _shown(errors[tp], ctx.api_version):
-        answer, _ = response_to(request, {**_everywhere(request, error), **refused})
+        answer = unavailable(request, ctx, refused, error)
     else:
         answer = services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused, verification)
     if answer is not None:
@@ -81,10 +84,15 @@ def _shown(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def _everywhere(request: TxnOffsetCommitRequest, error: ErrorCode) -> Refusals:
-    return {(topic.name, item.partition_index): error for topic in request.topics for item in topic.partitions}
-
-
 def failed(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
     """The answer that refuses every partition: also that when we have a bug."""
-    return response_to(request, _everywhere(request, ErrorCode(code)))[0]
+    topics = [
+        TopicOutcome(
+            name=topic.name,
+            partitions=[
+                PartitionOutcome(partition_index=item.partition_index, error_code=code) for item in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return TxnOffsetCommitResponse(topics=topics)

@@ -187,10 +187,11 @@ class Conversation:
     ) -> Outcome:
         if key != ApiKey.SASL_AUTHENTICATE:
             answer = None
-            served = _is_served(key, version)
-            if key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE) and served:
+            served = key == ApiKey.API_VERSIONS or _is_served(key, version)
+            if served and key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE):
+                is_known = _decoded(ApiKey(key), version, frame, position) is not None
                 code = ErrorCode.ILLEGAL_SASL_STATE
-                answer = _encoded(ApiKey(key), version, correlation_id, error_code=code)
+                answer = _encoded(ApiKey(key), version if is_known else 0, correlation_id, error_code=code)
             reason = f"a request with API key {key} came in the place of a token"
             return self._end(reason, answer, at_once=not served)
         if (request := _decoded(ApiKey.SASL_AUTHENTICATE, version, frame, position)) is None:
@@ -260,19 +261,17 @@ def _is_served(key: int, version: int) -> bool:
 def _decoded(key: ApiKey, version: int, frame: bytes, position: int) -> Any:
     """The request behind the client id; None if that version is not served. Raises ProtocolError."""
     at = _body_at(key, version, frame, position)
-    return None if at is None else api(key).request.layout(version).decode(frame, at)
+    request = api(key).request
+    return request.layout(version).decode(frame, at) if version in request.versions else None
 
 
-def _body_at(key: ApiKey, version: int, frame: bytes, position: int) -> int | None:
-    """Where the body begins, behind the tags of the header; None if that version is not served.
+def _body_at(key: ApiKey, version: int, frame: bytes, position: int) -> int:
+    """Where the body begins, behind the tags of the header, also of a version that is not served.
 
     Raises:
         MalformedFrame: the tags are more than a few, or do not fit into the frame.
     """
-    row = api(key)
-    if version not in row.request.versions:
-        return None
-    if row.request_header_version(version) < 2:
+    if api(key).request_header_version(version) < 2:
         return position
     end = skip_tags(frame, position)
     if uvarint(frame, position)[0] > MOST_TAGS or end - position > MOST_TAG_BYTES:

@@ -37,7 +37,8 @@ def trace_unknown(t: Trace) -> None:
                          (0, 2), (23, 1), (32, 0)):  # fmt: skip
         t.raw(f"key {key} version {version}", framed(key, version, body))
     for version in (5, 99, -1):
-        t.raw(f"ApiVersions {version}", framed(18, version, b"")[:0] + framed(18, version, b"\0\0"))
+        for tags in (b"", b"\0\0", b"\1\7\1x", b"\1\7\5x", b"\xff\xff"):
+            t.raw(f"ApiVersions {version} with {tags!r}", framed(18, version, tags))
 
 
 def trace_malformed(t: Trace) -> None:

@@ -321,6 +321,26 @@ async def test_offsets_need_a_transaction_that_they_are_part_of(world, tx, versi
     assert await stable_offset(world) == -1
 
 
+@pytest.mark.parametrize(("producer_id", "error"), [({}, E.NONE), ({"producer_id": 99}, E.INVALID_PRODUCER_ID_MAPPING)])
+async def test_offsets_that_are_refused_come_first_in_the_answer(world, tx, producer_id, error):
+    """What the coordinator says comes behind what it is not asked, as in OffsetCommit; topics are named once then."""
+    await world.topic("u")
+    rows = [{"partition_index": index, "committed_offset": 1, "committed_metadata": ""} for index in (0, 9)]
+    named = ("t", rows[:1]), ("nowhere", rows[:1]), ("nothing", []), ("u", rows), ("t", [])
+    topics = [{"name": topic, "partitions": partitions} for topic, partitions in named]
+    fields = tx.who | {"group_id": "g", "topics": topics} | producer_id
+    answer = await world.call(ApiKey.TXN_OFFSET_COMMIT, 5, **fields)
+    missing = E.UNKNOWN_TOPIC_OR_PARTITION
+    assert [
+        (topic.name, [(row.partition_index, row.error_code) for row in topic.partitions]) for topic in answer.topics
+    ] == [
+        ("nowhere", [(0, missing)]),
+        ("nothing", []),
+        ("u", [(9, missing), (0, error)]),
+        ("t", [(0, error)]),
+    ]
+
+
 async def test_offsets_of_nobody_and_of_nothing(world, tx):
     assert await commit_offsets(world, tx, 7, topic="nowhere") is E.UNKNOWN_TOPIC_OR_PARTITION
     assert await commit_offsets(world, tx, 7, group="") is E.INVALID_GROUP_ID

@@ -215,12 +215,8 @@ class Pair:
     async def join(self) -> None:
         at = self.random.randrange(CONNECTIONS)
         instance = self.random.choice((None, f"i{at}"))
-        self.ask(
-            at,
-            ApiKey.JOIN_GROUP,
-            3 if instance is None else 5,
-            join_fields(self.random.choice(GROUPS), instance=instance),
-        )
+        version = 3 if instance is None else 5
+        self.ask(at, ApiKey.JOIN_GROUP, version, join_fields(self.random.choice(GROUPS), instance=instance))
 
     async def sync(self) -> None:
         group = self.group(self.random.choice(GROUPS))
@@ -307,15 +303,8 @@ class Pair:
 
     async def play(self) -> None:
         usual = [self.commit] * 30 + [self.run] * 10 + [self.sync] * 2 + [self.join, self.wait, self.fail]
-        rare = [
-            self.leave,
-            self.delete_offsets,
-            self.delete_group,
-            self.replace_topic,
-            self.transact,
-            self.hang_up,
-            self.move,
-        ]
+        rare = [self.leave, self.delete_offsets, self.delete_group, self.replace_topic]
+        rare += [self.transact, self.hang_up, self.move]
         for _ in range(STEPS):
             await self.random.choice(usual + rare if self.random.random() < 0.5 else usual)()
             self.compare()

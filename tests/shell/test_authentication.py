@@ -119,13 +119,27 @@ def test_a_request_that_nobody_knows_in_the_place_of_a_token(client: Client, key
     fails_at_once(client)
 
 
-@pytest.mark.parametrize("key", [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE])
-def test_others_of_the_three_in_the_place_of_a_token_are_told(client: Client, key: ApiKey) -> None:
+@pytest.mark.parametrize(
+    ("key", "frame"),
+    [
+        (ApiKey.API_VERSIONS, asked(ApiKey.API_VERSIONS, 0)),
+        (ApiKey.API_VERSIONS, NEWER_VERSIONS),
+        (ApiKey.SASL_HANDSHAKE, asked(ApiKey.SASL_HANDSHAKE, 0)),
+    ],
+)
+def test_others_of_the_three_in_the_place_of_a_token_are_told(client: Client, key: ApiKey, frame: bytes) -> None:
     client.handshake()
-    assert client.send(asked(key, 0)) == b""
+    assert client.send(frame) == b""
     assert client.advance(DELAY_MS - 1) == b""
     ((_, answer),) = answers(client.advance(1), key, 0)
     assert answer.error_code == 34 and client.is_closed
+
+
+@pytest.mark.parametrize("start", [struct.pack(">hhih", 17, 1, 7, -1), struct.pack(">hhih", 18, 3, 7, -1)])
+def test_half_a_request_in_the_place_of_a_token(client: Client, start: bytes) -> None:
+    client.handshake()
+    client.send(framed(start))
+    fails_at_once(client)
 
 
 def test_bytes_that_are_no_request(client: Client) -> None:
@@ -223,12 +237,19 @@ def test_what_comes_with_the_last_token_is_for_the_established_connection(world:
     assert world.served == [b"x" * 2000, METADATA[4:]]
 
 
+MANY_TAGS = bytes((65,)) + b"".join(bytes((number, 0)) for number in range(65))
+
+
 def test_header_tags_are_few(client: Client) -> None:
     client.handshake()
     body = api(ApiKey.SASL_AUTHENTICATE).request.layout(2).encode(request(ApiKey.SASL_AUTHENTICATE, {}))
-    tags = bytes((65,)) + b"".join(bytes((number, 0)) for number in range(65))
-    frame = struct.pack(">hhih", 36, 2, 7, -1) + tags + body
-    client.send(framed(frame))
+    client.send(framed(struct.pack(">hhih", 36, 2, 7, -1) + MANY_TAGS + body))
+    fails_at_once(client)
+
+
+@pytest.mark.parametrize("tags", [b"", b"\1\7\5x", b"\xff\xff", MANY_TAGS])
+def test_the_header_of_api_versions_to_come_is_read(client: Client, tags: bytes) -> None:
+    assert client.send(framed(struct.pack(">hhih", 18, 99, 7, -1) + tags)) == b""
     fails_at_once(client)
 
 

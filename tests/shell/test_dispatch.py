@@ -230,7 +230,17 @@ def test_what_is_not_served_breaks_the_protocol(world: World, key: int, version:
         world.receive(struct.pack(">hhih", key, version, 1, -1))
 
 
-@pytest.mark.parametrize("frame", [b"", b"\0\x0c\0\x04", heartbeat(1)[:-10], struct.pack(">hhih", 12, 4, 1, 99) + b"x"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0\x0c\0\x04",
+        heartbeat(1)[:-10],
+        struct.pack(">hhih", 12, 4, 1, 99) + b"x",
+        struct.pack(">hhih", 18, 99, 1, -1),  # versions of ApiVersions to come have tags in their headers, too
+        struct.pack(">hhih", 18, 99, 1, -1) + b"\1\7\5x",
+    ],
+)
 def test_a_frame_that_is_cut_breaks_the_protocol(world: World, frame: bytes) -> None:
     with pytest.raises(MalformedFrame):
         world.receive(frame)

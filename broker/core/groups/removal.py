@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
-from typing import Any
 from uuid import UUID
 
 from ottla.broker.core.consumer_groups.facts import DELETION
@@ -17,12 +15,12 @@ from ottla.broker.core.events import OffsetsRemoved, WriteFailed
 from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import HeldAnswer, Machine, held_until
-from ottla.broker.core.groups.offsets.commit import Refusals, decide_by_topic, put_undecided
+from ottla.broker.core.groups.offsets.commit import Refusals, decide_by_topic
 from ottla.broker.core.groups.records import group_tombstone, offset_tombstone
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.message_parts import PartitionOutcome, TopicOutcome
+from ottla.protocol.message_parts import TopicOutcome
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.protocol.offsets_topic import CoordinatorRecord
@@ -156,33 +154,13 @@ def delete_offsets(
     if not group.is_empty and group.protocol_type != PROTOCOL_TYPE:
         return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     tombstones = Tombstones(m, group.shard, "OffsetDelete")
-    response, undecided = _delete_response(request, refused)
+    topics, undecided = decide_by_topic(request.topics, refused, lambda topic: TopicOutcome(name=topic.name))
     for topic, _, answer in undecided:
         if group.is_subscribed(topic.name):
             answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         elif group.offsets.is_known(topic.name, answer.partition_index):
             tombstones.add_offset(group, topic.name, answer.partition_index)
-    return held_until(tombstones.flush(), ctx, group.group_id, response)
-
-
-def _delete_response(
-    request: OffsetDeleteRequest, refused: Refusals
-) -> tuple[OffsetDeleteResponse, list[tuple[Any, Any, PartitionOutcome]]]:
-    """An answer, and its partitions that the group has to decide on; see `commit_response`."""
-    response = OffsetDeleteResponse()
-
-    def entry(name: str) -> TopicOutcome:
-        response.topics.append(TopicOutcome(name=name))
-        return response.topics[-1]
-
-    if refused:
-        known = cache(entry)
-        return response, decide_by_topic(request.topics, refused, lambda topic: known(topic.name))
-    undecided: list[tuple[Any, Any, PartitionOutcome]] = []
-    for topic in request.topics:
-        if topic.partitions:
-            put_undecided(topic, topic.partitions, entry(topic.name), undecided)
-    return response, undecided
+    return held_until(tombstones.flush(), ctx, group.group_id, OffsetDeleteResponse(topics=topics))
 
 
 # DeleteGroups

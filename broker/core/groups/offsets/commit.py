@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
-from uuid import UUID
 
 from ottla.broker.core.coordination.shard import Write, append_error
 from ottla.broker.core.effects import Asker
@@ -160,59 +158,56 @@ Undecided = tuple[OffsetCommitRequestTopic, OffsetCommitRequestPartition, Partit
 
 
 def commit_response(request: OffsetCommitRequest, refused: Refusals) -> tuple[OffsetCommitResponse, list[Undecided]]:
-    """An answer, and its partitions that the coordinator has to decide on.
-
-    Where something is refused, each topic has one entry, even if the request has several. Where nothing is refused the
-    answer is as the request.
-    """
-    response = OffsetCommitResponse()
-    undecided: list[Undecided] = []
-    if not refused:
-        for topic in request.topics:
-            if topic.partitions:
-                answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
-                response.topics.append(answered)
-                put_undecided(topic, topic.partitions, answered, undecided)
-        return response, undecided
-
-    @cache
-    def entry(name: str, topic_id: UUID) -> OffsetCommitResponseTopic:
-        response.topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id))
-        return response.topics[-1]
-
-    return response, decide_by_topic(request.topics, refused, lambda topic: entry(topic.name, topic.topic_id))
+    """An answer, and its partitions that the coordinator has to decide on."""
+    topics, undecided = decide_by_topic(
+        request.topics,
+        refused,
+        lambda topic: OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id),
+        lambda topic: (topic.name, topic.topic_id),
+    )
+    return OffsetCommitResponse(topics=topics), undecided
 
 
 def decide_by_topic(
-    topics: Sequence[Any], refused: Refusals, entry_of: Callable[[Any], Any]
-) -> list[tuple[Any, Any, PartitionOutcome]]:
-    """Answer what is refused, and return the partitions that are to be decided on: topic, partition, its answer.
+    topics: Sequence[Any],
+    refused: Refusals,
+    new: Callable[[Any], Any],
+    key: Callable[[Any], object] = lambda topic: topic.name,
+) -> tuple[list[Any], list[tuple[Any, Any, PartitionOutcome]]]:
+    """The entries of an answer, and the partitions that are to be decided on: topic, partition, its answer.
 
-    As in Kafka what is refused comes first.
+    Where something is refused, it comes first, as in Kafka, and each topic has one entry, even if the request has
+    several. Where nothing is refused the answer is as the request.
 
     Args:
-        entry_of: gives the entry of a topic in the answer, which is added when it is first asked for.
+        new: makes the entry of a topic.
+        key: topics with the same one share an entry.
     """
-    for topic in topics:
+    entries: dict[object, Any] = {}
+    undecided: list[tuple[Any, Any, PartitionOutcome]] = []
+
+    def entry_of(topic: Any, at: object) -> Any:
+        found = entries.get(at)
+        if found is None:
+            found = entries[at] = new(topic)
+        return found
+
+    for topic in topics if refused else ():
         errors = [(p.partition_index, refused.get((topic.name, p.partition_index))) for p in topic.partitions]
         rows = [PartitionOutcome(partition_index=p, error_code=e) for p, e in errors if e]
         if rows or (not topic.partitions and (topic.name, NO_PARTITION) in refused):
-            entry_of(topic).partitions.extend(rows)
-    undecided: list[tuple[Any, Any, PartitionOutcome]] = []
-    for topic in topics:
-        if accepted := [p for p in topic.partitions if (topic.name, p.partition_index) not in refused]:
-            put_undecided(topic, accepted, entry_of(topic), undecided)
-    return undecided
-
-
-def put_undecided(
-    topic: Any, partitions: Sequence[Any], answered: Any, undecided: list[tuple[Any, Any, PartitionOutcome]]
-) -> None:
-    """Put partitions into the entry of their topic, with an outcome that is still to be decided."""
-    for partition in partitions:
-        answer = PartitionOutcome(partition_index=partition.partition_index)
-        answered.partitions.append(answer)
-        undecided.append((topic, partition, answer))
+            entry_of(topic, key(topic)).partitions.extend(rows)
+    for number, topic in enumerate(topics):
+        accepted = topic.partitions
+        if refused:
+            accepted = [p for p in accepted if (topic.name, p.partition_index) not in refused]
+        if accepted:
+            entry = entry_of(topic, key(topic) if refused else number)
+            for partition in accepted:
+                answer = PartitionOutcome(partition_index=partition.partition_index)
+                entry.partitions.append(answer)
+                undecided.append((topic, partition, answer))
+    return list(entries.values()), undecided
 
 
 def commit(

@@ -9,7 +9,13 @@ from ottla.broker.core.effects import Asker
 from ottla.broker.core.events import OffsetsCommitted
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Machine
-from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals, committing_group, refuse_older
+from ottla.broker.core.groups.offsets.commit import (
+    CommitWrite,
+    Refusals,
+    committing_group,
+    decide_by_topic,
+    refuse_older,
+)
 from ottla.broker.core.groups.offsets.committed import Accepted, CommittedOffset
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -91,20 +97,9 @@ def commit(
 
 
 def response_to(request: TxnOffsetCommitRequest, refused: Refusals) -> tuple[TxnOffsetCommitResponse, list[Undecided]]:
-    """An answer in the order of the request, and its partitions that the coordinator has to decide on."""
-    response = TxnOffsetCommitResponse()
-    undecided = []
-    for topic in request.topics:
-        answered = TopicOutcome(name=topic.name)
-        response.topics.append(answered)
-        for partition in topic.partitions:
-            index = partition.partition_index
-            error = refused.get((topic.name, index), ErrorCode.NONE)
-            answer = PartitionOutcome(partition_index=index, error_code=error)
-            answered.partitions.append(answer)
-            if not error:
-                undecided.append((topic, partition, answer))
-    return response, undecided
+    """An answer, and its partitions that the coordinator has to decide on."""
+    topics, undecided = decide_by_topic(request.topics, refused, lambda topic: TopicOutcome(name=topic.name))
+    return TxnOffsetCommitResponse(topics=topics), undecided
 
 
 def unavailable(
