@@ -57,7 +57,7 @@ def test_the_cookie_is_for_this_host_by_tls_alone(broker: Broker) -> None:
     answer.read()
     cookie = answer.headers["Set-Cookie"]
     assert cookie.startswith("__Host-ottla=")
-    assert cookie.split("; ")[1:] == ["Path=/", "HttpOnly", "SameSite=Strict", "Secure"]
+    assert cookie.split("; ")[1:] == ["Path=/", "Max-Age=43200", "HttpOnly", "SameSite=Strict", "Secure"]
     talk.request("GET", "/v1/cluster", headers={"Cookie": cookie.partition(";")[0]})
     assert talk.getresponse().status == 200
 
