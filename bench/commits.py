@@ -14,7 +14,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import beside
@@ -141,11 +141,13 @@ def assigned(partitions: int) -> bytes:
 
 
 class Committers:
-    """One server under one kind of load; its offsets go on where they were."""
+    """One server under one kind of load; its offsets go on where they were. ``greetings`` let its clients in."""
 
-    def __init__(self, generator: Path, server: Server, kind: Kind, core: int | None) -> None:
+    def __init__(
+        self, generator: Path, server: Server, kind: Kind, core: int | None, greetings: Sequence[bytes] = ()
+    ) -> None:
         self.server, self.kind = server, kind
-        self._generator, self._core = generator, core
+        self._generator, self._core, self._greetings = generator, core, greetings
         prefix = f"{kind.connections}-{kind.partitions}"
         self._identities = (
             form_groups(server, kind.connections, 1, f"member-{prefix}", assigned(kind.partitions))
@@ -156,7 +158,7 @@ class Committers:
 
     def turn(self, seconds: float) -> dict[str, float]:
         """The figures of one turn, with the CPU time of each thread for a commit where they are Ottla's."""
-        load = commits(self._identities, self.kind.partitions, self._first)
+        load = replace(commits(self._identities, self.kind.partitions, self._first), greetings=self._greetings)
         before = thread_seconds(self.server)
         run = measure(self._generator, self.server, load, self.kind.connections, 1, seconds, self._core)
         used = {name: now - before.get(name, 0) for name, now in thread_seconds(self.server).items()}

@@ -4,7 +4,9 @@ Its settings are Kafka's own but for the replicas (there is one node) and what e
 the JVM's options are those of Kafka's start script. Prints ``host:port pid``, the process id of the JVM, once the
 broker answers for groups, and runs until its stdin ends or it is ended. Needs Java and, the first time, Maven.
 
-    kafka_server.py [DIRECTORY [SETTING=VALUE …]]
+    kafka_server.py [DIRECTORY [SETTING=VALUE | PROTOCOL://HOST:PORT …]]
+
+The latter are listeners, beside the one that asks nobody who he is.
 """
 
 from __future__ import annotations
@@ -54,16 +56,21 @@ API_VERSIONS, FIND_COORDINATOR = 18, 10
 
 
 def formatted(directory: Path, more: Sequence[str] = ()) -> tuple[list[str], int]:
-    """Prepare a directory for a broker, with more settings; gives the command that starts one there, and its port."""
+    """Prepare a directory for a broker; gives the command that starts one there, and its port.
+
+    ``more`` are settings, and listeners.
+    """
     port, controller = free_port(), free_port()
+    told = ",".join([f"PLAINTEXT://127.0.0.1:{port}", *(each for each in more if "://" in each)])
     settings = SETTINGS | {
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": f"{told},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": told,
         "log.dirs": directory / "data",
     }
     properties = directory / "server.properties"
-    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()) + "\n".join(more), "utf-8")
+    lines = [f"{key}={value}" for key, value in settings.items()] + [each for each in more if "://" not in each]
+    properties.write_text("\n".join(lines), "utf-8")
     java = ["java", *JVM, "-cp", f"{jars()}/*"]
     tool = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
     subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)

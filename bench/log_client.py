@@ -1,10 +1,10 @@
 """One client of the log benchmark: a stock confluent-kafka producer or consumer in a process of its own.
 
-    log_client.py produce|pace|consume HOST:PORT TOPIC PARTITIONS RECORD_BYTES RECORDS
+    log_client.py produce|pace|consume HOST:PORT TOPIC PARTITIONS RECORD_BYTES RECORDS [SETTING=VALUE …]
 
 ``produce`` sends as fast as it is taken, acks=all, and is done when everything is acknowledged; ``pace`` sends 500
 records a second, each at once, and tells how long the acknowledgements took; ``consume`` reads as many records as it
-is told to from the beginning, PASSES times. One line of JSON on stdout.
+is told to from the beginning, PASSES times. The settings are librdkafka's. One line of JSON on stdout.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ PASSES = 8
 PATIENCE_SECONDS = 60.0
 LOUDEST = 3
 """librdkafka's log level: errors."""
+Conf = dict[str, Any]
 
 
-def produce(address: str, topic: str, partitions: int, size: int, records: int) -> dict[str, Any]:
+def produce(client: Conf, topic: str, partitions: int, size: int, records: int) -> dict[str, Any]:
     """Send everything and wait for the last acknowledgement."""
     producer = Producer(
         {
-            "bootstrap.servers": address,
+            **client,
             "acks": "all",
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 262_144,
-            "log_level": LOUDEST,
         }
     )
     producer.list_topics(topic, timeout=PATIENCE_SECONDS)
@@ -61,9 +61,9 @@ def produce(address: str, topic: str, partitions: int, size: int, records: int) 
     return {"seconds": seconds, "passes": 1}
 
 
-def pace(address: str, topic: str, partitions: int, size: int, records: int) -> dict[str, Any]:
+def pace(client: Conf, topic: str, partitions: int, size: int, records: int) -> dict[str, Any]:
     """Send records one by one, and see how long each waits for its acknowledgement."""
-    producer = Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "log_level": LOUDEST})
+    producer = Producer({**client, "acks": "all", "linger.ms": 0})
     producer.list_topics(topic, timeout=PATIENCE_SECONDS)
     value = os.urandom(size)
     took: list[float] = []
@@ -86,11 +86,9 @@ def pace(address: str, topic: str, partitions: int, size: int, records: int) -> 
     return {"p50_us": percentiles[49] * 1e6, "p99_us": percentiles[98] * 1e6}
 
 
-def consume(address: str, topic: str, partitions: int, size: int, records: int) -> dict[str, Any]:
+def consume(client: Conf, topic: str, partitions: int, size: int, records: int) -> dict[str, Any]:
     """Read from the beginning, again and again: a mock cluster keeps five megabytes of a partition."""
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "bench", "fetch.wait.max.ms": 10, "log_level": LOUDEST}
-    )
+    consumer = Consumer({**client, "group.id": "bench", "fetch.wait.max.ms": 10})
     consumer.list_topics(topic, timeout=PATIENCE_SECONDS)
     beginning = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
     seconds = 0.0
@@ -113,8 +111,12 @@ def consume(address: str, topic: str, partitions: int, size: int, records: int) 
 
 def main() -> None:
     """See the module."""
-    what, address, topic, *numbers = sys.argv[1:]
-    figures = {"produce": produce, "pace": pace, "consume": consume}[what](address, topic, *map(int, numbers))
+    what, address, topic, *more = sys.argv[1:]
+    client: Conf = {"bootstrap.servers": address, "log_level": LOUDEST}
+    for setting in more[3:]:
+        name, _, value = setting.partition("=")
+        client[name] = value
+    figures = {"produce": produce, "pace": pace, "consume": consume}[what](client, topic, *map(int, more[:3]))
     print(json.dumps(figures))
 
 

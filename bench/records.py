@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import beside
@@ -63,7 +64,7 @@ class Loads:
         self._make("paced")
         for size in SIZES:
             self._make(f"kept-{size}")
-            self._client("produce", f"kept-{size}", size, self._kept(size))
+            self._client("produce", f"kept-{size}", size, kept(size))
 
     def turn(self, figures: Figures) -> None:
         """Produce, consume, and one at a time."""
@@ -76,40 +77,60 @@ class Loads:
             figures.add(f"produce, {size:,} bytes", name, **self._bulk("produce", topic, size, records))
             if name != "mock":  # it keeps little, and cannot forget a topic
                 self._admin.delete_topics([topic])[topic].result()
-            kept = self._bulk("consume", f"kept-{size}", size, self._kept(size))
-            figures.add(f"consume, {size:,} bytes", name, **kept)
+            figures.add(f"consume, {size:,} bytes", name, **self._bulk("consume", f"kept-{size}", size, kept(size)))
         if name in PACED:
             taken = self._client("pace", "paced", 100, int(PACED_RECORDS * self._scale))
             figures.add("one produce at a time, 100 bytes", name, **taken)
 
     def _bulk(self, what: str, topic: str, size: int, records: int) -> dict[str, float]:
-        before = cpu_seconds(self.server)
-        taken = self._client(what, topic, size, records)
-        time.sleep(SETTLES_SECONDS)
-        megabytes = size * records / 1e6
-        used = cpu_seconds(self.server) - before
-        return {
-            "mb_per_second": megabytes / taken["seconds"],
-            "cpu_ms": used * 1e3 / megabytes / taken["passes"],
-        }
-
-    def _kept(self, size: int) -> int:
-        return KEPT_BYTES // (size + 10) * PARTITIONS
+        return bulk(self.server, self._core, what, topic, size, records)
 
     def _make(self, topic: str) -> None:
         if self.server.name != "mock":  # it makes those that somebody asks for
             self._admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
 
     def _client(self, what: str, topic: str, size: int, records: int) -> dict[str, float]:
-        done = subprocess.run(
-            [sys.executable, str(HERE / "log_client.py"), what, f"{self.server.host}:{self.server.port}", topic,
-             *map(str, (PARTITIONS, size, records))],
-            capture_output=True, text=True, preexec_fn=pinned(self._core),
-        )  # fmt: skip
-        if done.returncode:
-            raise BenchError(f"{self.server.name}, {what} of {topic}: {done.stderr.strip().splitlines()[-1:]}")
-        figures: dict[str, float] = json.loads(done.stdout)
-        return figures
+        return client(self.server, self._core, what, topic, size, records)
+
+
+def bulk(
+    server: Server, core: int | None, what: str, topic: str, size: int, records: int, settings: Sequence[str] = ()
+) -> dict[str, float]:
+    """Produce or consume as fast as it goes; ``settings`` are more of librdkafka's.
+
+    Raises:
+        BenchError: as `client`.
+    """
+    before = cpu_seconds(server)
+    taken = client(server, core, what, topic, size, records, settings)
+    time.sleep(SETTLES_SECONDS)
+    megabytes = size * records / 1e6
+    used = cpu_seconds(server) - before
+    return {"mb_per_second": megabytes / taken["seconds"], "cpu_ms": used * 1e3 / megabytes / taken["passes"]}
+
+
+def kept(size: int) -> int:
+    """How many records of a size a topic keeps that is consumed again and again."""
+    return KEPT_BYTES // (size + 10) * PARTITIONS
+
+
+def client(
+    server: Server, core: int | None, what: str, topic: str, size: int, records: int, settings: Sequence[str] = ()
+) -> dict[str, float]:
+    """The figures of one run of log_client.py.
+
+    Raises:
+        BenchError: it failed.
+    """
+    done = subprocess.run(
+        [sys.executable, str(HERE / "log_client.py"), what, f"{server.host}:{server.port}", topic,
+         *map(str, (PARTITIONS, size, records)), *settings],
+        capture_output=True, text=True, preexec_fn=pinned(core),
+    )  # fmt: skip
+    if done.returncode:
+        raise BenchError(f"{server.name}, {what} of {topic}: {done.stderr.strip().splitlines()[-1:]}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 @click.command(help=__doc__)

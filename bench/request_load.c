@@ -8,13 +8,16 @@
  * request before the next is opened, because some servers have a very short accept queue.
  *
  * request_load HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID \
- *              RESPONSE_BYTES ERROR_AT PERIOD_MS [RISING_AT ...]
+ *              RESPONSE_BYTES ERROR_AT PERIOD_MS GREETINGS [RISING_AT ...]
  *
  * RESPONSE_BYTES is the size of every response, its length prefix included, and ERROR_AT where in it the error
  * code is. RISING_AT are places of 64-bit numbers in every request that have the value of the first one, and one more
  * in each request of a connection. Request frames are read from stdin, one a line in hexadecimal and without their
- * length prefix; connection i takes line i modulo their number. One line of JSON on stdout; exit code 1 and a line on
+ * length prefix; connection i takes line i modulo their number. The first GREETINGS lines are sent on every connection
+ * before, one after the other: what a client says to be let in. One line of JSON on stdout; exit code 1 and a line on
  * stderr if the server closed a connection, stopped answering or broke the protocol.
+ *
+ * Compiled with -DWITH_TLS it speaks TLS, by OpenSSL, and believes any certificate.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -30,6 +33,9 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TLS
+#include <openssl/ssl.h>
+#endif
 
 enum {
     MAX_RESPONSE = 256,
@@ -49,6 +55,9 @@ struct request {
 
 struct connection {
     int fd;
+#ifdef WITH_TLS
+    SSL *tls;
+#endif
     int frame_size;         /* bytes of one request with its length prefix */
     char *frames;           /* WINDOW copies of the request, so that up to WINDOW leave in one write */
     uint64_t first;         /* what the numbers that rise begin with */
@@ -61,6 +70,8 @@ struct connection {
 
 static int window, response_bytes, error_at, rising, rising_at[MAX_RISING];
 static struct request *requests; /* as stdin has them */
+static struct request *greetings;
+static int greeting_count;
 static int request_count, next_due;
 static uint64_t period_ns, due_ns; /* of a load with a period: when the next request is due */
 static uint64_t responses, errors, slowest_ns;
@@ -140,6 +151,88 @@ static int build_request(char *frame, const char *line)
     return size + 4;
 }
 
+#ifdef WITH_TLS
+static void begin_tls(struct connection *c)
+{
+    static SSL_CTX *context;
+    if (context == NULL) {
+        context = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_set_read_ahead(context, 1); /* all that is there by one call to the kernel */
+    }
+    errno = 0;
+    if ((c->tls = SSL_new(context)) == NULL || SSL_set_fd(c->tls, c->fd) != 1 || SSL_connect(c->tls) != 1)
+        fail("the TLS handshake failed");
+}
+
+static ssize_t transmit(struct connection *c, const char *data, int size)
+{
+    return SSL_write(c->tls, data, size);
+}
+
+/* As recv. */
+static ssize_t take(struct connection *c, char *data, int size)
+{
+    int got = SSL_read(c->tls, data, size);
+    if (got <= 0 && SSL_get_error(c->tls, got) == SSL_ERROR_WANT_READ) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return got < 0 ? 0 : got;
+}
+
+/* Whether there may be more that the kernel does not know of. */
+static int has_more(struct connection *c)
+{
+    return SSL_has_pending(c->tls);
+}
+#else
+static void begin_tls(struct connection *c)
+{
+    (void)c;
+}
+
+static ssize_t transmit(struct connection *c, const char *data, int size)
+{
+    return send(c->fd, data, (size_t)size, MSG_NOSIGNAL);
+}
+
+static ssize_t take(struct connection *c, char *data, int size)
+{
+    return recv(c->fd, data, (size_t)size, 0);
+}
+
+static int has_more(struct connection *c)
+{
+    (void)c;
+    return 0;
+}
+#endif
+
+static void take_all(struct connection *c, char *data, int size)
+{
+    for (int got = 0, more; got < size; got += more)
+        if ((more = (int)take(c, data + got, size - got)) <= 0)
+            fail("the server does not answer what is to let a client in");
+}
+
+/* Be let in. An answer has its error code right behind its correlation id. */
+static void greet(struct connection *c)
+{
+    char answer[MAX_FRAME];
+    for (int i = 0; i < greeting_count; i++) {
+        errno = 0;
+        if (transmit(c, greetings[i].bytes, greetings[i].size) != greetings[i].size)
+            fail("what is to let a client in could not be sent");
+        take_all(c, answer, 4);
+        int size = (int)get_u32(answer);
+        if (size < 6 || size > MAX_FRAME)
+            fail("the answer to what is to let a client in has a strange length");
+        take_all(c, answer, size);
+        if (answer[4] != 0 || answer[5] != 0)
+            fail("the server does not let the client in");
+    }
+}
+
 static void send_requests(struct connection *c, int count, uint64_t now)
 {
     for (int i = 0; i < count; i++) {
@@ -150,9 +243,9 @@ static void send_requests(struct connection *c, int count, uint64_t now)
         c->sent_ns[c->next_sent % (uint32_t)window] = now;
         c->next_sent++;
     }
-    ssize_t size = (ssize_t)count * c->frame_size;
+    int size = count * c->frame_size;
     errno = 0;
-    if (send(c->fd, c->frames, (size_t)size, MSG_NOSIGNAL) != size)
+    if (transmit(c, c->frames, size) != size)
         fail("a window of requests could not be sent whole");
 }
 
@@ -221,18 +314,21 @@ static void check_response(struct connection *c, const char *frame, uint64_t now
 /* Read what is there; returns the number of responses that it completed. */
 static int receive(struct connection *c, uint64_t *now)
 {
-    errno = 0;
-    ssize_t size = recv(c->fd, c->input + c->held, sizeof c->input - (size_t)c->held, 0);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (size <= 0)
-        fail("the server closed a connection");
-    *now = clock_ns(CLOCK_MONOTONIC);
-    int end = c->held + (int)size, at = 0, count = 0;
-    for (; end - at >= response_bytes; at += response_bytes, count++)
-        check_response(c, c->input + at, *now);
-    c->held = end - at;
-    memmove(c->input, c->input + at, (size_t)c->held);
+    int count = 0;
+    do {
+        errno = 0;
+        ssize_t size = take(c, c->input + c->held, (int)sizeof c->input - c->held);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR))
+            return count;
+        if (size <= 0)
+            fail("the server closed a connection");
+        *now = clock_ns(CLOCK_MONOTONIC);
+        int end = c->held + (int)size, at = 0;
+        for (; end - at >= response_bytes; at += response_bytes, count++)
+            check_response(c, c->input + at, *now);
+        c->held = end - at;
+        memmove(c->input, c->input + at, (size_t)c->held);
+    } while (has_more(c));
     return count;
 }
 
@@ -247,6 +343,8 @@ static void open_connection(struct connection *c, const struct sockaddr_in *addr
     setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (connect(c->fd, (const struct sockaddr *)address, sizeof *address) != 0)
         fail("connect");
+    begin_tls(c);
+    greet(c);
     uint64_t now = clock_ns(CLOCK_MONOTONIC), deadline = now + (uint64_t)STALLED_MS * 1000000u;
     send_requests(c, 1, now);
     while (receive(c, &now) == 0)
@@ -281,15 +379,25 @@ static uint64_t run(int poll, struct connection *connections, int count, uint64_
     return now;
 }
 
-static void read_requests(struct connection *connections, int count)
+/* One more line of stdin; 0 if there is none. */
+static int read_request(struct request **known, int *count)
 {
     static char line[2 * MAX_FRAME + 2];
-    while ((period_ns > 0 || request_count < count) && fgets(line, sizeof line, stdin) != NULL) {
-        if ((requests = realloc(requests, (size_t)(request_count + 1) * sizeof *requests)) == NULL)
-            fail("out of memory");
-        struct request *request = &requests[request_count++];
-        request->size = build_request(request->bytes, line);
-    }
+    if (fgets(line, sizeof line, stdin) == NULL)
+        return 0;
+    if ((*known = realloc(*known, (size_t)(*count + 1) * sizeof **known)) == NULL)
+        fail("out of memory");
+    struct request *request = &(*known)[(*count)++];
+    request->size = build_request(request->bytes, line);
+    return 1;
+}
+
+static void read_requests(struct connection *connections, int count, int greeting_lines)
+{
+    while (greeting_count < greeting_lines && read_request(&greetings, &greeting_count))
+        ;
+    while ((period_ns > 0 || request_count < count) && read_request(&requests, &request_count))
+        ;
     errno = 0;
     if (request_count == 0)
         fail("no request on stdin");
@@ -309,9 +417,9 @@ static void read_requests(struct connection *connections, int count)
 
 int main(int argc, char **argv)
 {
-    if (argc < 11 || argc > 11 + MAX_RISING) {
+    if (argc < 12 || argc > 12 + MAX_RISING) {
         fprintf(stderr, "usage: %s HOST PORT CONNECTIONS WINDOW WARM_UP_SECONDS SECONDS SERVER_PID "
-                "RESPONSE_BYTES ERROR_AT PERIOD_MS [RISING_AT ...]\n", argv[0]);
+                "RESPONSE_BYTES ERROR_AT PERIOD_MS GREETINGS [RISING_AT ...]\n", argv[0]);
         return 2;
     }
     int count = atoi(argv[3]), pid = atoi(argv[7]), poll = epoll_create1(0);
@@ -319,7 +427,7 @@ int main(int argc, char **argv)
     response_bytes = atoi(argv[8]);
     error_at = atoi(argv[9]);
     period_ns = (uint64_t)atoi(argv[10]) * 1000000u;
-    for (int i = 11; i < argc; i++)
+    for (int i = 12; i < argc; i++)
         rising_at[rising++] = atoi(argv[i]) + 4;
     double warm_up = atof(argv[5]), seconds = atof(argv[6]);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
@@ -330,7 +438,7 @@ int main(int argc, char **argv)
     if (clock_getcpuclockid(pid, &server_clock) != 0)
         fail("no such server process");
     struct connection *connections = calloc((size_t)count, sizeof *connections);
-    read_requests(connections, count);
+    read_requests(connections, count, atoi(argv[11]));
     for (int i = 0; i < count; i++)
         open_connection(&connections[i], &address, poll);
     for (int i = 0; i < count && period_ns == 0; i++)

@@ -14,8 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 COMMANDS = {
     "bare": [sys.executable, str(HERE / "bare_server.py")],
     "mock": [sys.executable, str(HERE / "mock_server.py")],
-    "ottla": [sys.executable, "-m", "ottla.cli.main", "serve", "--listen", "127.0.0.1:0"],
+    "ottla": [sys.executable, "-m", "ottla.cli.main", "serve"],
     "kafka": [sys.executable, str(HERE / "kafka_server.py")],
     "kfake": [str(HERE / ".build" / "kfake")],
 }
@@ -56,6 +56,12 @@ class Server:
     pid: int
     host: str
     port: int
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """Of its other listeners, by their security protocol."""
+
+    def by(self, protocol: str) -> Server:
+        """The same, where another listener is."""
+        return replace(self, port=self.ports[protocol])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ class Load:
     error_at: int
     rising_at: Sequence[int] = ()
     period_ms: int = 0
+    greetings: Sequence[bytes] = ()
+    """Sent on each connection before, one after the other: what lets a client in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +147,13 @@ def prepared(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return there, missing
 
 
-def compile_generator() -> Path:
-    """Compile request_load.c if it changed; returns the program's path."""
-    source, program = HERE / "request_load.c", HERE / ".build" / "request_load"
+def compile_generator(has_tls: bool = False) -> Path:
+    """Compile request_load.c if it changed; returns the program's path. TLS needs the headers of OpenSSL."""
+    source, program = HERE / "request_load.c", HERE / ".build" / ("request_load_tls" if has_tls else "request_load")
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         program.parent.mkdir(exist_ok=True)
-        subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(source)], check=True)
+        more = ["-DWITH_TLS", "-lssl", "-lcrypto"] if has_tls else []
+        subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(source), *more], check=True)
     return program
 
 
@@ -154,17 +163,24 @@ def pinned(core: int | None) -> Callable[[], None] | None:
 
 
 @contextlib.contextmanager
-def running(name: str, core: int | None, options: Sequence[str] = (), path: Path | None = None) -> Iterator[Server]:
+def running(
+    name: str,
+    core: int | None,
+    options: Sequence[str] = (),
+    path: Path | None = None,
+    listeners: Mapping[str, int] | None = None,
+) -> Iterator[Server]:
     """Start a server in a process of its own, on one core if given, and end it afterwards.
 
-    ``options`` go to the end of its command. ``path`` is where Python looks for modules first.
+    ``options`` go to the end of its command. ``path`` is where Python looks for modules first. ``listeners`` are more
+    of Ottla's and Kafka's, ports by security protocol, beside the one that asks nobody who he is.
 
     Raises:
         BenchError: it did not print its address in time.
     """
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            [*COMMANDS[name], *options],
+            [*COMMANDS[name], *options, *_listening(name, listeners or {})],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -185,7 +201,7 @@ def running(name: str, core: int | None, options: Sequence[str] = (), path: Path
                 tail = log.read().decode(errors="replace").strip().splitlines()[-1:]
                 raise BenchError(f"{name} did not start: {''.join(tail)}")
             # One that is not the process that was started says which it is.
-            yield Server(name, int(address[3] or process.pid), address[1], int(address[2]))
+            yield Server(name, int(address[3] or process.pid), address[1], int(address[2]), listeners or {})
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -194,6 +210,20 @@ def running(name: str, core: int | None, options: Sequence[str] = (), path: Path
             process.wait()
             process.stdin.close()
             process.stdout.close()
+
+
+def _listening(name: str, listeners: Mapping[str, int]) -> list[str]:
+    """What a command says of where a server listens."""
+    more = [f"{protocol}://127.0.0.1:{port}" for protocol, port in listeners.items()]
+    if name == "ottla" and more:
+        return ["--set", f"listeners=PLAINTEXT://127.0.0.1:{free_port()},{','.join(more)}"]
+    return ["--listen", "127.0.0.1:0"] if name == "ottla" else more
+
+
+def free_port() -> int:
+    """A port that nobody has at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
 
 
 def _environment(path: Path | None) -> dict[str, str]:
@@ -218,10 +248,10 @@ def measure(
         BenchError: the server closed a connection, stopped answering, or answered an error.
     """
     figures = (connections, window, WARM_UP_SECONDS, seconds, server.pid, load.response_bytes, load.error_at,
-               load.period_ms, *load.rising_at)  # fmt: skip
+               load.period_ms, len(load.greetings), *load.rising_at)  # fmt: skip
     done = subprocess.run(
         [str(generator), server.host, str(server.port), *map(str, figures)],
-        input="".join(f"{frame.hex()}\n" for frame in load.frames),
+        input="".join(f"{frame.hex()}\n" for frame in (*load.greetings, *load.frames)),
         capture_output=True,
         text=True,
         preexec_fn=pinned(core),

@@ -116,7 +116,8 @@ def measure(kind: str, copies: Copies) -> Run:
         elif kind == "kfake":
             command = COMMANDS["kfake"]
         else:
-            command = [*COMMANDS["ottla"], *(["--ephemeral"] if kind == "ephemeral" else ["--data-dir", directory])]
+            command = [*COMMANDS["ottla"], "--listen", "127.0.0.1:0"]
+            command += ["--ephemeral"] if kind == "ephemeral" else ["--data-dir", directory]
             environment = copies.bare if kind == BARE else copies.compiled
         pipe = subprocess.PIPE
         began = time.perf_counter()

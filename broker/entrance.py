@@ -132,6 +132,7 @@ class Entrance:
 
         settings, clock, server, log = self._settings, self._clock, self._server, self._log
         scram = ScramUsers(lambda: self._topics.catalog.credentials, kept_secret(self._directory))
+        with_tls = {one.name: one.has_tls for one in endpoints}
         for one in endpoints:
             self._mechanisms[one.name] = ListenerMechanisms(one, settings, scram, clock, log)
         self._guests = Guests(
@@ -148,7 +149,14 @@ class Entrance:
             await mechanisms.start()
         most_bytes = "sasl.server.max.receive.size"
         return {
-            name: Lobby(server, self._guests, name, mechanisms, settings.of_listener(name, most_bytes))
+            name: Lobby(
+                server,
+                self._guests,
+                name,
+                mechanisms,
+                settings.of_listener(name, most_bytes),
+                has_tls=with_tls[name],
+            )
             for name, mechanisms in self._mechanisms.items()
         }
 

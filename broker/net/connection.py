@@ -181,6 +181,8 @@ class Connection(asyncio.Protocol):
         self._host.opened(self)
         if has_tls and self._transport is not None:
             self._transport.set_write_buffer_limits(high=1)  # below it is another one, with a limit of its own
+            # Where we do not read, it reads no further either: it would go on up to 256 KiB that nobody counts.
+            cast(Any, self._transport).set_read_buffer_limits(high=1)
 
     def data_received(self, data: bytes) -> None:
         self.active = True

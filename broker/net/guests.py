@@ -31,6 +31,9 @@ DERIVATIONS: Final = max(1, min(4, (os.cpu_count() or 1) - 1))
 """So many are worked at, at a time. A CPU is left for the event loop: guests with wrong passwords must not take it."""
 AGAIN_MS: Final = 1_000
 """A client may begin to authenticate again once in this time (KIP-368)."""
+TLS_BYTES: Final = 512 << 10
+"""So much the TLS of a connection may hold that nobody counts: what an event loop reads at a time, and, where a guest
+is not read any more, what it has read of him before; 256 KiB each."""
 _SASL_HANDSHAKE: Final = b"\x00\x11"  # how its frames begin
 
 Versions = Callable[[int, int, bytes, int, "Connection"], bytes]
@@ -82,14 +85,30 @@ class Guests:
         self.requests = UnfinishedRequests(most_bytes, settings.ottla_request_progress_timeout_ms, clock)
         self._delay_ms = settings.connection_failed_authentication_delay_ms
         self._most = most
+        # The other half, as what they ask takes of the first at most as much as that of all.
+        self._most_with_tls = max(1, most_bytes // TLS_BYTES)
+        self._with_tls = 0
         self._waiting = 0  # those that failed, and are to be told
         self._lines = RateLimit(clock)
         self._threads: ThreadPoolExecutor | None = None
 
-    @property
-    def room(self) -> int:
-        """How many more there may be: half of all connections is for those who authenticate."""
-        return self._most // 2 - len(self.present)
+    def room(self, has_tls: bool) -> int:
+        """How many more there may be: half of all connections is for those who authenticate; with TLS they are few."""
+        room = self._most // 2 - len(self.present)
+        return min(room, self._most_with_tls - self._with_tls) if has_tls else room
+
+    def come(self, connection: Connection, has_tls: bool) -> None:
+        """Somebody is a guest from now on."""
+        self.present[connection] = None
+        self._with_tls += has_tls
+
+    def leave(self, connection: Connection, has_tls: bool) -> bool:
+        """Somebody is none any more; False if he was none: he authenticates again."""
+        if connection not in self.present:
+            return False
+        del self.present[connection]
+        self._with_tls -= has_tls
+        return True
 
     def stop(self) -> None:
         """Begin no more work."""
@@ -144,13 +163,24 @@ class Lobby:
 
     Args:
         host: serves those who have authenticated.
+        has_tls: of the listener.
     """
 
     least_request_bytes = 0
     """A raw token may be empty."""
 
-    def __init__(self, host: Host, guests: Guests, listener: str, mechanisms: Mechanisms, most_bytes: int) -> None:
+    def __init__(
+        self,
+        host: Host,
+        guests: Guests,
+        listener: str,
+        mechanisms: Mechanisms,
+        most_bytes: int,
+        *,
+        has_tls: bool = False,
+    ) -> None:
         self.host = host
+        self.has_tls = has_tls
         self.guests = guests
         self.listener = listener
         self.mechanisms = mechanisms
@@ -161,8 +191,13 @@ class Lobby:
 
     def enter(self, connection: Connection) -> None:
         """Begin with a connection that has been accepted; it may not have finished TLS."""
-        self.guests.present[connection] = None
+        self.guests.come(connection, self.has_tls)
         connection.guest = Guest(self, connection)
+
+    @property
+    def room(self) -> int:
+        """How many more guests there may be."""
+        return self.guests.room(self.has_tls)
 
     @property
     def is_full(self) -> bool:
@@ -288,7 +323,7 @@ class Guest:
             self._failing.cancel()
             self._lobby.guests.waits_no_more()
         self._conversation = None
-        self._lobby.guests.present.pop(self._connection, None)
+        self._lobby.guests.leave(self._connection, self._lobby.has_tls)
 
     # -- what comes of it
 
@@ -347,7 +382,7 @@ class Guest:
             self._ends_ms = lobby.guests.clock.monotonic_ms() + conversation.lifetime_ms
             connection.move(lobby.host, self.receive_in_session)
         lobby.guests.requests.gone(connection)
-        if lobby.guests.present.pop(connection, 0) is None:
+        if lobby.guests.leave(connection, lobby.has_tls):
             lobby.guests.somebody_went()
 
     def _fail(self, failed: Failed, hold: RequestContext) -> None:

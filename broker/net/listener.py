@@ -104,7 +104,7 @@ class Listener:
         if self._most is not None:
             rooms.append(self._most - self.count)
         if self.lobby is not None:
-            rooms.append(self.lobby.guests.room)
+            rooms.append(self.lobby.room)
         if self.tls is not None:
             rooms.append(server.room_for_handshakes())
         return min(rooms)

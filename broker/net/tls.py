@@ -304,7 +304,16 @@ class _Connection(ssl.SSLObject):
     Without them a client takes it for a network that fails, and goes on trying. Whoever speaks no TLS hears none.
     """
 
+    heard: ssl.MemoryBIO
     words: ssl.MemoryBIO
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:
+        """As ever, but where there is nothing OpenSSL is not asked: event loops ask once more after each request, and
+        an error of OpenSSL takes longer than to decrypt that.
+        """
+        if not self.heard.pending and not self.pending():
+            raise ssl.SSLWantReadError
+        return super().read(len, buffer)
 
     def do_handshake(self) -> None:
         try:
@@ -322,8 +331,8 @@ class _Context(ssl.SSLContext):
     sslobject_class = _Connection
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *more: Any, **others: Any) -> ssl.SSLObject:
-        connection = super().wrap_bio(incoming, outgoing, *more, **others)
-        cast(_Connection, connection).words = outgoing
+        connection = cast(_Connection, super().wrap_bio(incoming, outgoing, *more, **others))
+        connection.heard, connection.words = incoming, outgoing
         return connection
 
 

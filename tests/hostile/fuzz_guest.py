@@ -27,7 +27,8 @@ _LEAVE_S = 0.02  # for so long a request is waited for that may be parked for go
 _CODES = frozenset(int(code) for code in ErrorCode)
 _MAY_PARK = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 _CHANGES_S = 9.0
-_WAITS_S: dict[ApiKey | None, float] = {ApiKey.FETCH: FETCH_WAIT_S} | dict.fromkeys(
+_LINE_S = 5.0  # five other guests may each have batches of a hundred thousand records: one request's at a time
+_WAITS_S: dict[ApiKey | None, float] = {ApiKey.FETCH: FETCH_WAIT_S, ApiKey.PRODUCE: _LINE_S} | dict.fromkeys(
     (
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
@@ -44,7 +45,8 @@ _WAITS_S: dict[ApiKey | None, float] = {ApiKey.FETCH: FETCH_WAIT_S} | dict.fromk
     ),
     _CHANGES_S,
 )
-"""What may take longer: what waits for records, and what changes, or may, the catalog on disk, behind other changes."""
+"""What may take longer: what waits for records; batches behind those of others; what changes, or may, the catalog on
+disk, behind other changes."""
 _SAYS_UNKNOWN = (
     ApiKey.CREATE_ACLS,
     ApiKey.FETCH,

@@ -8,8 +8,10 @@ import socket
 import ssl
 import struct
 import threading
+import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
@@ -17,6 +19,7 @@ from random import Random
 import pytest
 
 from ottla.broker.core.security.users_file import user_line
+from ottla.broker.net.guests import TLS_BYTES
 from ottla.broker.settings import Settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.sasl.scram import Mechanism, credential_of, salted_password
@@ -164,6 +167,46 @@ def test_memory_follows_what_is_counted(victim: Victim) -> None:
     assert felt.p99_ms < 500
 
 
+def test_what_tls_holds_of_guests_is_bounded_too(victim: Victim) -> None:
+    """A guest whose bytes are not looked at fills buffers of TLS, which nobody counts: so he has few beside him."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    victim.forget_peak()
+    before, at_once = victim.peak_bytes(), 0
+    with victim.calm() as felt, ExitStack() as stack:
+        for number in range(2 * HANDSHAKES + 1):
+            began = time.monotonic()
+            sock = socket.create_connection(("127.0.0.1", victim.ports[TLS]), timeout=20)
+            client = stack.enter_context(context.wrap_socket(sock))
+            if time.monotonic() - began < 1 and at_once == number:
+                at_once += 1
+            client.settimeout(0.02)
+            with suppress(OSError):
+                client.sendall(struct.pack(">ihh", ONE, 36, 2) + bytes(ONE - 5))
+    assert at_once <= 8 * MIB // 2 // TLS_BYTES
+    assert victim.peak_bytes() - before < 8 * MIB + 10 * MIB
+    assert felt.p99_ms < 500
+
+
+def test_a_chain_of_certificates_that_does_not_end(tmp_path: Path) -> None:
+    """It is not kept until it is whole: OpenSSL ends the handshake when a chain is announced as longer than 100 KiB."""
+    chain = tmp_path / "chain.pem"
+    files = authority().client("CN=alice")
+    chain.write_text(Path(files.certfile).read_text() * 2_000)
+    settings = {
+        "ssl.keystore.location": authority().serverfile,
+        "ssl.truststore.location": authority().cafile,
+        "ssl.truststore.type": "PEM",
+        "ssl.client.auth": "requested",
+    }
+    with Victim(settings=settings, listeners=("SSL",)) as victim:
+        for certificates, is_let_in in ((files.certfile, True), (chain, False)):
+            context = ssl.create_default_context(cafile=authority().cafile)
+            context.load_cert_chain(certificates, files.keyfile)
+            assert speaks_tls(victim, context, "SSL") is is_let_in
+        wait_for(lambda: "excessive message size" in victim.log_text(), "the log says what was wrong")
+
+
 # -- time
 
 
@@ -218,6 +261,27 @@ def test_tls_handshakes_that_are_not_finished(victim: Victim) -> None:
     assert felt.p99_ms < 500
 
 
+def test_a_thousand_handshakes_at_once() -> None:
+    """Each takes the loop a millisecond or so: they are let in a few at a time, and heartbeats come in between."""
+    context = ssl.create_default_context(cafile=authority().cafile)
+
+    def connect(number: int) -> bool:
+        with (
+            socket.create_connection(("127.0.0.1", victim.ports["SSL"]), timeout=60) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as sock,
+        ):
+            return sock.version() == "TLSv1.3"
+
+    settings = {"ssl.keystore.location": authority().serverfile}
+    with (
+        Victim(settings=settings, listeners=("SSL",)) as victim,
+        ThreadPoolExecutor(200) as threads,
+        victim.calm() as felt,
+    ):
+        assert all(threads.map(connect, range(1_000)))
+    assert felt.p99_ms < 500
+
+
 def client_hello() -> bytes:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
@@ -225,11 +289,11 @@ def client_hello() -> bytes:
     return outgoing.read()
 
 
-def speaks_tls(victim: Victim, context: ssl.SSLContext | None = None) -> bool:
+def speaks_tls(victim: Victim, context: ssl.SSLContext | None = None, listener: str = TLS) -> bool:
     context = context or ssl.create_default_context(cafile=authority().cafile)
     try:
         with (
-            socket.create_connection(("127.0.0.1", victim.ports[TLS]), timeout=5) as plain,
+            socket.create_connection(("127.0.0.1", victim.ports[listener]), timeout=5) as plain,
             context.wrap_socket(plain, server_hostname="localhost") as sock,
         ):
             sock.sendall(handshake("PLAIN"))

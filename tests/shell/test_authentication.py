@@ -335,13 +335,13 @@ def test_who_fails_at_the_last_moment_is_told_all_the_same(client: Client) -> No
 
 def test_half_of_the_places_is_for_those_who_authenticate(world: World) -> None:
     clients = [world.connect() for _ in range(MOST // 2)]
-    assert world.guests.room == 0
+    assert world.lobby.room == 0
     room: list[bool] = []
-    world.guests.somebody_went = lambda: room.append(world.guests.room > 0)
+    world.guests.somebody_went = lambda: room.append(world.lobby.room > 0)
     clients[0].log_in()
-    assert (world.guests.room, room) == (1, [True])
+    assert (world.lobby.room, room) == (1, [True])
     clients[1].lose()
-    assert world.guests.room == 2
+    assert world.lobby.room == 2
 
 
 def test_waiting_does_not_fill_the_table(world: World) -> None:

@@ -1,7 +1,7 @@
 """Users of PLAIN: with their passwords (``user_alice="…"``), or with what SCRAM keeps of them.
 
 To check a password against the latter takes milliseconds of CPU. What has succeeded is remembered for a minute, without
-the password, so that clients which connect again cost nothing.
+the password, so that clients which connect again cost nothing. What is refused costs as much as every other refusal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import sha256
 from ottla.broker.core.security.scram import Credentials
 from ottla.protocol.sasl.exchange import Derivation
 from ottla.protocol.sasl.jaas import KEY, BadJaas, parse_jaas
-from ottla.protocol.sasl.scram import LEAST_ITERATIONS, Credential, Mechanism, credential_of, salted_password
+from ottla.protocol.sasl.scram import Credential, Mechanism, credential_of, salted_password
 
 REMEMBERED_MS = 60_000
 MOST_REMEMBERED = 10_000
@@ -50,32 +50,51 @@ class PlainUsers:
         self._hashed: dict[str, tuple[Mechanism, Credential]] = {}
         for (user, mechanism), credential in hashed.items():
             self._hashed.setdefault(user, (mechanism, credential))
-        # What a name costs that is nobody's: as much as one of those who are there.
-        made_up = Credential(chance, LEAST_ITERATIONS, b"", b"")
-        self._nobody = next(iter(self._hashed.values()), (Mechanism.SCRAM_SHA_512, made_up))
+        self._most: dict[Mechanism, int] = {}  # iterations of those who are there
+        for mechanism, credential in self._hashed.values():
+            self._most[mechanism] = max(self._most.get(mechanism, 0), credential.iterations)
+        # What a name costs that is nobody's here: as much as a wrong password of the costliest.
+        mechanism, iterations = next(iter(self._most.items()), (Mechanism.SCRAM_SHA_512, 0))
+        self._nobody = mechanism, Credential(chance, iterations, mechanism.hash(chance).digest(), b"")
         self._remembered: dict[bytes, int] = {}
 
     def check(self, user: str, password: str, now_ms: int) -> bool | Derivation:
-        """Whether a password is a user's; or how to find out, with what `settle` makes the same of."""
-        if user in self._digests or not self._hashed:
-            # Of both the digest, as lengths differ, too.
-            return hmac.compare_digest(sha256(password.encode()).digest(), self._digests.get(user, self._chance))
+        """Whether a password is a user's; or how to find out, with what `settle` remembers of it.
+
+        A refusal is never had without the derivation, where anybody's takes one: its time would tell who is there.
+        """
+        known = self._digests.get(user, self._chance)
+        # Of both the digest, as lengths differ, too.
+        fits = hmac.compare_digest(sha256(password.encode()).digest(), known)
+        if fits or not self._hashed:
+            return fits
         until_ms = self._remembered.get(self._memory(user, password))
         if until_ms is not None and now_ms < until_ms:
             return True
-        mechanism, credential = self._hashed.get(user, self._nobody)
-        return partial(salted_password, mechanism, password, credential.salt, credential.iterations)
+        mechanism, credential = self._nobody if user in self._digests else self._hashed.get(user, self._nobody)
+        return partial(self._derive, mechanism, credential, password)
 
-    def settle(self, user: str, password: str, salted: bytes, now_ms: int) -> bool:
-        """Whether a password is a user's, by what the `Derivation` has given."""
-        mechanism, known = self._hashed.get(user, self._nobody)
-        shown = credential_of(mechanism, salted, known.salt, known.iterations)
-        if not hmac.compare_digest(shown.stored_key, known.stored_key) or user not in self._hashed:
-            return False
-        if len(self._remembered) >= MOST_REMEMBERED:
-            self._remembered.pop(next(iter(self._remembered)))
-        self._remembered[self._memory(user, password)] = now_ms + REMEMBERED_MS
-        return True
+    def _derive(self, mechanism: Mechanism, credential: Credential, password: str) -> bool:
+        """Whether a password is that of a credential. What is not costs the same, whosever that is.
+
+        So many iterations of each mechanism are done as the costliest user has: one's own, and then what is left.
+        """
+        salted = salted_password(mechanism, password, credential.salt, credential.iterations)
+        shown = credential_of(mechanism, salted, credential.salt, credential.iterations)
+        if hmac.compare_digest(shown.stored_key, credential.stored_key):
+            return True
+        for each, most in self._most.items():
+            if left := most - credential.iterations * (each is mechanism):
+                salted_password(each, password, self._chance, left)
+        return False
+
+    def settle(self, user: str, password: str, fits: bool, now_ms: int) -> bool:
+        """Whether a password is a user's, by what the `Derivation` has given; if so, it is remembered."""
+        if fits:
+            if len(self._remembered) >= MOST_REMEMBERED:
+                self._remembered.pop(next(iter(self._remembered)))
+            self._remembered[self._memory(user, password)] = now_ms + REMEMBERED_MS
+        return fits
 
     def _memory(self, user: str, password: str) -> bytes:
         return hmac.digest(self._chance, f"{len(user)}:{user}{password}".encode(), sha256)

@@ -51,7 +51,7 @@ def test_passwords_that_are_known(user: str, password: str, outcome: bool) -> No
         ("bob", "bob-secret", True),
         ("carol", "carol-secret", True),
         ("bob", "carol-secret", False),
-        ("nobody", "bob-secret", False),  # though it costs what bob's costs, salt and all
+        ("nobody", "bob-secret", False),
     ],
 )
 def test_passwords_that_are_derived(user: str, password: str, outcome: bool) -> None:
@@ -62,6 +62,13 @@ def test_an_unknown_user_costs_a_derivation_too() -> None:
     users = PlainUsers({"alice": "alice-secret"}, HASHED, CHANCE)
     assert let_in(users, "nobody", "x") == (False, True)
     assert let_in(users, "alice", "alice-secret") == (True, False)
+    assert let_in(users, "alice", "x") == (False, True)
+
+
+def test_who_has_a_password_is_not_let_in_by_the_one_of_the_file() -> None:
+    users = PlainUsers({"bob": "another"}, HASHED, CHANCE)
+    assert let_in(users, "bob", "bob-secret") == (False, True)
+    assert let_in(users, "bob", "another") == (True, False)
 
 
 def test_what_succeeded_is_remembered_for_a_minute() -> None:
