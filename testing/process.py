@@ -23,7 +23,8 @@ class BrokerProcess:
 
     Args:
         data_dir: where its logs live; None runs it with ``--ephemeral``.
-        settings: Kafka's setting names and values.
+        settings: Kafka's setting names and values. With ``listeners`` among them it listens there, and the first is
+            the address that it gives; name their ports, so that `restart` finds them again.
         topics: those to create: names, which get one partition each, or a dict of names and partition counts.
         port: 0 for any free one; `restart` keeps the port that was found.
         http: whether to serve console, metrics and HTTP API, on a port of this machine that `restart` keeps.
@@ -67,7 +68,8 @@ class BrokerProcess:
 
     def command(self) -> list[str]:
         """The command line that runs it."""
-        command = [sys.executable, "-m", "ottla.cli", "serve", "--listen", f"127.0.0.1:{self.port}"]
+        command = [sys.executable, "-m", "ottla.cli", "serve"]
+        command += [] if "listeners" in self._settings else ["--listen", f"127.0.0.1:{self.port}"]
         command += ["--ephemeral"] if self._data_dir is None else ["--data-dir", str(self._data_dir)]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={setting_text(value)}"]

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.interop.secured import secured
 from tests.interop.suite import Outcome, Result, Run
 
 _KEPT_LINES = 40
@@ -95,10 +96,12 @@ def scenarios(
     env: Mapping[str, str] | None = None,
     timeout_s: float = 240,
 ) -> Iterator[Result]:
-    """The same of a program that finds the broker in ``BOOTSTRAP``, and in ``RESTARTS`` what `restarts` gives."""
-    with restarts(run) as directory:
-        told = {"BOOTSTRAP": run.bootstrap, "RESTARTS": directory, **(env or {})}
-        yield from json_lines(command, cwd=cwd, env=told, timeout_s=timeout_s)
+    """The same of a program that finds the broker in ``BOOTSTRAP``, in ``RESTARTS`` what `restarts` gives, and what
+    it is told of a secured broker.
+    """
+    with restarts(run) as directory, secured() as safe:
+        told = {"BOOTSTRAP": run.bootstrap, "RESTARTS": directory, **safe.told, **(env or {})}
+        yield from safe.judged(json_lines(command, cwd=cwd, env=told, timeout_s=timeout_s))
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def _broker(suite: Suite, bootstrap: str, directory: Path) -> Iterator[tuple[str
         yield bootstrap, None
         return
     settings = {**EVERY_SUITE, **suite.settings}
-    with BrokerProcess(directory / "data", settings=settings, port=suite.port) as broker:
+    with BrokerProcess(directory / "data", settings=settings) as broker:
         yield broker.bootstrap_servers, broker
 
 

@@ -86,7 +86,6 @@ class Suite:
         prepare: fetch and build into ``place.cache``; quick when it was done before. Raises NotAvailable.
         versions: what was tried, for the page: ``franz-go 1.22.2, go 1.26``.
         settings: settings of the broker, beyond those that every suite gets (``EVERY_SUITE``).
-        port: where the broker listens, for tests that look there and nowhere else; 0 for any free one.
         run: yields the results as they come.
         known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
         foreign: the tests are somebody else's; what a suite has to change of them, its title says.
@@ -101,7 +100,6 @@ class Suite:
     missing: Callable[[], str] = _nothing_missing
     prepare: Callable[[Place], None] = _nothing_to_prepare
     settings: Mapping[str, object] = field(default_factory=dict)
-    port: int = 0
     known: Mapping[str, str] = field(default_factory=dict)
     foreign: bool = False
     sampled: bool = False

@@ -116,6 +116,15 @@ def test_a_process_that_is_killed_and_restarted_keeps_its_address_and_data(tmp_p
         assert broker.stop() == 0
 
 
+def test_a_process_listens_where_its_settings_say() -> None:
+    where = {"listeners": "PLAINTEXT://127.0.0.1:0,INNER://127.0.0.1:0"}
+    with BrokerProcess(
+        settings={**where, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT"}
+    ) as one:
+        assert "INNER://127.0.0.1:" in one.log_text()
+        assert one.port == int(one.bootstrap_servers.removeprefix("127.0.0.1:"))
+
+
 def test_a_process_that_cannot_start_says_why(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data"), pytest.raises(RuntimeError, match="Cannot start"):
         BrokerProcess(tmp_path / "data").start()

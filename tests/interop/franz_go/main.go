@@ -52,5 +52,9 @@ func main() {
 			Run:  func(s *scenarios.S) { codecRoundTrip(s, codec.codec) },
 		})
 	}
+	for _, way := range scenarios.Ways() {
+		all = append(all, scenarios.Scenario{Name: way.Name, Run: func(s *scenarios.S) { secured(s, way) }})
+	}
+	all = append(all, scenarios.Scenario{Name: scenarios.Renewed().Name, Run: renewed})
 	scenarios.Main(all)
 }

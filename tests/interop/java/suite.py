@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.interop.jvm import JAVA, compile_java, fetch_jars, jar_version, java_version
-from tests.interop.programs import json_lines, restarts
+from tests.interop.programs import json_lines, scenarios
 from tests.interop.suite import QUICK_CONSUMER_GROUPS, Place, Result, Run, Suite, needs
 
 # What both programs are made of; Streams comes with its own release of the clients.
@@ -44,8 +44,7 @@ def run(run: Run) -> Iterator[Result]:
     cache = run.place.cache
     where = [run.bootstrap, str(run.scratch)]
     if not only.startswith("streams"):
-        with restarts(run) as directory:
-            yield from json_lines([*java, class_path(cache), "ottla.interop.Main", *where, *filter(None, [directory])])
+        yield from scenarios(run, [*java, class_path(cache), "ottla.interop.Main", *where])
     if not only or only.startswith("streams"):
         yield from json_lines([*java, class_path(cache, "streams-"), "ottla.interop.StreamsMain", *where])
 

@@ -4,4 +4,5 @@ require('./records');
 require('./groups');
 require('./transactions');
 require('./admin');
+require('./secured');
 require('../javascript/harness').runAll();

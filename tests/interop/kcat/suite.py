@@ -1,7 +1,7 @@
 """kcat. ``--option only=REGEXP`` chooses scenarios.
 
-The librdkafka of distributions is older than the consumer protocol (KIP-848). Scenarios of it are played with the one
-that confluent-kafka brings, which kcat loads in its place.
+The librdkafka of distributions is older than the consumer protocol (KIP-848) and renews no sessions (KIP-368). For
+scenarios of both kcat loads the one that confluent-kafka brings in its place.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 import confluent_kafka
 
 from tests.interop.kcat.scenarios import ALL, MODERN, broker_restart
+from tests.interop.kcat.secured import SECURED
+from tests.interop.secured import secured
 from tests.interop.suite import (
     QUICK_CONSUMER_GROUPS,
     NotHere,
@@ -35,7 +37,7 @@ AT_ONCE = 3
 
 def versions(place: Place) -> str:
     found = re.search(r"Version (\S+) .*(librdkafka \S+)", checked(["kcat", "-V"]))
-    newer = f"librdkafka {confluent_kafka.libversion()[0]} for the consumer protocol"
+    newer = f"librdkafka {confluent_kafka.libversion()[0]} for newer KIPs"
     return f"kcat {found[1]}, {found[2]}, {newer}" if found else "kcat"
 
 
@@ -47,6 +49,9 @@ def run(run: Run) -> Iterator[Result]:
         yield from pool.map(lambda name: _play(run, name, ALL[name]), names)
         modern = [name for name in MODERN if chosen.search(name)]
         yield from pool.map(lambda name: _play(run, name, MODERN[name], libraries), modern)
+        with secured() as safe:
+            wanted = {name: partial(play, told=safe.told) for name, play in SECURED.items() if chosen.search(name)}
+            yield from safe.judged(pool.map(lambda name: _play(run, name, wanted[name], libraries), wanted))
     if chosen.search("broker_restart"):
         broker = run.broker
         if broker is None:

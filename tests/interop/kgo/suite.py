@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.interop.go_programs import built_tests, copied_module, go_version, required, run_tests
+from tests.interop.secured import PASSWORD, USER, secured
 from tests.interop.suite import Place, Result, Run, Suite, needs
 
 MODULE = "github.com/twmb/franz-go"
@@ -20,11 +21,9 @@ RECORDS = 100_000
 
 KIP_848 = "Test848|TestGroupSimple/848|TestGroupETL/^(range|sticky)$/848|TestTxnEtl/^(range|sticky)$/848"
 NO_SHARE_GROUPS = "share groups are not offered"
-NO_SASL = "SASL is not offered"
 KNOWN = {
     "TestShareGroup*": NO_SHARE_GROUPS,
     "TestConsumeRegexShareSkipsInternal": NO_SHARE_GROUPS,
-    "TestSCRAMAuth*": NO_SASL,
     "TestIssueProduceBrokerTooOldFailsRecords": "wants a broker that does not advertise Produce 2; Kafka does, too",
 }
 
@@ -53,7 +52,10 @@ def run(run: Run) -> Iterator[Result]:
     }
     wanted = run.options.get("run", "")
     chosen = KIP_848 if wanted == "kip-848" else wanted
-    yield from run_tests(prepare(run.place), "kgo", folder, environment, chosen)
+    with secured() as safe:
+        environment["KGO_TEST_SCRAM_SEEDS"] = safe.told["SECURED_OPEN"]
+        environment["KGO_TEST_SCRAM"] = f"{USER}:{PASSWORD}:512"
+        yield from safe.judged(run_tests(prepare(run.place), "kgo", folder, environment, chosen))
 
 
 SUITE = Suite(

@@ -57,6 +57,7 @@ class AiokafkaKit(LoopKit, WholeKit):
         {
             "cooperative": "aiokafka has no cooperative rebalancing",
             "delete_groups": "aiokafka's admin does not delete groups",
+            "reauthentication": "aiokafka renews no sessions (KIP-368); it connected again each time, and lost nothing",
         }
     )
 

@@ -82,7 +82,9 @@ class KafkaPythonKit(WholeKit):
     producing: Mapping[str, Any] = MappingProxyType({"max_request_size": 10_000_000, "retries": 5})
     new_topic = NewTopic
     lacks: Mapping[str, str] = MappingProxyType(
-        dict.fromkeys(("idempotence", "transactions", "static", "cooperative", "delete_records"), NOT_YET)
+        dict.fromkeys(
+            ("idempotence", "transactions", "static", "cooperative", "delete_records", "reauthentication"), NOT_YET
+        )
         if OLD
         else {}
     )

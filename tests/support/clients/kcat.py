@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 
 PATIENCE_S = 30.0
 CONSUMER_PROTOCOL = ("-X", "group.protocol=consumer")
@@ -27,15 +28,24 @@ class Kcat:
 
     Args:
         libraries: where it finds a librdkafka, in the place of the system's.
+        settings: librdkafka's, for everything that it does.
     """
 
-    def __init__(self, bootstrap: str, closing: ExitStack, libraries: Path | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        closing: ExitStack,
+        libraries: Path | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.bootstrap = bootstrap
         self.closing = closing
+        self.libraries = libraries
+        self._options = [part for name, value in settings.items() for part in ("-X", f"{name}={value}")]
         self._environment = None if libraries is None else {**os.environ, "LD_LIBRARY_PATH": str(libraries)}
 
     def command(self, *arguments: str) -> list[str]:
-        return ["kcat", "-b", self.bootstrap, *arguments]
+        return ["kcat", "-b", self.bootstrap, *self._options, *arguments]
 
     def __call__(self, *arguments: str, stdin: str | bytes = "", fails: bool = False) -> str:
         """Run it to its end; give what it writes, and if it is to fail what it complains of."""

@@ -2,7 +2,7 @@ package ottla.interop;
 
 import java.nio.file.Path;
 
-/** Every scenario but those of Kafka Streams: BOOTSTRAP SCRATCH [RESTARTS], the directory to ask for a restart in. */
+/** Every scenario but those of Kafka Streams: BOOTSTRAP SCRATCH. RESTARTS in the environment: where to ask for one. */
 public final class Main {
     private Main() {}
 
@@ -14,7 +14,9 @@ public final class Main {
             new ConsumerGroups(env).into(runner.scenarios);
             new Transactions(env).into(runner.scenarios);
             new Administration(env).into(runner.scenarios);
-            new Restart(env, args.length > 2 ? Path.of(args[2]) : null).into(runner.scenarios);
+            new Secured(env).into(runner.scenarios);
+            String restarts = System.getenv().getOrDefault("RESTARTS", "");
+            new Restart(env, restarts.isEmpty() ? null : Path.of(restarts)).into(runner.scenarios);
             runner.run();
         }
         System.exit(0);
