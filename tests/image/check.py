@@ -20,7 +20,7 @@ from tests.image.engine import ROOT, CommandFailed, Engine, Podman, base_images,
 
 WITHIN_S = 120.0
 SPARK_WITHIN_S = 600.0
-ADDED_MB = 90
+ADDED_MB = 85
 STRAY = ("find", "/opt/ottla", "(", "-name", "pip", "-o", "-name", "setuptools", "-o", "-path", "*/ottla/tests", ")")
 """Finds what an image has no use for."""
 PARTITIONS = 12

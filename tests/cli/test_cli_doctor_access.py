@@ -1,0 +1,118 @@
+"""`ottla doctor` about who gets in and what he may do: users, super users, rules, and files with secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.cli.doctor_checks import OK, WARN
+from tests.cli.commands import HERE
+from tests.cli.test_cli_doctor import checks
+
+RULES = ("--set", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+HERE_SASL = ("--no-disk", "--set", "listeners=SASL_PLAINTEXT://localhost:0")
+SCRAM = (*HERE_SASL, "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512")
+PLAIN = (*HERE_SASL, "--set", "sasl.enabled.mechanisms=PLAIN")
+
+
+@pytest.fixture
+def password(tmp_path: Path) -> Path:
+    path = tmp_path / "password"
+    path.write_text("a long password")
+    path.chmod(0o600)
+    return path
+
+
+def set_user(directory: Path, name: str, password: Path, *options: str) -> None:
+    HERE.run("users", "set", name, "--data-dir", directory, "--password-file", password, *options)
+
+
+def test_passwords_that_are_quick_to_guess(tmp_path: Path, password: Path) -> None:
+    place = ("--data-dir", tmp_path / "data")
+    assert "users" not in checks(*place, *SCRAM)
+    set_user(tmp_path / "data", "alice", password)
+    assert checks(*place, *SCRAM)["users"]["verdict"] == OK
+    set_user(tmp_path / "data", "bob", password, "--iterations", "8191")
+    found = checks(*place, *SCRAM)["users"]
+    assert (found["verdict"], found["details"]) == (WARN, {"credentials": 2, "weak": ["bob (SCRAM-SHA-512: 8191)"]})
+    assert "`ottla users set NAME` takes 8192" in found["advice"]
+
+
+def test_users_of_plain_that_are_quick_to_guess(tmp_path: Path, password: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text(HERE.run("users", "hash", "carol", "--iterations", 4096, "--password-file", password).stdout)
+    users.chmod(0o600)
+    place = ("--data-dir", tmp_path / "data", "--set", f"ottla.sasl.plain.users.file={users}")
+    assert checks(*place, *PLAIN)["users"]["details"]["weak"] == ["carol (SCRAM-SHA-512: 4096)"]
+    assert "users" not in checks(*place, *SCRAM), "no listener has PLAIN"
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        (SCRAM, ["User:root"]),
+        ((*HERE_SASL, "--set", "sasl.enabled.mechanisms=SCRAM-SHA-256"), ["User:admin", "User:root"]),
+        ((*PLAIN, "--set", 'sasl.jaas.config=a.PlainLoginModule required user_root="secret";'), ["User:admin"]),
+        ((*SCRAM, "--set", "ottla.http.listen=127.0.0.1:0", "--set", "super.users=User:console"), []),
+        (("--no-disk", "--set", "super.users=User:ANONYMOUS;Group:a"), ["Group:a"]),
+    ],
+)
+def test_super_users_without_a_credential(
+    tmp_path: Path, password: Path, given: tuple[str, ...], missing: list[str]
+) -> None:
+    set_user(tmp_path / "data", "admin", password)
+    words = ("--data-dir", tmp_path / "data", "--set", "super.users=User:admin;User:root", *given)
+    assert "super users" not in checks(*words), "without rules they are like all"
+    found = checks(*words, *RULES)["super users"]
+    assert (found["verdict"], found["details"]["missing"]) == (WARN if missing else OK, missing)
+    assert ("ottla users set NAME --data-dir DIR" in found["advice"]) is bool(missing)
+
+
+def test_super_users_of_whom_only_an_issuer_knows(tmp_path: Path) -> None:
+    tokens = (*HERE_SASL, "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER")
+    found = checks("--data-dir", tmp_path, "--set", "super.users=User:admin", *tokens, *RULES)["super users"]
+    assert (found["verdict"], "tokens and certificates" in found["found"]) == (OK, True)
+
+
+def test_rules_about_topics_that_do_not_exist(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
+    broker = ottla_broker_factory(
+        data_dir=tmp_path / "data", acls=["User:admin ALLOW ALL cluster"], super_users=["User:ANONYMOUS"]
+    )
+    ask = ("--data-dir", tmp_path / "data", "--no-disk", "-b", broker.bootstrap_servers)
+    assert checks(*ask)["rules"]["verdict"] == OK
+    HERE.run("topics", "create", "orders", "-b", broker.bootstrap_servers)
+    add = ("acls", "add", "-b", broker.bootstrap_servers, "--allow-principal", "User:a")
+    HERE.run(*add, "--consumer", "--topic", "ordres", "--group", "billing")
+    HERE.run(*add, "--operation", "Read", "--topic", "ord", "--topic", "pay", "--resource-pattern-type", "prefixed")
+    HERE.run(*add, "--operation", "Read", "--topic", "*", "--topic", "orders", "--topic", "__consumer_offsets")
+    found = checks(*ask)["rules"]
+    assert found["details"]["without"] == ["topic 'ordres'", "group 'billing'", "topics that begin with 'pay'"]
+    assert "topic 'ordres' (2 rules)" in found["found"] and "ottla acls remove" in found["advice"]
+    broker.stop()
+    found = checks(*ask[:-2])["rules"]
+    assert found["details"]["without"] == ["topic 'ordres'", "topics that begin with 'pay'"], "groups are not looked at"
+
+
+def test_secrets_that_others_may_read(tmp_path: Path, password: Path) -> None:
+    tmp_path.chmod(0o755)
+    config = tmp_path / "broker.properties"
+    config.write_text(f"ssl.key.password=${{file:{password}}}\nottla.audit.file={tmp_path / 'audit'}\n")
+    set_user(tmp_path / "data", "alice", password)
+    words = ("--data-dir", tmp_path / "data", "--no-disk", "--config", config)
+    found = checks(*words)["secrets"]
+    assert (found["verdict"], found["found"]) == (OK, "2 files that nobody reads but the owner")
+    password.chmod(0o640)
+    (tmp_path / "audit").touch(0o644)
+    (tmp_path / "data" / "catalog.json").chmod(0o644)  # in a directory that is closed to others
+    found = checks(*words)["secrets"]
+    assert (found["verdict"], found["details"]["open"]) == (WARN, [str(password), str(tmp_path / "audit")])
+    assert found["advice"] == f"chmod go= {password} {tmp_path / 'audit'}"
+    config.write_text("ssl.key.password=secret\n")
+    (tmp_path / "data").chmod(0o755)
+    found = checks(*words)["secrets"]
+    assert found["details"]["open"] == [str(tmp_path / "data" / "catalog.json"), str(config)]
+    tmp_path.chmod(0o700)
+    assert checks(*words)["secrets"]["details"]["open"] == [str(tmp_path / "data" / "catalog.json")]
