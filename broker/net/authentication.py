@@ -174,9 +174,12 @@ class Conversation:
         names = list(self._mechanisms.names)
         self.mechanism = request.mechanism
         if request.mechanism not in names:
+            reason = "the listener does not have that mechanism"
+            if self._before is not None:  # as Kafka does: whoever renews a session is told nothing
+                return self._end(reason, at_once=True)
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             answer = _encoded(ApiKey.SASL_HANDSHAKE, version, correlation_id, error_code=code, mechanisms=names)
-            return self._end("the listener does not have that mechanism", answer)
+            return self._end(reason, answer)
         self.state = State.TOKENS if version else State.RAW_TOKENS
         if self._before is None or self._before.mechanism == request.mechanism:
             self._exchange = self._mechanisms.exchange(request.mechanism)

@@ -162,6 +162,8 @@ class Half(Trace):
             return f"<id {ids.index(value) + 1} of {name.replace(self.name, '@')}>"
         if field == "session_id" and value:
             return "<session>"
+        if field == "last_timestamp" and value > NOW_MS:  # of a marker
+            return "now"
         if key is ApiKey.FETCH and isinstance(value, dict) and value.get("aborted_transactions"):
             # Kafka also tells of some that a reader is not shown yet, in another order: see docs/differences.md.
             told = [row for row in value["aborted_transactions"] if row["first_offset"] < value["last_stable_offset"]]

@@ -15,7 +15,9 @@ from tests.differential.users import PLAIN, SCRAM, framed, password, plain
 CONVERSATIONS = 4
 Piece = tuple[str, bytes | Final]
 
-# Names that are nobody's are left out for SCRAM, and what is not ASCII: they are rows of docs/differences.md.
+# Names that are nobody's are left out for SCRAM, and what is not ASCII; and so are requests of other APIs with mistakes
+# in them, which are not decoded before authentication: they are rows of docs/differences.md.
+NOT_READ = ("METADATA", "HEARTBEAT", "FIND_COORDINATOR")
 MECHANISMS = ("plain", "SCRAM-SHA-256", "GSSAPI", "OAUTHBEARER", "", "x" * 300)
 PLAIN_TOKENS = (
     plain("alice", "wrong"),
@@ -89,7 +91,7 @@ def _tokens(r: Random, mechanism: str, version: int | None) -> list[Piece]:
     first = b"n,,n=alice,r=abc" if r.random() < 0.55 else r.choice(FIRST_TOKENS)
     final = Final(first, password("alice"), version)
     if not good:
-        final = replace(final, **r.choice([{"secret": "wrong"}, {"cut": 1}]))
+        final = r.choice([replace(final, secret="wrong"), replace(final, cut=1)])
     pieces: list[Piece] = [("FIRST", wrapped(first, version)), ("FINAL", final)]
     if r.random() < 0.1:
         token = r.choice([b"", b"c=biws", b"c=biws,r=abc", b"p=eA=="])
@@ -126,7 +128,9 @@ def _spoil(r: Random, pieces: list[Piece]) -> None:
         case 3 | 4:
             pieces.insert(at, r.choice(STRANGERS))
         case _ if isinstance(data, bytes) and len(data) > 13:
-            pieces[at] = f"DAMAGED-{label}", damaged(r, data, 12)
+            spoilt = damaged(r, data, 12)
+            if not label.endswith(NOT_READ) and ("FIRST" not in label or b"n=alice," in spoilt):
+                pieces[at] = f"DAMAGED-{label}", spoilt
 
 
 def logins(r: Random) -> list[Move]:

@@ -17,7 +17,7 @@ from tests.differential.tracing import Trace
 from tests.differential.users import CORRELATION, DELAY_MS, framed, login
 from tests.differential.wire import Sent, Wire, decoded, plain
 
-SILENCE_S = 1.6
+SILENCE_S = 2.2
 """What is not answered within that is not answered: Kafka looks at who waits three times a second."""
 CLOSE_S = 0.15
 """A connection that is closed with its last answer is closed within that."""
@@ -72,7 +72,8 @@ class Talk:
 
     def told(self, frame: bytes | None) -> dict[str, Any]:
         """What came: the answer, and whether it came, or the end did, at once or after the delay."""
-        late = time.monotonic() - self._since > DELAY_MS / 2000
+        # A machine that is busy makes what comes at once come later, and what comes after the delay not sooner.
+        late = time.monotonic() - self._since > 0.9 * DELAY_MS / 1000
         answer = "none" if frame is None else self._read(frame)
         if frame is None and not self.wire.closed:
             return {"answer": "silence"}

@@ -17,7 +17,7 @@ NAMED = ("alice", "bob", "admin")
 """Of traces that are written by hand; each has SCRAM credentials, too."""
 SUPER_USERS = ("User:admin", *(f"User:s{slot}e" for slot in range(SLOTS)))
 
-DELAY_MS = 500
+DELAY_MS = 1000
 """How long who fails to authenticate waits: long enough to be told from what comes at once."""
 PLAIN, SCRAM = "PLAIN", "SCRAM-SHA-512"
 OF_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

@@ -18,6 +18,7 @@ from tests.shell.guests import (
     Client,
     World,
     asked,
+    fails_at_once,
     fails_later,
 )
 from tests.shell.host import answers
@@ -105,6 +106,12 @@ def test_the_mechanism_stays(ending: Client) -> None:
     assert ending.handshake(PLAIN).error_code == 0
     assert ending.send(asked(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=f"\0alice\0{SECRET}".encode())) == b""
     fails_later(ending)
+
+
+def test_a_mechanism_that_is_not_offered_ends_a_session_at_once(ending: Client) -> None:
+    """A new connection would be told which there are."""
+    assert ending.send(asked(ApiKey.SASL_HANDSHAKE, 1, mechanism="plain")) == b""
+    fails_at_once(ending)
 
 
 def test_other_requests_and_long_ones_break_an_exchange_that_renews(world: World, ending: Client) -> None:
