@@ -44,6 +44,18 @@ STEPS = {
         "1000",
     ),
     "records.py": ("--rounds", "1", "--scale", "0.1", "--warm-up", "1"),
+    "security.py": (
+        "--pairs",
+        "1",
+        "--seconds",
+        "0.5",
+        "--rounds",
+        "1",
+        "--exchanges",
+        "50",
+        "--warm-up",
+        "1",
+    ),
     "before.py": ("--pairs", "2", "--seconds", "0.3"),
     "startup.py": ("--runs", "1"),
     "size.py": ("--members", "4000", "--seconds", "3", "--beside", "2", "--rebalanced", "1000", "--scale", "0.02"),
@@ -105,7 +117,8 @@ QUANTITIES = {
     "cpu_ms": ("CPU, ms per MB", 2),
     "process_cpu_ms": ("CPU, ms", 1),
     "mb_per_second": ("MB/s", 0),
-    "grown": ("CPU more than before, share", 3),
+    "grown": ("CPU more, share", 3),
+    "kept": ("of the rate without, share", 2),
     "p99_ms": ("p99, ms", 1),
     "max_ms": ("longest, ms", 1),
     "of_a_core": ("share of a core", 2),
@@ -141,6 +154,11 @@ def goals() -> Iterator[Goal]:
         for what in ("from nothing", "one more member"):
             yield Goal(f"assignor {assignor}, 10,000 partitions to 1,000 members, {what}", "seconds", 0.5)
     yield Goal("heartbeat", "grown", 0.02)
+    for load in ("heartbeat with rules, 50 connections", "commit with rules, 64 connections"):
+        yield Goal(load, "grown", 0.05)
+    for window in (1, 10):
+        yield Goal(f"heartbeat by TLS, 50 connections, window {window}", "kept", 0.5, at_least=True)
+    yield Goal("consume by TLS, 10,000 bytes", "kept", 0.3, at_least=True)
     for beside in ("DescribeGroups of 10,000 groups", "a rebalance of 10,000 members"):
         yield Goal(f"heartbeats beside {beside}", "p99_ms", 20)
         yield Goal(f"heartbeats beside {beside}", "max_ms", 50)
@@ -183,7 +201,7 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
         if subprocess.run(command).returncode:
             failed.append(script)
     figures = Figures.saved(
-        "heartbeats", "commits", "rebalances", "consumer_groups", "records", "before", "size", "startup"
+        "heartbeats", "commits", "rebalances", "consumer_groups", "records", "security", "before", "size", "startup"
     )
     bare_us = figures.median(BARE_LOAD, "bare", "cpu_us")
     pace = None if bare_us is None else bare_us / BARE_US

@@ -323,7 +323,8 @@ COLUMNS = {
 
 def compared(benches: Sequence[Bench]) -> list[tuple[str, ...]]:
     """A table of the pairs."""
-    table = [("load", "server", "pairs", "without", "with", "with / without", "95 % interval", "goal", "verdict")]
+    head = ("load", "server", "pairs", "without", "with", "with / without", "95 % interval", "goal", "verdict")
+    table: list[tuple[str, ...]] = [head]
     for at in range(len(benches[0].pairs)):
         for bench in benches:
             pair = bench.pairs[at]
@@ -394,7 +395,8 @@ def told(benches: Sequence[Bench], figures: Figures, timed: Sequence[str], write
     for bench in benches:
         for pair in bench.pairs:
             for without, secured in pair.found:
-                figures.add(pair.load, bench.name, without=without, secured=secured)
+                ratio = secured / without
+                figures.add(pair.load, bench.name, **({"grown": ratio - 1} if pair.costs else {"kept": ratio}))
     figures.save("security")
     about = describe(choose_cores()[0] is not None, beside.versions([bench.name for bench in benches]))
     about["rules"] = f"{RULES}, authorizer on, users by PLAIN on SASL_PLAINTEXT; TLS 1.3, ECDSA P-256"
