@@ -10,11 +10,13 @@ cd "$1"
 there=${2:-$1}
 ec="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
 # shellcheck disable=SC2086
-openssl req -x509 $ec -days 3650 -subj "/CN=The authority of compose.yaml" -keyout ca.key -out ca.pem 2> /dev/null
+openssl req -x509 $ec -days 3650 -subj "/CN=The authority of compose.yaml" \
+    -addext "keyUsage=critical,keyCertSign,cRLSign" -keyout ca.key -out ca.pem 2> /dev/null
 # shellcheck disable=SC2086
 openssl req -x509 $ec -days 365 -subj "/CN=secure-broker" -addext "basicConstraints=critical,CA:FALSE" \
     -addext "subjectAltName=DNS:secure-broker,DNS:localhost,IP:127.0.0.1" \
     -CA ca.pem -CAkey ca.key -keyout broker.key -out broker.crt 2> /dev/null
+openssl verify -x509_strict -CAfile ca.pem broker.crt # as Python does from 3.13 on
 cat broker.key broker.crt > broker.pem
 for name in admin producer consumer guest; do
     openssl rand -hex 16 > "$name.password"

@@ -60,9 +60,10 @@ class Engine:
         """Remove all there is of the project, whatever its state."""
         self.down()
 
-    def containers(self, service: str) -> list[str]:
-        """The ids of a service's running containers."""
-        return self._listed("ps", "--filter", f"label=com.docker.compose.service={service}")
+    def containers(self, service: str, *, ended: bool = False) -> list[str]:
+        """The ids of a service's running containers, or also of those that have ended."""
+        listing = ("ps", "--all") if ended else ("ps",)
+        return self._listed(*listing, "--filter", f"label=com.docker.compose.service={service}")
 
     def everything(self) -> dict[str, list[str]]:
         """What there is of the project, by kind."""
