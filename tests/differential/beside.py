@@ -15,14 +15,15 @@ from tests.differential.calls import GROUP_PARTITIONS, TOPIC
 from tests.differential.real_kafka import RealKafka, free_pair, listeners
 from tests.differential.tracing import Trace
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS
-from tests.differential.users import DELAY_MS, OF_SCRAM, SUPER_USERS, jaas, scram_credentials
+from tests.differential.users import DELAY_MS, LIFETIME_MS, OF_SCRAM, SUPER_USERS, jaas, scram_credentials
 from tests.support.requests import create_fields
 from tests.support.rules import WITH_RULES
 from tests.support.waiting import wait_for
 
 # What both brokers are started with. "prompt": a group's first generation forms at once; "waiting": it does not.
 # "guarded": there are credentials and access control rules, and everybody may do everything nevertheless.
-# "secured": there is a second listener, where users log in who may do what rules allow.
+# "secured": there is a second listener, where users log in who may do what rules allow. "lenient": all may do what no
+# rule is about; who fails to log in need not wait; and sessions of SCRAM end.
 COMMON = {
     "node.id": 1,
     "group.min.session.timeout.ms": 300,
@@ -50,11 +51,8 @@ QUIET: dict[str, object] = {
     "num.io.threads": 1,
     "log.initial.task.delay.ms": 1_000,
 }
-PROFILES: dict[str, dict[str, object]] = {
-    "prompt": COMMON | {"group.initial.rebalance.delay.ms": 0},
-    "waiting": COMMON | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2},
-    "guarded": COMMON | WITH_RULES,
-    "secured": COMMON
+SECURED = (
+    COMMON
     | WITH_RULES
     | {
         "group.initial.rebalance.delay.ms": 0,
@@ -63,6 +61,18 @@ PROFILES: dict[str, dict[str, object]] = {
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas(),
         "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": OF_SCRAM,
         "connection.failed.authentication.delay.ms": DELAY_MS,
+    }
+)
+PROFILES: dict[str, dict[str, object]] = {
+    "prompt": COMMON | {"group.initial.rebalance.delay.ms": 0},
+    "waiting": COMMON | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2},
+    "guarded": COMMON | WITH_RULES,
+    "secured": SECURED,
+    "lenient": SECURED
+    | {
+        "allow.everyone.if.no.acl.found": "true",
+        "connection.failed.authentication.delay.ms": 0,
+        "listener.name.sasl_plaintext.scram-sha-512.connections.max.reauth.ms": LIFETIME_MS,
     },
 }
 

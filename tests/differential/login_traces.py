@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
 
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.headers import frame_request
 from tests.differential.random_logins import FIRST_TOKENS, MECHANISMS, PLAIN_TOKENS, STRANGERS
 from tests.differential.talks import Final, dialled, logged_in, said, wrapped
 from tests.differential.tracing import Trace
-from tests.differential.users import NAMED, PLAIN, SCRAM, framed, login, password, plain
+from tests.differential.users import (
+    CORRELATION,
+    LIFETIME_MS,
+    NAMED,
+    PLAIN,
+    SCRAM,
+    framed,
+    login,
+    password,
+    plain,
+)
 
 ALICE = plain("alice", password("alice"))
 FIRST = b"n,,n=alice,r=abc"
@@ -54,6 +66,9 @@ def trace_secured_versions(t: Trace) -> None:
     conversation(t, versions(3, ""), versions(), handshake(), wrapped(ALICE, 2))
     for version in (*range(5), 5, -1):
         conversation(t, versions(version), versions(version), handshake())
+    for version in (3, 99, -1):
+        for tags in (b"", b"\0", b"\1\7\1x", b"\1\7\5x", b"\xff\xff"):
+            conversation(t, frame_request(ApiKey.API_VERSIONS, version, CORRELATION, "c", tags, flexible=False))
 
 
 def trace_secured_handshakes(t: Trace) -> None:
@@ -113,3 +128,51 @@ def trace_secured_many_requests_at_once(t: Trace) -> None:
         said(t, talk, "nothing more", b"")
     talk = logged_in(t, "bob")
     said(t, talk, "as bob", METADATA)
+
+
+def trace_lenient_failures_come_at_once(t: Trace) -> None:
+    """20.1: 17."""
+    for version in (None, 2):
+        begin = 0 if version is None else 1
+        for token in PLAIN_TOKENS:
+            conversation(t, handshake(begin), wrapped(token, version))
+        conversation(t, handshake(begin, SCRAM), wrapped(FIRST, version), Final(FIRST, "wrong", version), METADATA)
+        conversation(t, handshake(begin, "plain"))
+    for _, frame in STRANGERS:
+        conversation(t, frame)
+        conversation(t, handshake(), frame)
+
+
+def trace_lenient_sessions(t: Trace) -> None:
+    """20.3: 35 to 38, 40."""
+    again = handshake(1, SCRAM), wrapped(FIRST, 2), Final(FIRST, password("alice"), 2)
+    bobs = b"n,,n=bob,r=abc"
+
+    def session(label: str, *steps: bytes | Final | float) -> None:
+        t.note(label, None)
+        talk = dialled(t)
+        for number, step in enumerate((*again, *steps)):
+            if talk.wire.closed:
+                break
+            if isinstance(step, float):
+                time.sleep(step)
+            else:
+                said(t, talk, f"step {number}", step)
+
+    over_s = LIFETIME_MS / 1000 + 0.3
+    session("of both handshakes the second comes too soon", METADATA, *again, handshake(1, SCRAM), METADATA)
+    session("renewed, and renewed again", METADATA, *again, METADATA, 1.2, *again, METADATA)
+    session("renewed by the oldest tokens", handshake(1, SCRAM), wrapped(FIRST, 0), Final(FIRST, password("alice"), 0))
+    session("over", METADATA, over_s, METADATA)
+    session("over, and renewed", over_s, *again, METADATA, over_s, METADATA)
+    session("over, and its versions", over_s, versions())
+    session("over, and a handshake that is not served", over_s, handshake(9))
+    session("the end is postponed", over_s - 1.2, *again, 1.2, METADATA)
+    session("somebody else", handshake(1, SCRAM), wrapped(bobs, 2), Final(bobs, password("bob"), 2), METADATA)
+    session("a wrong password", handshake(1, SCRAM), wrapped(FIRST, 2), Final(FIRST, "wrong", 2), METADATA)
+    session("another mechanism", handshake(), wrapped(ALICE, 2), METADATA)
+    session("a mechanism that there is not", handshake(1, "plain"), METADATA)
+    session("by raw tokens", handshake(0, SCRAM), wrapped(FIRST, None), Final(FIRST, password("alice"), None), METADATA)
+    session("versions in between", handshake(1, SCRAM), versions(), wrapped(FIRST, 2))
+    session("a request in between", handshake(1, SCRAM), METADATA, wrapped(FIRST, 2))
+    session("versions first", versions(), *again, METADATA)

@@ -101,8 +101,9 @@ class Half(Trace):
 
     def dial(self) -> Line:
         """A new connection to the listener with SASL, on which nothing has been said."""
-        self.wires.append(Line(self.port + 1, "a guest", self._woken))
-        return self.wires[-1]
+        line = Line(self.port + 1, "a guest", self._woken)
+        self.wires.append(line)
+        return line
 
     def call(self, who: str | None, key: ApiKey, version: int, /, _timeout_s: float = 10.0, **fields: Any) -> Any:
         line = self.wire(who)

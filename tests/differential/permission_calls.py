@@ -30,7 +30,7 @@ def rule(
     is_prefix: bool = False,
     host: str = "*",
     denies: bool = False,
-) -> Values:
+) -> dict[str, Any]:
     """A rule as CreateAcls takes it."""
     return {
         "resource_type": kind,
@@ -43,7 +43,7 @@ def rule(
     }
 
 
-def filter_of(found: Values) -> Values:
+def filter_of(found: Values) -> dict[str, Any]:
     """What finds a rule and no other."""
     return {
         "resource_type_filter": found["resource_type"],
@@ -68,7 +68,7 @@ def take_back(t: Any, found: Values) -> None:
 
 # What is not for a broker that others ask at the same time: in its place, the same about things of the trace.
 _OF_X = rule("User:~x", AclOperation.READ, Resource.TOPIC, "@a")
-INSTEAD: dict[ApiKey, Values] = {
+INSTEAD: dict[ApiKey, dict[str, Any]] = {
     ApiKey.DESCRIBE_ACLS: filter_of(_OF_X),
     ApiKey.CREATE_ACLS: {"creations": [_OF_X, _OF_X | {"resource_name": "@b"}]},
     ApiKey.DELETE_ACLS: {"filters": [filter_of(_OF_X), filter_of(_OF_X | {"principal": "User:~y"})]},
@@ -88,7 +88,7 @@ INSTEAD: dict[ApiKey, Values] = {
     ApiKey.LIST_CONFIG_RESOURCES: {"resource_types": [4]},
 }
 TIMED = (ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.ELECT_LEADERS, ApiKey.UPDATE_FEATURES)
-OPERATIONS: dict[ApiKey, Values] = {
+OPERATIONS: dict[ApiKey, dict[str, Any]] = {
     ApiKey.METADATA: {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True},
     ApiKey.DESCRIBE_GROUPS: {"include_authorized_operations": True},
     ApiKey.CONSUMER_GROUP_DESCRIBE: {"include_authorized_operations": True},
@@ -141,18 +141,26 @@ def _named(value: Any, names: Mapping[str, str]) -> Any:
     return value
 
 
-def fields_of(t: Trace, row: Row, topics: Sequence[str], names: Mapping[str, str]) -> Values:
+def fields_of(t: Trace, row: Row, topics: Sequence[str], names: Mapping[str, str]) -> dict[str, Any]:
     """A request of the table that names so many topics, as the trace calls them."""
     batch = lambda value, **of: build_batch([Record(value=value, timestamp_ms=BASE_TIME)], **of)  # noqa: E731
     world = SimpleNamespace(id_of=t.id_of, batch=batch)
     fields: Any = row.fields(world, topics[0])
     for topic in topics[1:]:
         fields = _joined(fields, row.fields(world, topic))
-    return _named(fields, names) | ({"timeout_ms": 10_000} if row.key in TIMED else {})
+    found: dict[str, Any] = _named(fields, names)
+    return found | ({"timeout_ms": 10_000} if row.key in TIMED else {})
 
 
 def asked(
-    t: Trace, who: str, host: str, row: str, version: int, topics: Sequence[str], names: Mapping[str, str], more: Values
+    t: Trace,
+    who: str,
+    host: str,
+    row: str,
+    version: int,
+    topics: Sequence[str],
+    names: Mapping[str, str],
+    more: dict[str, Any],
 ) -> None:
     found = TABLE[row]
     fields = more if found.key in INSTEAD else fields_of(t, found, topics, names) | more

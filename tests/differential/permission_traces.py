@@ -11,7 +11,6 @@ from tests.differential.moves import versions
 from tests.differential.permission_calls import CLUSTER, NAMES, OPERATIONS, TABLE, fields_of, filter_of, rule
 from tests.differential.tracing import Trace
 from tests.support.requests import (
-    Values,
     add_partitions_fields,
     commit_fields,
     create_fields,
@@ -24,10 +23,16 @@ from tests.support.requests import (
 
 A, R = AclOperation, Resource
 ALICE, BOB, ADMIN = "as alice", "as bob", "as admin"
+EVERYTHING: dict[str, Any] = {
+    "resource_type_filter": 1,
+    "pattern_type_filter": 1,
+    "operation": 1,
+    "permission_type": 1,
+}
 KINDS = {"topic": R.TOPIC, "group": R.GROUP, "cluster": R.CLUSTER, "id": R.TRANSACTIONAL_ID}
 
 
-def _rules(t: Trace, *words: str, user: str = "User:alice") -> list[Values]:
+def _rules(t: Trace, *words: str, user: str = "User:alice") -> list[dict[str, Any]]:
     """Rules as ``READ topic orders``: an own thing begins with @, a prefix ends in …, - before it denies, and a host
     may stand behind.
     """
@@ -52,9 +57,8 @@ def _rules(t: Trace, *words: str, user: str = "User:alice") -> list[Values]:
 
 def allow(t: Trace, *words: str, user: str = "User:alice") -> None:
     """The rules from now on, once they are in force: there are no others."""
-    everything = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
-    t.ask(ApiKey.DELETE_ACLS, 3, filters=[everything])
-    until(lambda: not t.ask(ApiKey.DESCRIBE_ACLS, 3, **everything).resources)
+    t.ask(ApiKey.DELETE_ACLS, 3, filters=[EVERYTHING])
+    until(lambda: not t.ask(ApiKey.DESCRIBE_ACLS, 3, **EVERYTHING).resources)
     wanted = _rules(t, *words, user=user)
     if wanted:
         answer = t.ask(ApiKey.CREATE_ACLS, 3, creations=wanted)
@@ -223,7 +227,7 @@ def trace_secured_topics(t: Trace) -> None:
     absent, seen = f"{t.name}-nothere", f"{t.name}-there"
     for version in versions(ApiKey.DELETE_TOPICS):
         names = [absent, pay, seen]
-        rows = [{"name": name} for name in names]
+        rows: list[dict[str, Any]] = [{"name": name} for name in names]
         if version >= 6:
             rows += [{"name": None, "topic_id": t.id_of(pay)}, {"name": None, "topic_id": t.id_of("nobody")}]
         t.call(ALICE, ApiKey.DELETE_TOPICS, version, topic_names=names, topics=rows, timeout_ms=10_000)
@@ -252,11 +256,57 @@ def trace_secured_cluster(t: Trace) -> None:
     allow(t)
 
 
+def trace_secured_rules_taken_back(t: Trace) -> None:
+    """20.5: 52; a fetch session goes on with what its reader may read by then."""
+    orders, pay = things(t)
+    produce(t, ADMIN, orders, pay)
+    rows = [{"topic": name, "partitions": [{"partition_max_bytes": 1 << 20}]} for name in (orders, pay)]
+    for words in (("READ topic @-orders",), ("READ topic @-orders", "READ topic @-pay.in")):
+        allow(t, *words)
+        wanted = fetch_fields(orders) | {"topics": rows, "session_epoch": 0}
+        session_id = t.call(ALICE, ApiKey.FETCH, 11, **wanted).session_id
+        for epoch, then in enumerate((words, (), ("READ topic @-pay.in",), ("-READ topic *",), words, words), 1):
+            allow(t, *then)
+            t.call(ALICE, ApiKey.FETCH, 11, **wanted | {"topics": [], "session_id": session_id, "session_epoch": epoch})
+    allow(t)
+
+
+def trace_lenient_where_no_rule_is(t: Trace) -> None:
+    """20.5: 50."""
+    orders, pay = things(t)
+    for words in (
+        (),
+        ("READ topic @-orders",),
+        ("-READ topic @-orders",),
+        ("WRITE topic @-ord…",),
+        ("-ALL topic @-ord…", "DESCRIBE topic @-orders"),
+        ("READ topic hardcode",),
+        ("READ topic @-orders", "READ topic *"),
+        ("READ group @",),
+        ("-ALL group @…",),
+        ("READ id @",),
+        (f"IDEMPOTENT_WRITE cluster {CLUSTER}",),
+        (f"-CREATE cluster {CLUSTER}", "READ topic hardcode"),
+    ):
+        allow(t, *words, user="User:bob")
+        for who in (ALICE, BOB):
+            metadata(t, who, 9, orders, pay)
+            metadata(t, who, 9)
+            t.call(who, ApiKey.FETCH, 11, **fetch_fields(orders))
+            produce(t, who, orders, pay)
+            t.call(who, ApiKey.INIT_PRODUCER_ID, 4, **init_producer_fields(None))
+            t.call(who, ApiKey.INIT_PRODUCER_ID, 4, **init_producer_fields(t.name))
+            t.call(who, ApiKey.DESCRIBE_GROUPS, 5, groups=[t.name], include_authorized_operations=True)
+            t.call(who, ApiKey.LIST_GROUPS, 4)
+            t.call(who, ApiKey.OFFSET_FETCH, 7, **offset_fetch_fields([t.name], None))
+            t.call(who, ApiKey.DESCRIBE_CLUSTER, 0, include_cluster_authorized_operations=True)
+    allow(t)
+
+
 def trace_waiting_without_an_authorizer(t: Trace) -> None:
     """20.6: 64."""
-    everything = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
     rows = _rules(t, "READ topic @", "READ group @")
     for version in range(1, 4):
-        t.call("admin", ApiKey.DESCRIBE_ACLS, version, **everything)
+        t.call("admin", ApiKey.DESCRIBE_ACLS, version, **EVERYTHING)
         t.call("admin", ApiKey.CREATE_ACLS, version, creations=rows)
-        t.call("admin", ApiKey.DELETE_ACLS, version, filters=[everything, filter_of(rows[0])])
+        t.call("admin", ApiKey.DELETE_ACLS, version, filters=[EVERYTHING, filter_of(rows[0])])

@@ -43,14 +43,14 @@ class Mistaken(Beside):
         return [*here, str(self._number), *arguments]
 
 
-def main() -> int:
+def main() -> None:
     from ottla.cli.main import main as ottla
 
     number, *arguments = sys.argv[1:]
     with PLANTED[int(number)].planted():
         sys.argv = ["ottla", *arguments]
-        return int(ottla() or 0)
+        ottla()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

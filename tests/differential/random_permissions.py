@@ -11,7 +11,6 @@ from tests.differential.moves import versions
 from tests.differential.pairs import Move, move
 from tests.differential.permission_calls import CLUSTER, INSTEAD, NAMES, OPERATIONS, TABLE, rule
 from tests.differential.users import LETTERS
-from tests.support.requests import Values
 
 STEPS = 40
 RULES = 12
@@ -37,7 +36,7 @@ LISTING = [
 ]
 
 
-def _rule(r: Random) -> Values:
+def _rule(r: Random) -> dict[str, Any]:
     """Rules for everybody name what is the trace's own, or hold for its own address."""
     kind = r.choice(KINDS)
     operation = A.ALL if r.random() < 0.2 else r.choice(OF_KIND[kind])

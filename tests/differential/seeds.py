@@ -92,18 +92,24 @@ def describe(pair: Pair, seed: int) -> str:
 
 
 async def first_to_differ(ports: tuple[int, int], seeds: Iterable[int]) -> tuple[Result | None, int]:
-    """Play seeds, many at a time, until one differs; also how many were played."""
-    found: list[Result] = []
+    """Play seeds, many at a time, until one differs, alone too; also how many were played."""
     left = iter(seeds)
+    played = 0
+    while True:
+        found: list[Result] = []
 
-    async def work() -> None:
-        for seed in left:
-            if any(result.text for result in found):
-                return
-            found.append(await run_seed(ports, seed))
+        async def work(found: list[Result] = found) -> None:
+            while not any(result.text for result in found) and (seed := next(left, None)) is not None:
+                found.append(await run_seed(ports, seed))
 
-    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
-    return next((result for result in found if result.text), None), len(found)
+        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        played += len(found)
+        differing = [result.seed for result in found if result.text]
+        for seed in differing:
+            if (result := await run_seed(ports, seed)).text:
+                return result, played
+        if not differing:
+            return None, played
 
 
 async def run_seeds(ports: tuple[int, int], seeds: Iterable[int]) -> list[Result]:

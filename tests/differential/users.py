@@ -19,6 +19,8 @@ SUPER_USERS = ("User:admin", *(f"User:s{slot}e" for slot in range(SLOTS)))
 
 DELAY_MS = 1000
 """How long who fails to authenticate waits: long enough to be told from what comes at once."""
+LIFETIME_MS = 3000
+"""How long a session of SCRAM lasts in the profile ``lenient``."""
 PLAIN, SCRAM = "PLAIN", "SCRAM-SHA-512"
 OF_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 SALT, ITERATIONS = b"salt of them all", 4096

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.broker.runtime.audit import Audit
 
-WITH_RULES: Mapping[str, Any] = {
+WITH_RULES: dict[str, object] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:console",
 }
