@@ -24,7 +24,9 @@ CLIENTS = """\
 ## Clients and tools
 
 Each client joins, leaves, crashes and comes back in groups, commits, writes and reads every codec, and is idempotent
-and transactional where it can be.
+and transactional where it can be. All but Connect, Kafka's tools, confluent's JavaScript client and the five in one
+group also log in over TLS by SCRAM-SHA-512, PLAIN and OAUTHBEARER, and with a certificate; they are refused with
+something wrong, and read on while their sessions end and are renewed (KIP-368).
 
 """
 

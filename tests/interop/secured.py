@@ -94,8 +94,8 @@ def secured(plain: Mapping[str, str] = PASSWORDS) -> Iterator[Secured]:
     settings: dict[str, object] = {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in LISTENERS.items()),
+        **Logins("PLAIN", plain).settings(),
         "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN,OAUTHBEARER",
-        "listener.name.safe.plain.sasl.jaas.config": Logins("PLAIN", plain).settings()["sasl.jaas.config"],
         "listener.name.brief.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.brief.connections.max.reauth.ms": LIFETIME_MS,
         **issuer().settings(),
