@@ -101,7 +101,7 @@ def test_unknown_api_keys_and_versions_close_as_kafka_does(broker: BrokerProcess
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: BrokerProcess) -> None:
     with connected(broker) as peer:
-        body = struct.pack(">hhih", 18, 77, 42, -1) + b"\xff garbage that is not looked at"
+        body = struct.pack(">hhih", 18, 77, 42, -1) + b"\0\xff garbage that is not looked at"
         peer.raw(framed(body))
         frame = peer.next_frame()
         answer = ApiVersionsResponse.layout(0).decode(frame.rest)

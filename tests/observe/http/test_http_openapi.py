@@ -57,14 +57,17 @@ def test_schemathesis_finds_nothing(
     assert tried is not None and int(tried[1]) > 150, done.stdout[-2000:]
 
 
+TOKEN = "open-for-somebody"
+
+
 @pytest.mark.slow
 def test_schemathesis_finds_nothing_behind_a_token(tmp_path: Path) -> None:
     """Among others it leaves the token out, and sends wrong ones."""
     token = tmp_path / "token"
-    token.write_text("open")
+    token.write_text(TOKEN)
     with Broker({"ottla.http.token.file": str(token)}, http=True, topics={"orders": 1}) as broker:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{broker.http_url}/v1/openapi.json"]
-        command += ["--checks=all", "--phases=coverage", "--seed=1", "--header=Authorization: Bearer open"]
+        command += ["--checks=all", "--phases=coverage", "--seed=1", f"--header=Authorization: Bearer {TOKEN}"]
         command += ["--generation-database=none", "--include-path=/v1/cluster"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

@@ -210,7 +210,7 @@ def test_versions_of_an_api_are_counted_together(served: Served) -> None:
 
 
 def test_what_an_unknown_version_of_api_versions_hears_is_counted(served: Served) -> None:
-    header = struct.pack(">hhih", 18, 99, 1, 1) + b"c"
+    header = struct.pack(">hhih", 18, 99, 1, 1) + b"c\0"
     served.receive(header)
     assert counted(served.requests) == {"ApiVersions": {"UNSUPPORTED_VERSION": 1}}
 
