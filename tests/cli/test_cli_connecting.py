@@ -15,11 +15,9 @@ from ottla.broker.setting_sources import NOT_SETTINGS
 from ottla.cli.common import bootstrap_option
 from ottla.cli.connecting import client_options
 from ottla.cli.main import command as ottla
-from ottla.cli.pipeline_options import READ, with_config
 from ottla.clients.options import ClientOptions
 from ottla.clients.properties import FileTokens
 from ottla.clients.security import security_of
-from ottla.pipeline.cluster import options_of
 from tests.cli.commands import HERE
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -166,32 +164,6 @@ def test_tls(tmp_path: Path, certificates: dict[str, str]) -> None:
         context = security_of(ClientOptions(**options)).tls
         assert context is not None and len(context.get_ca_certs()) == 1
         assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, checks_name)
-
-
-def test_the_pipelines_source_is_told_the_same(tmp_path: Path, certificates: dict[str, str]) -> None:
-    """By the names of its options; `ottla pipeline` and `ottla lake` hand them on."""
-    found: list[Any] = []
-
-    @click.command()
-    @with_config(READ)
-    def command(config: Any) -> None:
-        found.append(options_of(config).secured.client_options())
-
-    file = tmp_path / "client.properties"
-    file.write_text(f"security.protocol=SASL_SSL\nssl.ca.location={certificates['ca']}\nsasl.username=of-file\nacks=1")
-    environment = {"XDG_CONFIG_HOME": str(tmp_path), "OTTLA_PASSWORD": "my-secret"}
-    arguments = "-b", "h:1", "--command-config", str(file), "--username", "alice", "--sasl-mechanism", "SCRAM-SHA-256"
-    result = CliRunner(env=environment).invoke(command, arguments)
-    assert result.exit_code == 0, result.output
-    assert found == [
-        {
-            "security_protocol": "SASL_SSL",
-            "ssl_cafile": certificates["ca"],
-            "sasl_mechanism": "SCRAM-SHA-256",
-            "sasl_plain_username": "alice",
-            "sasl_plain_password": "my-secret",
-        }
-    ]
 
 
 SASL = "security.protocol=SASL_SSL\n"

@@ -13,6 +13,7 @@ from ottla.broker.settings import BadSetting
 from ottla.testing import Broker, BrokerProcess
 from tests.support.clients import confluent
 from tests.support.kit import produce
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.e2e
 
@@ -121,7 +122,7 @@ def test_a_process_listens_where_its_settings_say() -> None:
     with BrokerProcess(
         settings={**where, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT"}
     ) as one:
-        assert "INNER://127.0.0.1:" in one.log_text()
+        wait_for(lambda: "INNER://127.0.0.1:" in one.log_text(), "its listeners to be told")
         assert one.port == int(one.bootstrap_servers.removeprefix("127.0.0.1:"))
 
 

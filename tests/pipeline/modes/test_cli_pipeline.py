@@ -10,15 +10,18 @@ from typing import Any
 import click
 import pyarrow as pa
 import pytest
+import trustme
 from click.testing import CliRunner, Result
 
 from ottla.cli import pipeline as cli
 from ottla.cli import pipeline_runs
 from ottla.cli.main import command
 from ottla.cli.pipeline_alerts import _last_words
+from ottla.cli.pipeline_options import READ, with_config
 from ottla.cli.pipeline_show import Bars, print_rows
 from ottla.pipeline import running, touched
 from ottla.pipeline.alerts.run import AlertSettings
+from ottla.pipeline.cluster import options_of
 from ottla.pipeline.lake import Lake
 from ottla.pipeline.queries import QUERIES
 from ottla.pipeline.running import Progress, first_line, position
@@ -311,3 +314,31 @@ def test_what_becomes_of_alerts_that_are_stopped() -> None:
 
     assert "remembers nothing: --starting-offsets latest." in _last_words(settings("/tmp/x/checkpoints"), "/tmp/x")
     assert "goes on from here" in _last_words(settings("/srv/alerts"), "/tmp/x")
+
+
+def test_the_source_is_told_what_commands_are_told_of_security(tmp_path: Path) -> None:
+    """Of TLS and SASL, by the names of its options; `ottla pipeline` and `ottla lake` hand them on."""
+    found: list[Any] = []
+
+    @click.command()
+    @with_config(READ)
+    def command(config: Any) -> None:
+        found.append(options_of(config).secured.client_options())
+
+    ca = tmp_path / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(ca)
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SASL_SSL\nssl.ca.location={ca}\nsasl.username=of-file\nacks=1")
+    environment = {"XDG_CONFIG_HOME": str(tmp_path), "OTTLA_PASSWORD": "my-secret"}
+    arguments = "-b", "h:1", "--command-config", str(file), "--username", "alice", "--sasl-mechanism", "SCRAM-SHA-256"
+    result = CliRunner(env=environment).invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+    assert found == [
+        {
+            "security_protocol": "SASL_SSL",
+            "ssl_cafile": str(ca),
+            "sasl_mechanism": "SCRAM-SHA-256",
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": "my-secret",
+        }
+    ]
