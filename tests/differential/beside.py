@@ -81,13 +81,7 @@ class Beside(BrokerProcess):
     """Ottla with the listeners of its settings, on ports like those of Kafka."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
-        port = free_pair()
-        super().__init__(settings={**settings, "listeners": listeners(port, settings)})
-
-    def command(self) -> list[str]:
-        found = super().command()
-        at = found.index("--listen")
-        return found[:at] + found[at + 2 :]
+        super().__init__(settings={**settings, "listeners": listeners(free_pair(), settings)})
 
 
 @contextmanager
