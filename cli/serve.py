@@ -381,6 +381,13 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
             f"{', '.join(keys)}: there is no such protection here, and what it is for would be open. Remove these "
             "settings if you can do without; `ottla help settings` lists those for TLS, SASL and access control"
         )
+    if loaded.settings.super_users:
+        from ottla.broker.core.security.authorizer import super_users
+
+        try:
+            super_users(loaded.settings.super_users)
+        except ValueError as error:
+            raise BadSetting(str(error)) from None
     return loaded
 
 

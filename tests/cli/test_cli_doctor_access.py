@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.doctor_checks import OK, WARN
+from ottla.cli.doctor_checks import FAIL, OK, WARN
 from tests.cli.commands import HERE
 from tests.cli.test_cli_doctor import checks
 
@@ -116,3 +116,17 @@ def test_secrets_that_others_may_read(tmp_path: Path, password: Path) -> None:
     assert found["details"]["open"] == [str(tmp_path / "data" / "catalog.json"), str(config)]
     tmp_path.chmod(0o700)
     assert checks(*words)["secrets"]["details"]["open"] == [str(tmp_path / "data" / "catalog.json")]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("admin", "'admin' is no principal; write it with its type"),
+        ("User:a,User:b", "semicolons stand between principals"),
+    ],
+)
+def test_super_users_that_cannot_be_are_told_before_a_start(given: str, said: str) -> None:
+    found = checks("--no-disk", *RULES, "--set", f"super.users={given}", expect=1)
+    assert found["settings"]["verdict"] == FAIL
+    assert said in found["settings"]["found"]
+    assert said in HERE.run("serve", "--check", "--ephemeral", *RULES, "--set", f"super.users={given}", expect=2).stderr

@@ -218,10 +218,12 @@ def super_users(text: str) -> frozenset[str]:
     """The principals of ``super.users``, which stand between semicolons.
 
     Raises:
-        ValueError: one has no type; the text says which.
+        ValueError: one has no type, or a comma stands where a semicolon has to; the text says which.
     """
     names = [name for each in text.split(";") if (name := each.strip())]
     for name in names:
+        if ",User:" in name.replace(" ", ""):
+            raise ValueError(f"super.users: {name!r}: semicolons stand between principals, as User:admin;User:root")
         if not all(name.partition(":")[::2]):
             raise ValueError(f"super.users: {name!r} is no principal; write it with its type, as User:admin")
     return frozenset(names)

@@ -178,7 +178,7 @@ def test_super_users_stand_between_semicolons(text: str, found: set[str]) -> Non
     assert super_users(text) == found
 
 
-@pytest.mark.parametrize("text", ["admin", "User:a;bob", ":x", "User:"])
+@pytest.mark.parametrize("text", ["admin", "User:a;bob", ":x", "User:", "User:a, User:b"])
 def test_a_super_user_without_a_type_or_a_name(text: str) -> None:
     with pytest.raises(ValueError, match="User:admin"):
         super_users(text)
