@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.state import Member as ModernMember
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import Member
@@ -203,6 +204,22 @@ class View:
             if self._groups.get(group.group_id) is not group or (state.epoch, state.assignment_epoch) != seen:
                 return
         yield state_with(m, group, described, self._clock.wall_ms())
+
+    def is_mixed(self, group_id: str) -> bool:
+        """True if a group has members of both protocols."""
+        modern = self._consumer_group(group_id)
+        return modern is not None and 0 < modern.state.classic_members < len(modern.state.members)
+
+    def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
+        """Client id and host of a member; empty for who is none."""
+        modern, group = self._consumer_group(group_id), self._group(group_id)
+        members: Mapping[str, Member | ModernMember] = {}
+        if group is not None:
+            members = group.members
+        elif modern is not None:
+            members = modern.state.members
+        one = members.get(member_id)
+        return ("", "") if one is None else (one.client_id, one.client_host)
 
     def member_count(self, group_id: str) -> int:
         """Number of members of a group; 0 if there is none."""

@@ -70,6 +70,9 @@ class Scene:
                 names, regex = [word for word in words if "=" not in word], [word for word in words if "=" in word]
                 for name in names:
                     stage.beat(name, regex=regex[0].removeprefix("regex=") if regex else None)
+            case "leave":
+                stage.modern[words[0]].leave()
+                del stage.modern[words[0]]
             case "release":
                 stage.modern[words[0]].let_go()
                 stage.beat(words[0])

@@ -27,6 +27,7 @@ from tests.observe.http.fakes import Lines
 from tests.observe.why.story import assigned
 from tests.support.group_member import GroupMember
 from tests.support.modern_member import ModernMember
+from tests.support.requests import commit_fields, request
 
 GROUP = "g"
 Assigned = Mapping[str, Mapping[str, list[int]]]
@@ -207,6 +208,11 @@ class Stage:
     def commit(self, name: str, offsets: Mapping[int, int], *, generation: int | None = None) -> int:
         """Commit offsets of orders by partition; the error of the first."""
         options = {} if generation is None else {"generation": generation}
+        if (modern := self.modern.get(name)) is not None:
+            places = [("orders", one, at) for one, at in offsets.items()]
+            fields = commit_fields(GROUP, places, generation=modern.epoch, member_id=modern.member_id)
+            answer = self.ask(name, ApiKey.OFFSET_COMMIT, 9, request(ApiKey.OFFSET_COMMIT, fields)).answer
+            return int(answer.topics[0].partitions[0].error_code)
         answer = self[name].commit([("orders", one, at) for one, at in offsets.items()], 6, **options).answer
         return int(answer.topics[0].partitions[0].error_code)
 
