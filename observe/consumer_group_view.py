@@ -9,7 +9,6 @@ from ottla.broker.core.consumer_groups.state import (
     NOBODY,
     STABLE,
     UNRELEASED,
-    ConsumerGroupState,
     Member,
     Owned,
     State,
@@ -19,8 +18,6 @@ from ottla.observe.snapshot import GroupState, MemberState
 
 TARGET = "target"
 """What a consumer group waits at: its members have not all arrived at their targets."""
-RESTLESS = frozenset((ConsumerGroupState.ASSIGNING, ConsumerGroupState.RECONCILING))
-"""States of a consumer group in which it is on its way."""
 
 
 def group_state(
@@ -34,8 +31,7 @@ def group_state(
 def state_with(m: Machine, group: ConsumerGroup, members: list[MemberState], wall_ms: int) -> GroupState:
     """A group with its members, as they were described."""
     state = group.state
-    is_restless = state.group_state in RESTLESS
-    since_ms = group.state_since_ms
+    is_restless = state.group_state.is_restless
     return GroupState(
         group_id=group.group_id,
         partition=group.shard.partition,
@@ -43,11 +39,11 @@ def state_with(m: Machine, group: ConsumerGroup, members: list[MemberState], wal
         generation=state.epoch,
         protocol_type=group.protocol_type,
         protocol_name=assignor_of(m, group),
-        state_since_ms=since_ms,
+        state_since_ms=group.state_since_ms,
         members=members,
         pending_members=[],
         barrier=TARGET if is_restless else "",
-        barrier_age_ms=max(0, wall_ms - since_ms) if is_restless and since_ms is not None else 0,
+        barrier_age_ms=max(0, wall_ms - group.restless_since_ms) if is_restless else 0,
         awaited=_awaited(state) if is_restless else [],
         protocol="consumer",
         assignment_epoch=state.assignment_epoch,

@@ -22,7 +22,7 @@ from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
-from ottla.observe.consumer_group_view import RESTLESS, assignor_of, group_state, held, member_state, state_with
+from ottla.observe.consumer_group_view import assignor_of, group_state, held, member_state, state_with
 from ottla.observe.record_times import RecordTimes
 from ottla.observe.snapshot import (
     ClusterState,
@@ -247,9 +247,8 @@ class View:
     def waits_calmly(self, group_id: str, old_ms: int) -> bool:
         """True if a group waits at a barrier that is not that old yet, and with nobody whose connection is gone."""
         if (modern := self._consumer_group(group_id)) is not None:
-            since_ms = modern.state_since_ms
-            is_restless = modern.state.group_state in RESTLESS
-            return is_restless and since_ms is not None and self._clock.wall_ms() - since_ms < old_ms
+            is_restless = modern.state.group_state.is_restless
+            return is_restless and self._clock.wall_ms() - modern.restless_since_ms < old_ms
         group = self._group(group_id)
         if group is None or group.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
             return False

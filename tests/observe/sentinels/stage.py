@@ -95,6 +95,16 @@ class Stage:
         )
         self.world = WatchedWorld(config, observers=Observers([EveryEvent(self.told.append)], self.log))
         self.logs = Topics(**self.topics)
+        self.callbacks: list[tuple[int, Any]] = []
+        self._watch()
+        self.members: dict[str, GroupMember] = {}
+        self.modern: dict[str, ModernMember] = {}
+        self.joining: dict[str, Ctx] = {}
+        self.world.load()
+        for name, count in self.topics.items():
+            self.world.put_topic(name, topic_id(name), [[]] * count)
+
+    def _watch(self) -> None:
         self.view = View(
             Identity(1, "c", "0", "h:1", 0),
             self.world.coordinator,
@@ -106,14 +116,13 @@ class Stage:
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)
         self.sentinels = Sentinels(self.view, settings, self.log, self, self.emitted.append)
         self.world.observers.add(self.sentinels)
-        self.callbacks: list[tuple[int, Any]] = []
         self.sentinels.start()
-        self.members: dict[str, GroupMember] = {}
-        self.modern: dict[str, ModernMember] = {}
-        self.joining: dict[str, Ctx] = {}
-        self.world.load()
-        for name, count in self.topics.items():
-            self.world.put_topic(name, topic_id(name), [[]] * count)
+
+    def restart(self) -> None:
+        """Another coordinator takes over from the log, and other sentinels look at it."""
+        self.sentinels.stop()
+        self.world.restart()
+        self._watch()
 
     # -- the clock
 
