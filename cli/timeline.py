@@ -138,7 +138,7 @@ def _draw(timeline: Timeline, width: int | None, is_ascii: bool, members: int) -
 def _title(timeline: Timeline) -> str:
     begin = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timeline.from_ms / 1000))
     end = _clock(timeline.from_ms + timeline.until)
-    state = f"{timeline.state}, generation {timeline.generation}, " if timeline.state else ""
+    state = f"{timeline.state}, {timeline.counted_by} {timeline.generation}, " if timeline.state else ""
     kinds = [mark.kind for mark in timeline.marks]
     found = [(kinds.count(kind), words) for kind, words in COUNTED.items() if kind == "rebalance" or kind in kinds]
     counted = ", ".join(f"{count} {words[count != 1]}" for count, words in found)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
-from ottla.broker.core.consumer_groups.state import STABLE, ConsumerGroupState, Member, Owned
+from ottla.broker.core.consumer_groups.state import (
+    NOBODY,
+    STABLE,
+    UNRELEASED,
+    Member,
+    Owned,
+    State,
+)
 from ottla.broker.core.groups.machine import Machine
 from ottla.observe.snapshot import GroupState, MemberState
 
 TARGET = "target"
 """What a consumer group waits at: its members have not all arrived at their targets."""
-RESTLESS = frozenset((ConsumerGroupState.ASSIGNING, ConsumerGroupState.RECONCILING))
-"""States of a consumer group in which it is on its way."""
 
 
 def group_state(
@@ -26,13 +31,7 @@ def group_state(
 def state_with(m: Machine, group: ConsumerGroup, members: list[MemberState], wall_ms: int) -> GroupState:
     """A group with its members, as they were described."""
     state = group.state
-    is_restless = state.group_state in RESTLESS
-    since_ms = group.state_since_ms
-    behind = [
-        one.member_id
-        for one in state.members.values()
-        if one.state is not STABLE or one.epoch != state.assignment_epoch or state.epoch != state.assignment_epoch
-    ]
+    is_restless = state.group_state.is_restless
     return GroupState(
         group_id=group.group_id,
         partition=group.shard.partition,
@@ -40,14 +39,31 @@ def state_with(m: Machine, group: ConsumerGroup, members: list[MemberState], wal
         generation=state.epoch,
         protocol_type=group.protocol_type,
         protocol_name=assignor_of(m, group),
-        state_since_ms=since_ms,
+        state_since_ms=group.state_since_ms,
         members=members,
         pending_members=[],
         barrier=TARGET if is_restless else "",
-        barrier_age_ms=max(0, wall_ms - since_ms) if is_restless and since_ms is not None else 0,
-        awaited=behind if is_restless else [],
+        barrier_age_ms=max(0, wall_ms - group.restless_since_ms) if is_restless else 0,
+        awaited=_awaited(state) if is_restless else [],
         protocol="consumer",
         assignment_epoch=state.assignment_epoch,
+    )
+
+
+def _awaited(state: State) -> list[str]:
+    """The members that must give up, or come for their targets; all if there is a target to be computed first."""
+    found = [one.member_id for one in state.members.values() if _is_awaited(state, one)]
+    return found or list(state.members)
+
+
+def _is_awaited(state: State, member: Member) -> bool:
+    """False for who has its target, and for who waits for partitions that others have."""
+    if member.epoch != state.assignment_epoch or member.state is not UNRELEASED:
+        return member.epoch != state.assignment_epoch or member.state is not STABLE
+    return not any(
+        state.owner_epoch(topic_id, partition) != NOBODY and partition not in member.assigned.get(topic_id, {})
+        for topic_id, partitions in state.targets.get(member.member_id, {}).items()
+        for partition in partitions
     )
 
 

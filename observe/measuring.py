@@ -26,6 +26,7 @@ from ottla.protocol.records import TopicPartition
 if TYPE_CHECKING:
     from ottla.observe.metrics.collector import Metrics
     from ottla.observe.sentinels.board import Board
+    from ottla.observe.why.history import History
 
 
 class Measuring:
@@ -77,6 +78,7 @@ class Measuring:
         address: tuple[str, int],
         recorder: Recorder | None,
         sentinels: Board | None,
+        history: History,
     ) -> Metrics:
         """Make what ``/metrics`` shows."""
         from ottla.observe.metrics.collector import Metrics  # with the library, which may be missing before
@@ -96,6 +98,7 @@ class Measuring:
             recorder=recorder,
             sentinels=sentinels,
             certificates_end=server.certificates_end,
+            running=history.running,
             audit=self._audit,
         )
         return Metrics(sources, [name.strip() for name in settings.ottla_metrics_compat.split(",") if name.strip()])

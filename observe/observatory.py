@@ -167,9 +167,9 @@ class Observatory(Observing):
     def explain(self, coordinator: GroupCoordinator, software_of: Callable[[str, str], str]) -> Explain | None:
         self._coordinator, self._software_of = coordinator, software_of
         self.timelines.begin(lambda: self.view, self.clock)
+        self.history.now_ms = self.clock.wall_ms
         if not self.history.keeps:
             return None
-        self.history.now_ms = self.clock.wall_ms
         return Explanations(
             self.history,
             self.clock.wall_ms,
@@ -252,7 +252,7 @@ class Observatory(Observing):
         history = self.history if self.history.keeps else None
         alarms = None if self.sentinels is None else self.sentinels.board
         assert self.measuring is not None
-        metrics = self.measuring.metrics(self.view, server, address.told, recorder, alarms)
+        metrics = self.measuring.metrics(self.view, server, address.told, recorder, alarms, self.history)
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
         parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)

@@ -78,7 +78,8 @@ class GroupState(Struct):
 
     Attributes:
         barrier: ``initial delay``, ``join``, ``sync`` or empty; barrier_age_ms: for how long it has been open;
-            awaited: for whom it waits. A consumer group waits at ``target`` until all members have theirs.
+            awaited: for whom it waits. A consumer group waits at ``target`` until all members have theirs, for those
+            that must give partitions up or come for their targets; not named are those that wait for these.
         generation: of a consumer group its epoch; assignment_epoch: that its target is of, -1 for the classic protocol.
         protocol: ``classic`` or ``consumer``.
     """

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.state import Member as ModernMember
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.groups.classic.group import ClassicGroup
 from ottla.broker.core.groups.classic.member import Member
@@ -21,7 +22,7 @@ from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
-from ottla.observe.consumer_group_view import RESTLESS, assignor_of, group_state, held, member_state, state_with
+from ottla.observe.consumer_group_view import assignor_of, group_state, held, member_state, state_with
 from ottla.observe.record_times import RecordTimes
 from ottla.observe.snapshot import (
     ClusterState,
@@ -204,6 +205,22 @@ class View:
                 return
         yield state_with(m, group, described, self._clock.wall_ms())
 
+    def is_mixed(self, group_id: str) -> bool:
+        """True if a group has members of both protocols."""
+        modern = self._consumer_group(group_id)
+        return modern is not None and 0 < modern.state.classic_members < len(modern.state.members)
+
+    def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
+        """Client id and host of a member; empty for who is none."""
+        modern, group = self._consumer_group(group_id), self._group(group_id)
+        members: Mapping[str, Member | ModernMember] = {}
+        if group is not None:
+            members = group.members
+        elif modern is not None:
+            members = modern.state.members
+        one = members.get(member_id)
+        return ("", "") if one is None else (one.client_id, one.client_host)
+
     def member_count(self, group_id: str) -> int:
         """Number of members of a group; 0 if there is none."""
         group = self._groups.get(group_id)
@@ -230,9 +247,8 @@ class View:
     def waits_calmly(self, group_id: str, old_ms: int) -> bool:
         """True if a group waits at a barrier that is not that old yet, and with nobody whose connection is gone."""
         if (modern := self._consumer_group(group_id)) is not None:
-            since_ms = modern.state_since_ms
-            is_restless = modern.state.group_state in RESTLESS
-            return is_restless and since_ms is not None and self._clock.wall_ms() - since_ms < old_ms
+            is_restless = modern.state.group_state.is_restless
+            return is_restless and self._clock.wall_ms() - modern.restless_since_ms < old_ms
         group = self._group(group_id)
         if group is None or group.state not in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
             return False

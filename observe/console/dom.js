@@ -201,5 +201,20 @@ export function nothingYet(model) {
   return "Nothing is remembered of this group.";
 }
 
-/** What a consumer group waited for; docs/why.md says what each means. */
-export const WAITS = { "told-to-revoke": "Told to give up", "still-owns": "Has not given up", "says-nothing": "Has not said that it gave up", "not-heard": "Has not come for its target", "waits-for-release": "Waits for others", away: "Away", interval: "Too soon for a target", "nobody-heartbeats": "Next heartbeat", regex: "Regex not looked at" };
+/** The state of a member of a consumer group for which others have to give something up. */
+export const WAITING = "UNRELEASED_PARTITIONS";
+
+/** What a consumer group waited for, as it is said of the member, or of the group; docs/why.md says what each means. */
+export const WAITS = {
+  "told-to-revoke": "was told to give partitions up, and had not been heard of",
+  "still-owns": "had not given partitions up",
+  "says-nothing": "had not said that it gave partitions up",
+  "not-heard": "had not come for its target",
+  "waits-for-release": "waited for partitions of others",
+  away: "was away",
+  "must-rejoin": "had not joined again",
+  "must-sync": "had not fetched its assignment",
+  regex: "waited for its regex to be held against the topics",
+  interval: "had to wait for its assignment interval",
+  "nobody-heartbeats": "waited for anybody's heartbeat, with which a target is computed",
+};

@@ -1,7 +1,7 @@
 // A group: what it is now, why it rebalanced, its timeline, its members and its offsets.
 import { alarmChips } from "./alarms.js";
 import { get, groupPath, notLoaded } from "./api.js";
-import { cut, duration, fill, groupHref, h, memberNames, number, short, stateChip, topicHref } from "./dom.js";
+import { countOwned, cut, duration, fill, groupHref, h, memberNames, number, owned, short, stateChip, topicHref, WAITING } from "./dom.js";
 import { membersTab } from "./members.js";
 import { offsetsTab } from "./offsets.js";
 import { timelineTab } from "./timeline-tab.js";
@@ -11,6 +11,19 @@ const TABS = { why: ["Why", whyTab], timeline: ["Timeline", timelineTab], member
 
 const AGAIN_MS = 3_000;
 const LONGEST = 120; // characters of a heading
+const MOST = 5; // names of members in a sentence
+
+const some = (names) => names.slice(0, MOST).join(", ") + (names.length > MOST ? ` and ${names.length - MOST} more` : "");
+
+/** Who holds a consumer group up, with what, and who waits for that. */
+function heldUp(group, called) {
+  const awaited = group.members.filter((member) => group.awaited.includes(member.member_id));
+  const holding = awaited.filter((member) => countOwned(member.pending)).map((member) => `${called(member.member_id)} has not given up ${owned(member.pending)}`);
+  const late = awaited.filter((member) => !countOwned(member.pending)).map((member) => called(member.member_id));
+  const waiting = group.members.filter((member) => member.state === WAITING && !group.awaited.includes(member.member_id)).map((member) => called(member.member_id));
+  const says = [...(holding.length ? [some(holding)] : []), ...(late.length ? [`${some(late)} ${late.length > 1 ? "have" : "has"} yet to come for the new target`] : [])];
+  return `${says.length ? `: ${says.join("; ")}` : ""}${waiting.length ? ` (${some(waiting)} ${waiting.length > 1 ? "wait" : "waits"})` : ""}.`;
+}
 
 export function groupView(store, first) {
   const id = first.name;
@@ -72,16 +85,15 @@ export function groupView(store, first) {
     if (!group) return;
     const all = memberNames(group.members);
     const called = (member) => all[group.members.findIndex((one) => one.member_id === member)] ?? member;
-    const names = group.awaited.map(called);
     const gone = all.filter((_, index) => group.members[index].is_gone);
-    const barrier = group.barrier && (group.barrier === "initial delay" ? "The initial delay" : group.barrier === "target" ? "The way to the target" : `The ${group.barrier} barrier`);
-    const whom = names.length ? ` and waits for ${names.slice(0, 5).join(", ")}${names.length > 5 ? ` and ${names.length - 5} more` : ""}.` : ".";
+    const barrier = group.barrier && (group.barrier === "initial delay" ? "The initial delay" : group.barrier === "target" ? "Not balanced" : `The ${group.barrier} barrier`);
+    const whom = group.barrier === "target" ? heldUp(group, called) : group.awaited.length ? ` and waits for ${some(group.awaited.map(called))}.` : ".";
     const zombies = gone.length ? `${gone.join(", ")} asked to be let in, and the connection is lost: a zombie.` : "";
     drawAge();
     const text = [barrier, whom, zombies].join("\n");
     if (text === said) return;
     said = text;
-    fill(now, barrier && h("p", { class: "notice warn" }, h("b", null, barrier), " is open for ", age, whom), zombies && h("p", { class: "notice bad" }, zombies));
+    fill(now, barrier && h("p", { class: "notice warn" }, h("b", null, barrier), group.barrier === "target" ? " for " : " is open for ", age, whom), zombies && h("p", { class: "notice bad" }, zombies));
   }
 
   /** Time that passes is no news: what is read aloud stays as it is. */

@@ -1,8 +1,15 @@
 // The members of a group: who they are, for whom the others wait, and how close they are to being given up.
-import { countOwned, duration, h, memberNames, middle, number, owned, short } from "./dom.js";
+import { countOwned, duration, h, memberNames, middle, number, owned, short, WAITING } from "./dom.js";
 import { Table } from "./table.js";
 
 const FIRST = 2; // Of the ranks below, the first that nobody need look at.
+
+/** What a member subscribes to, its regex with the topics that this comes to. */
+function subscription({ regex, topics }) {
+  const names = topics.join(", ");
+  if (regex) return `subscribes to the regex ${regex}${names ? `: ${names}` : ", which matches no topic"}`;
+  return `subscribes to ${names || "nothing"}`;
+}
 
 export function membersTab(store, model) {
   let lags = new Map();
@@ -19,10 +26,10 @@ export function membersTab(store, model) {
       { name: "now", title: "Now", width: "minmax(8rem, 13rem)", sort: (row) => now(row).rank, cell: (row) => doing(row) },
       { name: "client", title: "Client", width: "minmax(6.4rem, .8fr)", sort: (row) => row.client_software, cell: (row) => [h("div", { title: row.client_software || "It did not say, or the broker was started since" }, row.client_software || h("span", { class: "muted" }, "not known")), h("div", { class: "muted small" }, row.client_host.replace(/^\//, ""))], wide: true },
       { name: "slack", title: "Session", width: "minmax(6.4rem, 9rem)", descending: true, sort: (row) => row.heard_ms / row.session_timeout_ms, cell: session },
-      { name: "timeouts", title: "Timeouts", width: "8.4rem", tone: "small", descending: true, sort: (row) => row.rebalance_timeout_ms, cell: (row) => [h("div", { title: "session.timeout.ms" }, "session ", duration(row.session_timeout_ms)), h("div", { title: "How long a rebalance waits for it: max.poll.interval.ms with most clients" }, "rejoin ", duration(row.rebalance_timeout_ms))], wide: true },
+      { name: "timeouts", title: "Timeouts", width: "8.4rem", tone: "small", descending: true, sort: (row) => row.rebalance_timeout_ms, cell: timeouts, wide: true },
       { name: "count", title: "Owns", width: "3.4rem", tone: "num", descending: true, sort: (row) => countOwned(row.assignment), cell: (row) => (row.topics === null && !countOwned(row.assignment) ? "–" : number(countOwned(row.assignment))), wide: true },
       { name: "lag", title: "Lag", width: "4.6rem", tone: "num", descending: true, sort: (row) => lags.get(row.member_id), cell: (row) => h("span", { title: number(lags.get(row.member_id)) }, short(lags.get(row.member_id))) },
-      { name: "assignment", title: "Partitions and subscription", width: "minmax(8rem, 1.7fr)", cell: (row) => [h("div", { title: owned(row.assignment) }, owned(row.assignment) || h("span", { class: "muted" }, row.topics === null ? "its assignment cannot be read: it is no consumer" : "owns nothing")), row.topics !== null && h("div", { class: "muted small", title: row.topics.join(", ") }, `subscribes to ${row.topics.join(", ") || "nothing"}`)], wide: true },
+      { name: "assignment", title: "Partitions and subscription", width: "minmax(8rem, 1.7fr)", cell: (row) => [h("div", { title: owned(row.assignment) }, owned(row.assignment) || h("span", { class: "muted" }, row.topics === null ? "its assignment cannot be read: it is no consumer" : "owns nothing")), row.topics !== null && h("div", { class: "muted small", title: row.topics.join(", ") }, subscription(row))], wide: true },
     ],
   });
 
@@ -37,10 +44,19 @@ export function membersTab(store, model) {
     }
     if (row.epoch === -2) return { rank: 0, tone: "bad", text: "away", more: "It is static and went for a while; its partitions stand still" };
     if (row.state === "UNREVOKED_PARTITIONS") return { rank: 0, tone: "bad", text: `has to give up ${owned(row.pending)}`, more: "Others wait for that" };
-    if (row.state === "UNRELEASED_PARTITIONS") return { rank: FIRST, tone: "neutral", text: "waits for others", more: "They have partitions that it shall have" };
-    if (group.barrier === "target" && group.awaited.includes(row.member_id)) return { rank: FIRST, tone: "neutral", text: "comes with its next heartbeat", more: "Its target has changed" };
+    if (group.barrier === "target" && group.awaited.includes(row.member_id)) return { rank: FIRST, tone: "neutral", text: "comes with its next heartbeat", more: "Its target has changed, or what it waited for is free" };
+    if (row.state === WAITING) return { rank: FIRST, tone: "neutral", text: "waits for others", more: "They have partitions that it shall have" };
     if (row.waits_for) return { rank: FIRST, tone: "neutral", text: row.waits_for === "sync" ? "waits for its assignment" : "waits for others" };
     return { rank: FIRST, tone: null, text: "–" };
+  }
+
+  /** A member of the consumer protocol has an epoch, and the session timeout of its group. */
+  function timeouts(row) {
+    const isModern = model.group?.protocol === "consumer";
+    return [
+      h("div", { title: isModern ? "consumer.session.timeout.ms of the group, or group.consumer.session.timeout.ms of the broker" : "session.timeout.ms" }, "session ", duration(row.session_timeout_ms)),
+      h("div", { title: `How long ${isModern ? "it may take to give partitions up" : "a rebalance waits for it"}: max.poll.interval.ms with most clients` }, isModern ? "give up " : "rejoin ", duration(row.rebalance_timeout_ms)),
+    ];
   }
 
   function doing(row) {

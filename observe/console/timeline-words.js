@@ -104,10 +104,14 @@ export function details(data, mark, chooseLane, more = null, isAdvised = false) 
     more && ["More", more(mark)],
   ].filter(Boolean);
   const barriers = mark.barriers.map((barrier) => {
-    const open = duration((barrier.closed < 0 ? data.until : barrier.closed) - barrier.opened);
-    const parts = [h("i", { class: `key ${barrier.barrier === "sync" ? "syncing" : "joining"}`, "aria-hidden": "true" }), h("b", null, WAITS[barrier.barrier] ?? (barrier.barrier === "initial delay" ? "Initial delay" : `${barrier.barrier === "sync" ? "Sync" : "Join"} barrier`)), ` ${barrier.closed < 0 ? "open for" : "was open for"} ${open}`];
+    const isOpen = barrier.closed < 0;
+    const open = duration((isOpen ? data.until : barrier.closed) - barrier.opened);
+    const sign = h("i", { class: `key ${barrier.barrier === "sync" ? "syncing" : "joining"}`, "aria-hidden": "true" });
+    const wait = WAITS[barrier.barrier];
+    if (wait) return h("li", null, sign, barrier.last.length ? names(barrier.last) : "The group", ` ${wait} for ${open}${isOpen ? " so far" : ""}.`);
+    const parts = [sign, h("b", null, barrier.barrier === "initial delay" ? "Initial delay" : `${barrier.barrier === "sync" ? "Sync" : "Join"} barrier`), ` ${isOpen ? "open for" : "was open for"} ${open}`];
     const last = barrier.last.filter((one) => !barrier.absent.includes(one));
-    if (last.length) parts.push(WAITS[barrier.barrier] ? ": " : barrier.closed < 0 ? ", waits for " : "; last came ", ...names(last));
+    if (last.length) parts.push(isOpen ? ", waits for " : "; last came ", ...names(last));
     if (barrier.absent.length) parts.push("; never came: ", ...names(barrier.absent));
     if (barrier.pending) parts.push(`; ${plural(barrier.pending, "id")} never used`);
     return h("li", null, parts);

@@ -2,6 +2,7 @@
 import { get, groupPath, notLoaded } from "./api.js";
 import { causeWords, felt, gravity } from "./causes.js";
 import { brokerTime, chip, clock, CULPRIT, duration, fill, groupHref, h, memberName, memberNames, number, nothingYet, partitionTime, plural, role, TRIGGER, when } from "./dom.js";
+import { generationWord } from "./timeline-scale.js";
 
 const FIRST = 30, MORE = 10, MOST = 1000;
 const SOME = 25;
@@ -131,6 +132,7 @@ function episodeItem(group, episode, isOpen) {
   const running = one.duration_ms < 0;
   const outcome = OUTCOMES[one.outcome] && chip(...OUTCOMES[one.outcome]);
   const generation = one.generation_after >= 0 ? (one.generation_before >= 0 && one.generation_before !== one.generation_after ? `${number(one.generation_before)} → ${number(one.generation_after)}` : number(one.generation_after)) : null;
+  const word = generationWord(one);
   const body = h("div", { class: "body" });
   const timeline = groupHref(group, `timeline/${one.number}`);
   const names = memberNames(one.members);
@@ -140,7 +142,7 @@ function episodeItem(group, episode, isOpen) {
   const details = h("details", { class: `episode ${gravity(one)} ${running ? "running" : ""}`, ontoggle: (event) => event.target.open && open() },
     h("summary", { onclick: (event) => (event.currentTarget.parentElement.dataset.touched = "1") },
       h("span", { class: "headline" }, one.headline || one.cause),
-      h("span", { class: "meta" }, lost && h("b", { class: gravity(one) === "grave" ? "bad-text" : "felt" }, lost), when(one.started_ms), h("span", { class: "muted" }, clock(one.started_ms)), generation && h("span", { title: "Generation" }, `gen ${generation}`), running ? h("span", { "data-running": one.started_ms }, `running for ${duration(Math.max(brokerTime() - one.started_ms, 0))}`) : one.kind === "rebalance" && h("span", null, `took ${duration(one.duration_ms)}`), one.times > 1 && h("span", null, `the last at ${clock(one.last_ms)}`), outcome),
+      h("span", { class: "meta" }, lost && h("b", { class: gravity(one) === "grave" ? "bad-text" : "felt" }, lost), when(one.started_ms), h("span", { class: "muted" }, clock(one.started_ms)), generation && h("span", { title: word }, `${word === "Epoch" ? "epoch" : "gen"} ${generation}`), running ? h("span", { "data-running": one.started_ms }, `running for ${duration(Math.max(brokerTime() - one.started_ms, 0))}`) : one.kind === "rebalance" && h("span", null, `took ${duration(one.duration_ms)}`), one.times > 1 && h("span", null, `the last at ${clock(one.last_ms)}`), outcome),
       h("span", { class: "meta" }, h("span", null, causeWords(one.cause), " ", h("code", { title: "Class of the cause" }, one.cause)), blamed.map(([what, name]) => h("span", null, role(what), " ", h("b", null, name))))),
     body);
   details.open = isOpen;

@@ -51,7 +51,7 @@ SPECS = (
     Spec("ottla_group_member_states", "Members of a consumer group in each state.", ("group", "state")),
     Spec(
         "ottla_group_barrier_age_seconds",
-        "For how long a group has waited for its members; only while it does.",
+        "For how long a group has waited for its members, and at what; only while it does.",
         ("group", "barrier"),
     ),
     Spec(
@@ -80,11 +80,11 @@ SPECS = (
     Spec("ottla_group_rebalances_total", "Rebalances of a group that have ended.", GROUP),
     Spec(
         "ottla_partition_unavailable_seconds_total",
-        "Partition-seconds in which nobody consumed because of a rebalance.",
+        "Partition-seconds in which nobody consumed because of a rebalance, also of one that runs.",
     ),
     Spec(
         "ottla_group_partition_unavailable_seconds_total",
-        "Partition-seconds in which nobody of a group consumed because of a rebalance.",
+        "Partition-seconds in which nobody of a group consumed because of a rebalance, also of one that runs.",
         GROUP,
     ),
     Spec("ottla_member_changes_total", "What became of members of groups.", ("change",)),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from ottla.broker.core import events
 from ottla.observe.metrics.histogram import Durations
+from ottla.observe.why.history import Running
 from ottla.observe.why.model import Episode
 from ottla.observe.why.waits import REVOKES
 
@@ -28,8 +30,9 @@ class Counters(events.ByType):
         reconciliations: how long consumer groups took to come to their targets; revocations: how long their members
             took to give partitions up; regexes: how often the regexes of a group were held against topics.
         commits: OffsetCommits that became durable; committed: the offsets in them.
-        group_rebalances, group_stood_ms, group_committed: the same group by group, and partition-milliseconds in which
-            nobody consumed.
+        stood_ms: partition-milliseconds in which nobody consumed, of what has ended, and as far as `running` was told
+            of what runs.
+        group_rebalances, group_stood_ms, group_committed: the same group by group.
     """
 
     def __init__(self, max_groups: int) -> None:
@@ -43,6 +46,8 @@ class Counters(events.ByType):
         self.stood_ms = 0
         self.commits = 0
         self.committed = 0
+        self._told: dict[tuple[str, int], int] = {}
+        """What was counted of each rebalance that runs, by its group and its start."""
         self.group_rebalances: dict[str, int] = {}
         self.group_stood_ms: dict[str, int] = {}
         self.group_committed: dict[str, int] = {}
@@ -62,9 +67,8 @@ class Counters(events.ByType):
 
     def on_episode(self, episode: Episode) -> None:
         """Something that happened to a group is over."""
-        self.stood_ms += episode.stood_ms
         if episode.stood_ms:
-            self._count(self.group_stood_ms, episode.group_id, episode.stood_ms)
+            self._stood(episode.group_id, episode.started_ms, episode.stood_ms)
         if episode.kind == "rebalance":
             self.rebalances[episode.cause] += 1
             self.durations.add(max(0, episode.duration_ms) * 1_000_000)
@@ -74,6 +78,18 @@ class Counters(events.ByType):
         for wait in episode.member_waits:
             if wait.kind in REVOKES:
                 self.revocations.add((wait.until_ms - wait.since_ms) * 1_000_000)
+
+    def running(self, rebalances: Iterable[Running]) -> None:
+        """Count what those that run have cost since they were told last, so that alerts need not wait for their end."""
+        self._told = {(one.group_id, one.started_ms): self._stood(*one) for one in rebalances}
+
+    def _stood(self, group_id: str, started_ms: int, stood_ms: int) -> int:
+        """Count what an episode has cost, but for what was counted while it ran; gives what is counted of it now."""
+        told_ms = self._told.pop((group_id, started_ms), 0)
+        if stood_ms > told_ms:
+            self.stood_ms += stood_ms - told_ms
+            self._count(self.group_stood_ms, group_id, stood_ms - told_ms)
+        return max(stood_ms, told_ms)
 
     def of_group(self, table: dict[str, int], group_id: str) -> int | None:
         """A group's own count; None if it was not counted, as there were too many groups."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ottla.observe.metrics.requests import Requests
 from ottla.observe.recorder import Recorder
 from ottla.observe.snapshot import ClusterState, GroupState, OffsetState, TopicState
 from ottla.observe.view import View
+from ottla.observe.why.history import Running
 
 if TYPE_CHECKING:
     from ottla.observe.sentinels.board import Board
@@ -27,6 +28,7 @@ class Sources:
         address: host and port that clients are told.
         nanoseconds: a clock.
         authentications: how many there were, by what came of them, listener and mechanism.
+        running: gives the rebalances that run.
         certificates_end: when the certificate of each listener with TLS ends, in Unix milliseconds.
     """
 
@@ -43,6 +45,7 @@ class Sources:
     sentinels: Board | None
     audit: Audit
     certificates_end: Callable[[], Mapping[str, int]] = dict
+    running: Callable[[], Iterable[Running]] = tuple
 
 
 @dataclass
@@ -81,6 +84,7 @@ TURN = 25
 
 def looking(scene: Scene, sources: Sources) -> Iterator[None]:
     """Complete a scene, with pauses: a broker with thousands of groups has something else to do meanwhile."""
+    sources.counters.running(sources.running())
     yield from _look_at_topics(scene, sources.view, sources.settings)
     yield from _look_at_groups(scene, sources.view, sources.settings)
     if sources.sentinels is not None:

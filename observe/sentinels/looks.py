@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from ottla.broker.settings import Settings
-from ottla.observe.sentinels.model import Finding, named, short
+from ottla.observe.sentinels.model import Finding, named, ranges, short
 from ottla.observe.snapshot import GroupState, MemberState
 
 PartitionCount = Callable[[str], int]
 """Gives the number of partitions of a topic; 0 if there is no such topic."""
+
+WAITS = "UNRELEASED_PARTITIONS"
+"""The state of a member of a consumer group that waits for partitions of others, unless it is itself awaited."""
 
 
 def look(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
@@ -29,19 +32,11 @@ def look(group: GroupState, partition_count: PartitionCount, settings: Settings)
 
 def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
     if group.barrier_age_ms >= settings.ottla_sentinel_barrier_ms:
-        seconds = group.barrier_age_ms // 1000
-        names, ids = _names(group), named(group.awaited)
-        awaited = named([names.get(member_id, short(member_id)) for member_id in group.awaited])
         yield Finding(
             "old_barrier",
             "",
-            (
-                f"Group {group.group_id} has been on its way to its target for {seconds} s, and waits"
-                if group.protocol == "consumer"
-                else f"Group {group.group_id} has waited {seconds} s at the {group.barrier} barrier"
-            )
-            + (f" for {awaited}" if awaited else ""),
-            {"barrier": group.barrier, "awaited": ids, "age_ms": str(group.barrier_age_ms)},
+            _unbalanced(group) if group.protocol == "consumer" else _at_barrier(group),
+            {"barrier": group.barrier, "awaited": named(group.awaited), "age_ms": str(group.barrier_age_ms)},
         )
     gone = [member for member in group.members if member.waits_for == "join" and member.is_gone]
     if gone:
@@ -54,6 +49,25 @@ def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
             {"members": ids},
             settings.ottla_sentinel_zombie_ms,
         )
+
+
+def _at_barrier(group: GroupState) -> str:
+    names = _names(group)
+    awaited = named([names.get(member_id, short(member_id)) for member_id in group.awaited])
+    waited = f"Group {group.group_id} has waited {group.barrier_age_ms // 1000} s at the {group.barrier} barrier"
+    return waited + (f" for {awaited}" if awaited else "")
+
+
+def _unbalanced(group: GroupState) -> str:
+    """Who holds a consumer group up, with what, and who waits for that."""
+    names, holding = _names(group), dict.fromkeys(group.awaited)
+    awaited = [one for one in group.members if one.member_id in holding]
+    says = [f"{names[one.member_id]} has not given up {ranges(one.pending)}" for one in awaited if one.pending]
+    if late := [names[one.member_id] for one in awaited if not one.pending]:
+        says.append(f"{named(late)} {'has' if len(late) == 1 else 'have'} not come for the new target")
+    waiting = [names[one.member_id] for one in group.members if one.state == WAITS and one.member_id not in holding]
+    wait = f"; {named(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for that" if waiting else ""
+    return f"Group {group.group_id} has not been balanced for {group.barrier_age_ms // 1000} s: {named(says)}{wait}"
 
 
 def _overlaps(group: GroupState, owned: dict[str, set[int]]) -> Iterator[Finding]:
@@ -117,6 +131,15 @@ def _unowned(
 ) -> Iterator[Finding]:
     topics: dict[str, None] = {}
     before: list[str] | None = None
+    regexes = list(dict.fromkeys(member.regex for member in group.members if member.regex and not member.topics))
+    if regexes:
+        yield Finding(
+            "topic_without_owner",
+            "",
+            f"Group {group.group_id} subscribes to topics by regex, and no topic's whole name matches {named(regexes)}",
+            {"topic": "", "partitions": "", "unowned": "0", "regexes": named(regexes)},
+            settings.ottla_sentinel_settle_ms,
+        )
     for member in group.members:
         if member.topics is not before:
             before = member.topics

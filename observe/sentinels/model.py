@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ SENTINELS: Mapping[str, str] = {
     "topic_without_owner": "a topic that members subscribe to has partitions that nobody was assigned, or is not there",
     "fenced_commit": "a member that is not in the present generation tries to commit",
     "offset_jump": "a committed offset moved back, or is past the end of the partition",
-    "old_barrier": "the group waits for its members for long, and consumes nothing meanwhile",
+    "old_barrier": "the group waits for its members for long",
     "idle_partition": "a partition with lag stands still while others of the group move",
     "mixed_subscriptions": "the members of a group do not all subscribe to the same topics",
     "rebalance_storm": "the group rebalances again and again",
@@ -77,3 +77,16 @@ def named(items: list[str]) -> str:
     """The first of many, and how many more there are."""
     more = len(items) - MOST_NAMED
     return ", ".join(items[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def ranges(assignment: Mapping[str, list[int]]) -> str:
+    """Partitions in few words: ``orders 0-3, 7``. The numbers of a topic are in order."""
+    return named([f"{topic} {', '.join(_runs(partitions))}" for topic, partitions in assignment.items() if partitions])
+
+
+def _runs(numbers: list[int]) -> Iterator[str]:
+    first = 0
+    for at, number in enumerate(numbers, 1):
+        if at == len(numbers) or numbers[at] != number + 1:
+            yield f"{numbers[first]}-{number}" if first < at - 1 else str(number)
+            first = at

@@ -77,7 +77,7 @@ class Sentinels(events.ByType):
             events.JoinReceived: self._repeats.join_received,
             events.ConsumerHeartbeatReceived: self._repeats.join_received,
             events.RebalanceStarted: self._repeats.rebalanced,
-            events.GroupEpochBumped: self._repeats.rebalanced,
+            events.GroupEpochBumped: self._bumped,
             events.RequestRefused: self._refused,
             events.OffsetsCommitted: self._committed,
         }
@@ -192,6 +192,11 @@ class Sentinels(events.ByType):
             self._restless.pop(event.group_id, None)
             self._wanted[event.group_id] = None
 
+    def _bumped(self, event: events.GroupEpochBumped) -> None:
+        """Members that go from one protocol to the other, one by one, are no storm."""
+        if not self._view.is_mixed(event.group_id):
+            self._repeats.rebalanced(event)
+
     def _loaded(self, event: events.Event) -> None:
         self._wanted[event.group_id] = None
 
@@ -226,11 +231,12 @@ class Sentinels(events.ByType):
             if owner != event.member_id:
                 foreign.setdefault(topic, []).append(f"{topic}-{partition}")
                 owners[owner] = None
+        who = _called(event.member_id, event.client_id, event.client_host)
         for topic, partitions in foreign.items():
             what, whose = named(partitions), named(list(owners))
             text = (
-                f"Group {group_id}: {short(event.member_id)} of generation {event.generation} commits for {what}, "
-                f"which {named([short(owner) for owner in owners])} owns"
+                f"Group {group_id}: {who} of generation {event.generation} commits for {what}, "
+                f"which {named([_called(owner, *self._view.client_of(group_id, owner)) for owner in owners])} owns"
             )
             facts = {"partitions": what, "members": f"{event.member_id}, {whose}", "client_id": event.client_id}
             self._happened(event, Finding("two_believers", topic, text, facts), event.number)
@@ -248,8 +254,8 @@ class Sentinels(events.ByType):
         last = self._last_commit
         asked = None if last is None or last[0] != event.cause else events.commit_event(last)
         of = "" if asked is None else f" of generation {asked.generation}"
-        client = "" if asked is None else f" (client {asked.client_id}, {asked.client_host.removeprefix('/')})"
-        text = f"Group {event.group_id} refused a commit by {short(event.member_id)}{client}{of}: {event.error}"
+        whose = ("", "") if asked is None else (asked.client_id, asked.client_host)
+        text = f"Group {event.group_id} refused a commit by {_called(event.member_id, *whose)}{of}: {event.error}"
         facts = {"member_id": event.member_id, "error": event.error}
         if asked is not None:
             facts |= {"generation": str(asked.generation), "client_id": asked.client_id}
@@ -267,3 +273,9 @@ class Sentinels(events.ByType):
 
     def _happened(self, event: events.Event, finding: Finding, cause: int) -> None:
         self.board.happened(event.group_id, finding, Now(event.at_ms, event.wall_ms), cause)
+
+
+def _called(member_id: str, client_id: str, client_host: str) -> str:
+    """A member with the client that it is, as far as that is known: ids of the consumer protocol say nothing of it."""
+    client = f" (client {client_id}, {client_host.removeprefix('/')})" if client_host else ""
+    return short(member_id) + client

@@ -166,3 +166,8 @@ class Timeline(Struct, omit_defaults=True):
     marks: list[Mark] = []
     flow: Flow | None = None
     hidden: int = 0
+
+    @property
+    def counted_by(self) -> str:
+        """What the numbers of its rebalances are: those of a consumer group are epochs."""
+        return "epoch" if self.marks and self.marks[-1].protocol == "consumer" else "generation"

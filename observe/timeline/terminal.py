@@ -125,10 +125,10 @@ class Drawing:
                 for at in range(self._column(barrier.opened), self._column(end) + 1):
                     barriers[at] = (look.ascii if self._is_ascii else look.sign, look.style)
         yield self._labelled("time", "dim", times)
-        marks = self._timeline.marks
-        is_consumer = bool(marks) and marks[-1].protocol == "consumer"  # it waits for members, and has no barriers
-        yield self._labelled("epoch" if is_consumer else "generation", "dim", generations)
-        yield self._labelled("waits" if is_consumer else "barrier", "dim", barriers)
+        counted_by = self._timeline.counted_by
+        yield self._labelled(counted_by, "dim", generations)
+        # What has epochs waits for members, and has no barriers.
+        yield self._labelled("waits" if counted_by == "epoch" else "barrier", "dim", barriers)
 
     def _lane(self, index: int) -> Line:
         lane = self._timeline.lanes[index]

@@ -179,6 +179,15 @@ class Account:
         """True if there is no group any more."""
         return not self.members and not self.issued and self.run is None
 
+    def present_ms(self, run: Run, now_ms: int | None) -> int:
+        """The present on the monotonic clock; ``now_ms`` is Unix time, None for when the last thing happened."""
+        at_ms = run.start_ms if self.input is None else self.input.at_ms
+        return at_ms if now_ms is None else max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
+
+    def stood_ms(self, run: Run, now_ms: int | None) -> int:
+        """Partition-milliseconds in which nobody consumed so far because of a rebalance that runs."""
+        return run.episode.stood_ms + self.standing.stood_ms(self.present_ms(run, now_ms))
+
     def open_refusals(self) -> list[Episode]:
         """Refusals that may yet be repeated, as copies."""
         return [structs.replace(one) for one in self.refusals.values()]

@@ -14,6 +14,8 @@ LOOK_BACK = 25
 """Among so many of the latest episodes the choice is made."""
 OF_BROKER = frozenset(("loaded", "stopped"))
 """The kinds of episodes that are the broker's own doing."""
+SOON_MS = 120_000
+"""A member that was away for longer came back for itself: whoever asks then asks about the return."""
 SLACK_MS = 5
 """Two times of one moment may be so far apart."""
 
@@ -33,7 +35,7 @@ def choose(episodes: Sequence[Episode]) -> Choice | None:
     """Choose among the latest episodes; None if there are none.
 
     The broker's own stop or start is told in full only if there is nothing before it, and the return of a member only
-    if nothing is known of how it went.
+    if nothing is known of how it went, or if that was long ago.
 
     Args:
         episodes: the oldest first.
@@ -52,14 +54,14 @@ def choose(episodes: Sequence[Episode]) -> Choice | None:
 
 
 def is_return_of(episode: Episode, before: Episode) -> bool:
-    """True if members only came back in an episode, and one before has how one of them went."""
+    """True if members only came back in an episode, soon, and one before has how one of them went."""
     if episode.kind != "rebalance" or episode.outcome == "running" or not episode.triggers:
         return False
     if any(trigger.cause != Cause.MEMBER_RETURNED for trigger in episode.triggers):
         return False
     for trigger in episode.triggers:
         away = trigger.facts.get("away_ms", "")
-        if not away.isdigit() or not 0 <= trigger.member < len(episode.members):
+        if not away.isdigit() or int(away) > SOON_MS or not 0 <= trigger.member < len(episode.members):
             continue
         went_ms = episode.started_ms + trigger.at_ms - int(away)
         began_ms, ended_ms = before.started_ms - SLACK_MS, before.started_ms + max(before.duration_ms, 0) + SLACK_MS

@@ -77,7 +77,9 @@ class Departures:
                 return None
             if departure.back_ms == NEVER and departure.known.place == known.place:
                 departure.back_ms = wall_ms
-                known.departures = departure.known.departures
+                own = departure.known.departures = known.departures = _own(departure.known)
+                if departure.known.is_classic != known.is_classic and own:
+                    own.pop()  # it went to come back with the other protocol
                 return departure
         return None
 

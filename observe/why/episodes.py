@@ -65,9 +65,7 @@ def running(account: Account, now_ms: int | None = None) -> Episode | None:
         return None
     if account.input is not None and (account.happenings or account.joined):
         account.settle(account.input)
-    at_ms = run.start_ms if account.input is None else account.input.at_ms
-    if now_ms is not None:
-        at_ms = max(at_ms, run.start_ms + now_ms - run.episode.started_ms)
+    at_ms = account.present_ms(run, now_ms)
     copy = replace(
         run, episode=_decode(_encode(run.episode)), awaited=dict(run.awaited), longest_ms=dict(run.longest_ms)
     )

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -57,6 +57,14 @@ Pause = Callable[[], Awaitable[None]]
 """Is awaited now and then by whoever takes long."""
 
 Handlers = Mapping[type[Event], Callable[[Any, Any], object]]
+
+
+class Running(NamedTuple):
+    """A rebalance that runs: when it began, as Unix time, and the partition-milliseconds that it has cost so far."""
+
+    group_id: str
+    started_ms: int
+    stood_ms: int
 
 
 class History(Observer):
@@ -309,16 +317,30 @@ class History(Observer):
             return [], None
         from ottla.observe.why.episodes import running as running_of
 
-        now_ms = None if self.now_ms is None else self.now_ms()
+        now_ms = self._now_ms
         running = running_of(account, now_ms)
         if running is not None:
             running.now_ms = now_ms or 0
         return [one for one in account.open_refusals() if since_ms is None or one.last_ms >= since_ms], running
 
+    def running(self) -> list[Running]:
+        """The rebalances that run, each with what it has cost so far."""
+        self.catch_up()
+        now_ms = self._now_ms
+        return [
+            Running(account.group_id, run.episode.started_ms, account.stood_ms(run, now_ms))
+            for account in self._accounts.values()
+            if (run := account.run) is not None
+        ]
+
+    @property
+    def _now_ms(self) -> int | None:
+        return None if self.now_ms is None else self.now_ms()
+
     async def costs(self, since_ms: int, pause: Pause, *, most: int) -> list[Cost]:
         """The cost of each group since a Unix time, the highest first; groups without any are left out.
 
-        Of a refusal that was repeated since then all times count, and what still runs has no cost yet.
+        Of a refusal that was repeated since then all times count, and of what still runs all that it has cost so far.
 
         Args:
             pause: awaited now and then: there may be tens of thousands of groups, or of episodes of one.
@@ -335,6 +357,8 @@ class History(Observer):
                     cost.add(one)
                 if not number % SUMMED_AT_ONCE:
                     await pause()
+            if account is not None and (run := account.run) is not None:
+                cost.add(structs.replace(run.episode, stood_ms=account.stood_ms(run, self._now_ms)))
             if cost.stood_ms or cost.refused:
                 costs.append(cost)
             if len(costs) >= most + SUMMED_AT_ONCE:

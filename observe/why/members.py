@@ -122,6 +122,7 @@ class Known:
         error: the last error that it was answered, since it joined.
         departures: when it, or those whose place it took, left or were removed (Unix time); the newest last.
         awaited_sync: the generation whose assignment it has not fetched yet, -1 if none.
+        is_classic: it is of the classic protocol.
     """
 
     member_id: str
@@ -141,6 +142,7 @@ class Known:
     error: str = ""
     departures: Sequence[int] = ()
     awaited_sync: int = -1
+    is_classic: bool = True
 
     def __post_init__(self) -> None:
         self.client_id = intern(self.client_id)

@@ -48,7 +48,6 @@ class Reconciled(Known):
         beats: how often it was heard of since and had not given up; says: whether it said what it has.
         away_ms: when a static member went for a while; `NEVER` if it did not.
         regex: that it subscribes with, empty for none.
-        is_classic: it is of the classic protocol.
         owes: what a member of the classic protocol was told to do, ``must-rejoin`` or ``must-sync``, since owed_ms, and
             until owed_until_ms at the latest; empty for nothing.
     """

@@ -215,6 +215,10 @@ class Standing:
         if again.since:
             again.charge(run, at_ms)
 
+    def stood_ms(self, at_ms: int) -> int:
+        """Partition-milliseconds in which they stood still until a moment, on no account so far."""
+        return sum(max(0, at_ms - since_ms) for since_ms, _, _ in self.since.values())
+
     def charge(self, run: Run, at_ms: int) -> None:
         """Put what stood still until now on an episode's accounts; what goes on standing begins afresh."""
         episode = run.episode

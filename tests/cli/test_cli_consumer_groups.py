@@ -61,6 +61,11 @@ def reading(broker: Broker, group: str, client_id: str) -> Iterator[None]:
         thread.join()
 
 
+def test_a_timeline_has_epochs(ottla: Any, modern: Any) -> None:
+    modern("billing", "one")
+    assert re.match(r"billing: Stable, epoch 2, 1 rebalance, ", ottla.run("timeline", "billing").stdout)
+
+
 def test_list_and_describe(ottla: Any, modern: Any, join: Any) -> None:
     modern("billing", "one")
     join("old", "two")

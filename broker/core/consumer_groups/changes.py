@@ -176,6 +176,8 @@ class Change:
         before, after = self._before, group.state.group_state
         if after is not before and successor is None:
             group.state_since_ms = m.wall_ms
+            if not before.is_restless:
+                group.restless_since_ms = m.wall_ms
             m.emit(StateChanged(group_id=group.group_id, before=before, after=after, generation=group.generation))
         if records:
             self._write(records)

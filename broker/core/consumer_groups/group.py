@@ -54,6 +54,7 @@ class ConsumerGroup(Group):
             of what it subscribed to then. It is not that of its epoch while a regex is not resolved yet.
         resolving: the resolution of its regexes that is under way; asker: whose heartbeat asks for the next one.
         state_since_ms: since when it is in its state, as Unix time; None if that is not known.
+        restless_since_ms: since when it is on its way, whatever became of its target; from its load on at most.
     """
 
     kind: ClassVar[str] = "consumer"
@@ -68,6 +69,7 @@ class ConsumerGroup(Group):
     resolving: object = field(default=None, init=False)
     asker: Asker | None = field(default=None, init=False)
     state_since_ms: int | None = field(default=None, init=False)
+    restless_since_ms: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._durable = self.state

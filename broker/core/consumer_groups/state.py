@@ -77,6 +77,11 @@ class ConsumerGroupState(enum.StrEnum):
     RECONCILING = "Reconciling"
     STABLE = "Stable"
 
+    @property
+    def is_restless(self) -> bool:
+        """True if the group is on its way to a target."""
+        return self is ConsumerGroupState.ASSIGNING or self is ConsumerGroupState.RECONCILING
+
 
 class ClassicProtocols(Struct, frozen=True, gc=False):
     """What a member of the classic protocol has said in its JoinGroup: its protocols in order of preference."""

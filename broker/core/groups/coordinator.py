@@ -472,6 +472,7 @@ class GroupCoordinator(Machine):
             if isinstance(group, ClassicGroup):
                 loading.resume(self, group)
             elif isinstance(group, ConsumerGroup):
+                group.restless_since_ms = self.wall_ms
                 look_after(self, group)
         self._schedule_retention(shard)
 

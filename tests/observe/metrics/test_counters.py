@@ -13,6 +13,7 @@ from ottla.broker.core.events import (
     StateChanged,
 )
 from ottla.observe.metrics.counters import CHANGES, Counters
+from ottla.observe.why.history import Running
 from ottla.observe.why.model import Episode
 from tests.observe.makers import event_of
 
@@ -22,9 +23,15 @@ def committed(group_id: str, partitions: int) -> OffsetsCommitted:
 
 
 def episode(
-    group_id: str, cause: str, *, duration_ms: int = 2_000, stood_ms: int = 0, kind: str = "rebalance"
+    group_id: str,
+    cause: str,
+    *,
+    started_ms: int = 0,
+    duration_ms: int = 2_000,
+    stood_ms: int = 0,
+    kind: str = "rebalance",
 ) -> Episode:
-    return Episode(1, kind, group_id, 0, duration_ms=duration_ms, cause=cause, stood_ms=stood_ms)
+    return Episode(1, kind, group_id, started_ms, duration_ms=duration_ms, cause=cause, stood_ms=stood_ms)
 
 
 def test_commits_and_their_offsets_are_counted_together_and_by_group() -> None:
@@ -74,6 +81,22 @@ def test_rebalances_are_counted_by_cause_and_refusals_are_none() -> None:
     assert counters.group_stood_ms == {"a": 4_000, "b": 500}
     assert counters.stood_ms == 4_500
     assert (sum(counters.durations.counts), counters.durations.total_ns) == (3, 6_000_000_000)
+
+
+def test_what_runs_is_counted_while_it_does_and_not_again_when_it_is_over() -> None:
+    counters = Counters(10)
+    counters.on_episode(episode("a", "member-left", stood_ms=100))
+    counters.running([Running("a", 5_000, 3_000), Running("b", 6_000, 0)])
+    assert (counters.stood_ms, counters.group_stood_ms) == (3_100, {"a": 3_100})
+    counters.running([Running("a", 5_000, 4_000), Running("b", 6_000, 700)])
+    counters.running([Running("a", 5_000, 3_900), Running("b", 6_000, 700)])
+    assert counters.group_stood_ms == {"a": 4_100, "b": 700}, "it never goes down"
+    counters.on_episode(episode("b", "group-full", kind="refusal", started_ms=6_000))
+    counters.on_episode(episode("a", "member-left", stood_ms=4_500, started_ms=5_000))
+    counters.on_episode(episode("b", "member-left", stood_ms=600, started_ms=6_000))
+    assert (counters.stood_ms, counters.group_stood_ms) == (5_300, {"a": 4_600, "b": 700})
+    counters.running([Running("a", 9_000, 1_000)])
+    assert counters.group_stood_ms["a"] == 5_600
 
 
 def test_only_so_many_groups_have_counts_of_their_own_and_none_that_is_gone() -> None:

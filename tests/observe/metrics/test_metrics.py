@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 from ottla.broker.settings import Settings
 from ottla.observe.metrics.catalogue import SPECS
 from ottla.observe.metrics.collector import Metrics
+from ottla.observe.why.history import Running
 from tests.observe.metrics.looked_at import Looked, Ring, group, member, metrics, topic
 
 ALL = ("kminion", "kafka_exporter", "lag_exporter")
@@ -154,6 +155,15 @@ def test_a_scrape_asks_the_recorder_where_its_events_come_from(view: Looked) -> 
     body, _ = scrape(measured)
     assert b"ottla_recorder_memory_bytes 4096.0" in body
     assert asked == [threading.get_ident()]
+
+
+def test_what_a_rebalance_has_cost_is_told_while_it_runs(view: Looked) -> None:
+    measured = metrics(view)
+    measured.sources.running = lambda: [Running("busy", 0, 7_000)]
+    for _ in range(2):
+        text = scrape(measured)[0].decode()
+        assert 'ottla_group_partition_unavailable_seconds_total{group="busy"} 9.5' in text, "2.5 s from before"
+        assert "ottla_partition_unavailable_seconds_total 7.0" in text
 
 
 def test_names_with_any_characters_are_written_so_that_they_can_be_read_again(view: Looked) -> None:

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla.broker.dispatch import Dispatcher
-from ottla.clients import Consumer, Producer
+from ottla.clients import Consumer, ConsumerRebalanceListener, Producer, TopicPartition
 from ottla.observe.sentinels.watch import Sentinels
 from ottla.testing import Broker
 from tests.observe.http.conftest import ask
@@ -65,6 +65,38 @@ def test_what_clients_do_is_counted(broker: Broker) -> None:
     assert 0 < found["ottla_group_max_lag_seconds"][frozenset(("billing",))] < 60
     assert found["ottla_connections_opened_total"][frozenset()] >= 2
     assert sum(found["ottla_sentinels_active"].values()) == 0
+
+
+class Slow(ConsumerRebalanceListener):
+    """Gives partitions up when it is let."""
+
+    def __init__(self) -> None:
+        self.may_go = asyncio.Event()
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        await self.may_go.wait()
+
+
+def test_a_member_that_does_not_give_up_costs_while_it_does_not(broker: Broker) -> None:
+    async def use() -> float:
+        options = {"bootstrap_servers": broker.bootstrap_servers, "group_id": "g", "group_protocol": "consumer"}
+        async with Consumer(**options) as one:
+            one.subscribe(["orders"], listener=(slow := Slow()))
+            while not one.assignment():
+                await one.getmany(timeout_ms=50)
+            async with Consumer("orders", **options) as other:
+                polls = [asyncio.create_task(each.getmany(timeout_ms=60_000)) for each in (one, other)]
+                stood = 0.0
+                while not stood:
+                    found = await asyncio.to_thread(scraped, broker)
+                    stood = found["ottla_group_partition_unavailable_seconds_total"].get(frozenset(("g",)), 0.0)
+                assert found["ottla_groups"][frozenset(("Reconciling",))] == 1, "it runs"
+                slow.may_go.set()
+                for poll in polls:
+                    poll.cancel()
+                return stood
+
+    assert 0 < asyncio.run(use()) < 60
 
 
 def test_lag_in_seconds_is_that_of_the_append_and_not_of_the_timestamp(broker: Broker) -> None:

@@ -6,7 +6,8 @@ wait 2s
     + two_believers orders: Partitions of orders are assigned to more than one member: …
 ```
 
-``commit a 0:5 2:7`` commits offsets by partition; what is refused is told. `--record-stories` writes the texts anew.
+``commit a 0:5 2:7`` commits offsets by partition; what is refused is told. ``beat a b`` is of members of the consumer
+protocol: they join, or heartbeat and give nothing up before ``release a``. `--record-stories` writes the texts anew.
 """
 
 from __future__ import annotations
@@ -65,6 +66,16 @@ class Scene:
                 stage.form(self.assigned, **self.topics)
             case "join":
                 stage.join(words[0])
+            case "beat":
+                names, regex = [word for word in words if "=" not in word], [word for word in words if "=" in word]
+                for name in names:
+                    stage.beat(name, regex=regex[0].removeprefix("regex=") if regex else None)
+            case "leave":
+                stage.modern[words[0]].leave()
+                del stage.modern[words[0]]
+            case "release":
+                stage.modern[words[0]].let_go()
+                stage.beat(words[0])
             case "hang-up":
                 stage.joining[words[0]].is_gone = True
             case "sync":

@@ -21,10 +21,13 @@ from ottla.observe.view import Identity, View
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import Subscription, encode_subscription
 from ottla.protocol.primitives import ZERO_UUID
+from tests.core.consumer_groups.modern_rendering import topic_id
 from tests.core.world import ENTRIES, Ctx, World
 from tests.observe.http.fakes import Lines
 from tests.observe.why.story import assigned
 from tests.support.group_member import GroupMember
+from tests.support.modern_member import ModernMember
+from tests.support.requests import commit_fields, request
 
 GROUP = "g"
 Assigned = Mapping[str, Mapping[str, list[int]]]
@@ -84,9 +87,24 @@ class Stage:
         self.log = Lines()
         self.emitted: list[Event] = []
         self.told: list[Event] = []
-        config = GroupConfig(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=SESSION_MS)
+        config = GroupConfig(
+            group_initial_rebalance_delay_ms=0,
+            group_max_session_timeout_ms=SESSION_MS,
+            group_consumer_session_timeout_ms=SESSION_MS,
+            group_consumer_assignment_interval_ms=0,
+        )
         self.world = WatchedWorld(config, observers=Observers([EveryEvent(self.told.append)], self.log))
         self.logs = Topics(**self.topics)
+        self.callbacks: list[tuple[int, Any]] = []
+        self._watch()
+        self.members: dict[str, GroupMember] = {}
+        self.modern: dict[str, ModernMember] = {}
+        self.joining: dict[str, Ctx] = {}
+        self.world.load()
+        for name, count in self.topics.items():
+            self.world.put_topic(name, topic_id(name), [[]] * count)
+
+    def _watch(self) -> None:
         self.view = View(
             Identity(1, "c", "0", "h:1", 0),
             self.world.coordinator,
@@ -98,11 +116,13 @@ class Stage:
         settings = Settings(ottla_sentinel_interval_ms=1_000, **self.settings)
         self.sentinels = Sentinels(self.view, settings, self.log, self, self.emitted.append)
         self.world.observers.add(self.sentinels)
-        self.callbacks: list[tuple[int, Any]] = []
         self.sentinels.start()
-        self.members: dict[str, GroupMember] = {}
-        self.joining: dict[str, Ctx] = {}
-        self.world.load()
+
+    def restart(self) -> None:
+        """Another coordinator takes over from the log, and other sentinels look at it."""
+        self.sentinels.stop()
+        self.world.restart()
+        self._watch()
 
     # -- the clock
 
@@ -178,9 +198,30 @@ class Stage:
         ctx: Ctx = self[name].sync({self.ids[one]: assigned(topics) for one, topics in shares.items()}, 3)
         return ctx
 
+    def beat(self, name: str, *, regex: str | None = None) -> ModernMember:
+        """A member of the consumer protocol joins, or heartbeats and goes on with what it has to give up."""
+        if name not in self.modern:
+            send = partial(self._hand_over, name)
+            one = self.modern[name] = ModernMember(send, GROUP, f"{name}-1", rebalance_ms=SESSION_MS)
+            one.subscribe(["orders"] if regex is None else None, regex)
+        self.modern[name].heartbeat()
+        return self.modern[name]
+
+    def _hand_over(self, name: str, heartbeat: Any) -> None:
+        layout = type(heartbeat).layout(1)
+        ctx = Ctx(name, 1, layout.decode(layout.encode(heartbeat)))
+        self.world.beat(ctx)
+        self.world.settle()
+        self.modern[name].learn(ctx.answer)
+
     def commit(self, name: str, offsets: Mapping[int, int], *, generation: int | None = None) -> int:
         """Commit offsets of orders by partition; the error of the first."""
         options = {} if generation is None else {"generation": generation}
+        if (modern := self.modern.get(name)) is not None:
+            places = [("orders", one, at) for one, at in offsets.items()]
+            fields = commit_fields(GROUP, places, generation=modern.epoch, member_id=modern.member_id)
+            answer = self.ask(name, ApiKey.OFFSET_COMMIT, 9, request(ApiKey.OFFSET_COMMIT, fields)).answer
+            return int(answer.topics[0].partitions[0].error_code)
         answer = self[name].commit([("orders", one, at) for one, at in offsets.items()], 6, **options).answer
         return int(answer.topics[0].partitions[0].error_code)
 

@@ -61,6 +61,17 @@ def test_a_large_group_that_changes_while_it_is_described_is_described_anew(stag
     assert stage.active == ["two_believers"]
 
 
+def test_a_wait_is_as_old_as_the_load_of_its_group(stage: Stage) -> None:
+    for name in "aba":
+        stage.beat(name)
+    stage.wait(40_000)
+    stage.restart()
+    stage.wait(59_000)
+    assert stage.active == []
+    stage.wait(2_000)
+    assert stage.alarm("old_barrier").facts["awaited"] == "a-1"
+
+
 def test_a_group_in_order_is_left_in_peace(stage: Stage) -> None:
     stage.form(FAIR)
     for _ in range(20):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC
 
+import pytest
+
 from ottla.observe.why.choice import choose, in_a_line
 from ottla.observe.why.model import Episode
 from tests.observe.why.stories import played
@@ -34,6 +36,19 @@ def test_how_a_member_went_comes_before_that_it_is_back() -> None:
 def test_a_member_that_left_and_came_back() -> None:
     story = played("member returned")
     assert chosen(story.episodes()) == [("rebalance", "left-closed"), ("rebalance", "member-returned")]
+
+
+@pytest.mark.parametrize(
+    ("away_ms", "told"), [(110_000, ["left-closed", "member-returned"]), (360_000, ["member-returned"])]
+)
+def test_a_return_after_long_is_told_itself(away_ms: int, told: list[str]) -> None:
+    story = stable("w1", "w2")
+    story.leave("w2", reason="the consumer is being closed")
+    story.again("w1")
+    story.wait(away_ms, beating=["w1"])
+    story.join("w2")
+    story.again("w1")
+    assert [cause for _, cause in chosen(story.episodes())] == told
 
 
 def test_a_return_of_somebody_who_is_forgotten_is_told_itself() -> None:

@@ -10,7 +10,7 @@ from ottla.observe.why.history import History
 from ottla.observe.why.model import Episode
 from ottla.observe.why.store import Cost, Kept, Row
 from tests.observe.why.stories import played
-from tests.observe.why.story import GROUP
+from tests.observe.why.story import GROUP, stable
 
 
 async def at_once() -> None:
@@ -44,6 +44,20 @@ def test_somebody_who_is_turned_away_again_and_again_counts_each_time() -> None:
     last_ms = max(one.last_ms for one in refusals)
     assert costs(history, last_ms)[0].refused > 0
     assert costs(history, last_ms + 1) == []
+
+
+def test_a_rebalance_that_runs_costs_what_it_has_cost_so_far() -> None:
+    story = stable()
+    story.clock()
+    before = costs(story.history, 0)
+    story.join("w1")
+    assert costs(story.history, 0) == before, "nothing has stood still so far"
+    story.wait(8_000, beating=["w2"])
+    [cost] = costs(story.history, story.world.wall_ms)
+    assert (cost.stood_ms, cost.rebalances) == (3 * 8_000, 1)
+    story.again("w2", after_ms=0)
+    assert story.history.running() == []
+    assert costs(story.history, 0) == [total(story.history.episodes(GROUP))]
 
 
 def test_the_costliest_is_first_and_what_is_too_old_is_left_out() -> None:

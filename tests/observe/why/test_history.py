@@ -17,7 +17,7 @@ from ottla.broker.core.events import (
     RequestRefused,
     TimerFired,
 )
-from ottla.observe.why.history import MOST_STRANGERS, History
+from ottla.observe.why.history import MOST_STRANGERS, History, Running
 from ottla.observe.why.model import Episode, MemberPart, Trigger
 from ottla.observe.why.store import Kept, Store
 from ottla.observe.why.words import verdict
@@ -75,6 +75,7 @@ def test_a_rebalance_that_runs_is_the_last() -> None:
     # What w1 gave up stands still for 8 s, and w2 is late.
     assert [part.blamed_ms for part in story.last.members] == [0, 3 * 8_000, 0]
     assert (story.last.stood_ms, story.last.stopped) == (3 * 8_000, 3)
+    assert story.history.running() == [Running(GROUP, running.started_ms, 3 * 8_000)]
     assert (
         "3 partitions stand still, the longest for 8.0 s: 24.0 partition-seconds in which nobody consumes"
         in (story.last.sentences[-1])

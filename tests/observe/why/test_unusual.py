@@ -40,6 +40,19 @@ def test_names_that_all_share_are_told_once() -> None:
     assert any("; rdkafka has nothing in common with it." in text for text in story.last.sentences)
 
 
+def test_a_member_that_comes_back_with_another_protocol_does_not_flap() -> None:
+    """It is restarted there and back, while others stay classic."""
+    story = stable("w1", "w2")
+    for _ in range(3):
+        story.leave("w1")
+        story.modern_join("w1")
+        story.go("w1")
+        story.start("w1")
+    causes = {one.cause for one in story.episodes()}
+    assert {"group-upgraded", "group-downgraded"} <= causes
+    assert "flapping-member" not in causes
+
+
 def test_one_of_several_with_the_same_name_comes_and_goes() -> None:
     story = stable("w1", "w2", "w3", story=Nameless("rdkafka"))
     for _ in range(4):
