@@ -18,6 +18,7 @@ from ottla.clients import Consumer, GroupDescription, MemberDescription, TopicPa
 from ottla.clients.structs import BrokerInfo
 from ottla.protocol.apis import ApiKey
 from ottla.testing import Broker
+from tests.support import members
 from tests.support.client import Client
 from tests.support.requests import consumer_heartbeat_fields
 from tests.support.waiting import wait_for
@@ -180,9 +181,9 @@ def group(*members: MemberDescription, kind: str = "consumer", state: str = "Sta
     return GroupDescription("g", state, more.pop("protocol_type", "consumer"), assignor, [*members], AT, kind, **more)
 
 
-OLD, NEW = member("old", "classic"), member("new", "consumer")
-
-
+OLD, OLDER, NEW = member("old", "classic"), member("older", "classic"), member("new", "consumer")
+PYTHON = member("aiokafka-0.14.0", "classic")
+JAVA = member("java", "classic", subscription_user_data=bytes(4))
 OWN = member("own", "classic", user_data=b"x")
 
 
@@ -192,7 +193,12 @@ OWN = member("own", "classic", user_data=b"x")
         (group(kind="classic"), "bidirectional", "empty", "becomes what its first member speaks"),
         (group(kind="classic"), "disabled", "empty", "becomes what its first member speaks"),
         (group(OLD, kind="classic"), "bidirectional", "classic", "Restart old on 10.0.0.1 with group.protocol=c"),
-        (group(OLD, kind="classic"), "Upgrade", "classic", "the first turns the group"),
+        (group(OLD, kind="classic"), "Upgrade", "classic", "group.protocol=consumer: it turns the group."),
+        (group(OLD, OLDER, kind="classic"), "upgrade", "classic", "consumer, one by one: the first turns the group."),
+        (group(OLD, PYTHON, kind="classic"), "upgrade", "classic", "aiokafka-0.14.0 on 10.0.0.1 may stay classic"),
+        (group(PYTHON, NEW), "upgrade", "mixed", "its client has no group.protocol. Members of both"),
+        (group(OLD, NEW), "upgrade", "mixed", "A member may stay classic if its client has no group.protocol."),
+        (group(JAVA, kind="classic", assignor="cooperative-sticky"), "upgrade", "classic", "Restart java on 10.0.0.1"),
         (group(OLD, NEW), "bidirectional", "mixed", "Restart old on 10.0.0.1 with group.protocol=consumer"),
         (group(OLD), "bidirectional", "mixed", "Restart old on 10.0.0.1 with group.protocol=consumer"),
     ],
@@ -245,7 +251,13 @@ def test_where_a_migration_stands(described: GroupDescription, policy: str | Non
         (
             group(OWN, kind="classic", assignor="cooperative-sticky"),
             "upgrade",
-            "adds data of its own",
+            "adds data of its own to the assignment of own",
+            "stop all members",
+        ),
+        (
+            group(JAVA, OLD, kind="classic", assignor="cooperative-sticky"),
+            "upgrade",
+            "may be the client of old on 10.0.0.1.",
             "stop all members",
         ),
     ],
@@ -290,6 +302,24 @@ def test_a_broker_that_does_not_speak_the_protocol() -> None:
     found = standing(group(), "upgrade", "classic")
     assert found.in_the_way == ["The broker does not speak the protocol consumer."]
     assert found.next == ["Restart the broker with group.coordinator.rebalance.protocols=classic,consumer."]
+
+
+@pytest.mark.parametrize("kind", ["confluent", "ottla"])
+def test_a_group_in_which_librdkafka_will_be_in_the_way(kind: str, ottla: Any, broker: Broker) -> None:
+    """Its cooperative-sticky adds data to assignments, but not yet to those of the first generation."""
+    options = {"session_timeout_ms": 45_000, "assignor": "cooperative-sticky"}
+    one = members.member(members.Role(kind, broker.bootstrap_servers, "g", ("orders",), "k1", **options))
+    one.start()
+    try:
+        wait_for(lambda: one.changes, "k1 to join", show=lambda: one)
+        found = ottla.json("groups", "migrate", "g")
+    finally:
+        one.stop()
+    if kind == "confluent":
+        assert "may be the client of k1 on" in " ".join(found["in_the_way"])
+        assert found["next"][0].startswith("Nobody reads for a moment: stop all members")
+    else:
+        assert found["in_the_way"] == [] and found["next"][0].startswith("Restart k1 on ")
 
 
 def test_migrate_asks_the_broker(ottla: Any, modern: Any) -> None:
