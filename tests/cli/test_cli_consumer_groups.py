@@ -106,6 +106,30 @@ def test_who_is_behind_and_why(ottla: Any, broker: Broker) -> None:
     client.close()
 
 
+def test_why_a_stable_group_has_no_partitions(ottla: Any, broker: Broker) -> None:
+    """Its topic does not exist, or its regex matches nothing."""
+    client = Client(broker.port)
+
+    def beat(group: str, epoch: int = 0, *names: str, regex: str | None = None) -> int:
+        fields = consumer_heartbeat_fields(group, "a", epoch, names=None if epoch else names)
+        answer = client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields, subscribed_topic_regex=regex)
+        return int(answer.member_epoch)
+
+    beat("typo", 0, "ordrs")
+    beat("regex", regex="evnets-.*")
+    said = ottla.run("groups", "describe", "typo", "--state").stdout.splitlines()
+    assert said[1:] == ["Topic 'ordrs', to which peer subscribed, does not exist. Did you mean 'orders'?"]
+    assert ottla.json("groups", "describe", "typo")[0]["missing_topics"] == [
+        {"topic": "ordrs", "did_you_mean": "orders"}
+    ]
+    said = ottla.run("groups", "describe", "regex", "--members").stdout
+    assert "subscribed to evnets-.*: it gives nobody partitions. It has to match the whole name of a topic.\n" in said
+    epoch = beat("reads", regex="ord.*")
+    wait_for(lambda: beat("reads", epoch) > epoch, "the regex to be resolved")
+    assert "By regex: peer subscribed to ord.*.\n" in ottla.run("groups", "describe", "reads").stdout
+    client.close()
+
+
 def test_a_member_tells_what_it_still_has(ottla: Any, broker: Broker) -> None:
     """`ottla consume` gives partitions up to a member that comes, and says epoch."""
 
