@@ -166,10 +166,20 @@ def test_verbs_on_such_a_group(ottla: Any, broker: Broker) -> None:
 
 
 def test_a_member_can_be_evicted(ottla: Any, broker: Broker) -> None:
+    """By its id, which may begin with a dash, or its client id, unless several have that."""
     client = Client(broker.port)
-    client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_heartbeat_fields("g", "a", names=["orders"]))
-    ottla.run("groups", "evict", "g", "a")
+    dashed = "-uXXZUeVQ2-bY0lTlXo_Rw"
+
+    for member_id in ("a", dashed):
+        fields = consumer_heartbeat_fields("g", member_id, names=["orders"])
+        assert client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields).error_code == 0
+    refused = ottla.run("groups", "evict", "g", "peer", expect=1).stderr
+    assert "several members with the client id 'peer'" in refused and f"  {dashed} (peer on 127.0.0.1)" in refused
+    ottla.run("groups", "evict", "g", dashed, "--reason", "tried")
+    assert [one["member_id"] for one in ottla.json("groups", "describe", "g")[0]["members"]] == ["a"]
+    ottla.run("groups", "evict", "g", "peer")
     assert ottla.json("groups", "describe", "g")[0]["members"] == []
+    assert "No such option" in ottla.run("groups", "evict", "g", "-u", expect=2).stderr
     client.close()
 
 
