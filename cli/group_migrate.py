@@ -121,11 +121,10 @@ def _obstacles(group: GroupDescription, phase: str, policy: str | None, protocol
         found.append((problem, _without(group.protocol_name)))
     elif phase == "classic" and group.protocol_name == COOPERATIVE and (unsure := _may_add_data(group.members)):
         problem = (
-            "librdkafka's cooperative-sticky adds data of its own to the assignments from the second generation on, "
-            "and then the broker refuses. librdkafka, which confluent-kafka uses, may be the client of "
-            f"{_named(unsure)}."
+            f"{_named(unsure)} may use librdkafka, as confluent-kafka does. Its cooperative-sticky adds data of its "
+            "own to the assignments from the second generation on, which the broker would lose, so it refuses then."
         )
-        harmless = f"If it is not, nothing is in the way: restart them with {MODERN}{_in_turn(unsure)}."
+        harmless = f"If nobody uses librdkafka, nothing is in the way: restart one member after another with {MODERN}."
         found.append((problem, f"{_without(COOPERATIVE)} {harmless}"))
     return found
 
@@ -139,8 +138,8 @@ def _without(assignor: str) -> str:
     """How a group gets rid of an assignor that adds data of its own."""
     if assignor == COOPERATIVE:
         return (
-            f"Nobody reads for a moment: {STOP_ALL}. Members of librdkafka cannot change to range first: librdkafka "
-            "does not take range and cooperative-sticky together."
+            f"Nobody reads for a moment: {STOP_ALL}. librdkafka does not take range and cooperative-sticky together, "
+            "so its members cannot change to range first."
         )
     return (
         f"Restart all members with partition.assignment.strategy=range,{assignor}, one by one: the group uses range "
