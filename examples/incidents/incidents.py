@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 
 from examples.incidents.model import Incident, Told, Truth
@@ -36,15 +35,26 @@ async def turned_away(stage: Stage, group: str, name: str, **options: str | floa
 
 
 async def asked_while_waiting(
-    stage: Stage, group: str, since_ms: int, name: str, waits: Callable[[Told], bool]
+    stage: Stage, group: str, since_ms: int, name: str, *, trigger: str | None = None, says: str = ""
 ) -> tuple[Told, ...]:
-    """What is told while a group waits for a member. Nothing, if that was over before it could be asked."""
+    """What is told while a group waits for a member. Nothing, if that was over before it could be asked.
+
+    Args:
+        trigger: who began what is asked about, None for anybody; says: it waits for these words in the headline.
+    """
+    asked: list[Told] = []
 
     def found(one: dict[str, Any]) -> bool:
-        return is_without(one, name) or ("outcome" not in one and Told.of(one).culprit == name and waits(Told.of(one)))
+        if "outcome" in one:
+            return is_without(one, name)
+        told = Told.of(one)
+        if trigger not in (None, told.trigger):
+            return False
+        asked[:] = [told]
+        return told.culprit == name and says in told.headline
 
-    episode = await stage.recorded(group, since_ms, f"to wait for {name}", found)
-    return () if "outcome" in episode else (Told.of(episode),)
+    await stage.recorded(group, since_ms, f"to wait for {name}", found)
+    return tuple(asked)
 
 
 async def slow_poll_loop(stage: Stage) -> list[Truth]:
@@ -145,7 +155,7 @@ async def blocked_leader(stage: Stage) -> list[Truth]:
     for name in names[1:]:
         await stage.join("aiokafka", name, group, **patient)
     stage.view.note(group, "the assignor of the leader, ledger-1, asks a database that does not answer")
-    meanwhile = await asked_while_waiting(stage, group, since_ms, "ledger-1", lambda told: True)
+    meanwhile = await asked_while_waiting(stage, group, since_ms, "ledger-1")
     barrier_ms = now_ms()
     await stage.stable(group, *names)
     stage.view.note(group, "the sync barrier dropped ledger-1; another leads, and in the end all are in")
@@ -206,9 +216,7 @@ async def late_revocation(stage: Stage) -> list[Truth]:
     stage.view.note(group, "returns-2 joins, and returns-1 takes 30 s to let go of what it shall give up")
     stage.tell("returns-1", "flush 30")
     await stage.join(HEARTBEATS, "returns-2", group, max_poll_interval_ms=8_000)
-    meanwhile = await asked_while_waiting(
-        stage, group, since_ms, "returns-1", lambda told: told.trigger == "returns-2" and "report" in told.headline
-    )
+    meanwhile = await asked_while_waiting(stage, group, since_ms, "returns-1", trigger="returns-2", says="report")
     joined_ms = since_ms
     since_ms = await stage.gone(group, since_ms, "returns-1")
     stage.view.note(group, "its time is over: it is fenced, and returns-2 has all partitions")
@@ -258,9 +266,7 @@ async def stuck_migration(stage: Stage) -> list[Truth]:
     stage.view.note(group, "renewals-1 shall join again, and writes its results away first, for 20 s")
     stage.tell("renewals-1", "flush 20")
     await stage.join(HEARTBEATS, "renewals-2", group)
-    meanwhile = await asked_while_waiting(
-        stage, group, since_ms, "renewals-1", lambda told: told.trigger == "renewals-2"
-    )
+    meanwhile = await asked_while_waiting(stage, group, since_ms, "renewals-1", trigger="renewals-2")
     gone_ms = await stage.gone(group, since_ms, "renewals-1")
     stage.view.note(group, "its time is over: it is removed, and renewals-2 has all partitions")
     waits = ("renewals-2 waits for that",)

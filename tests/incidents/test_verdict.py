@@ -81,15 +81,26 @@ def test_an_incident_of_which_nothing_is_known_is_not_right() -> None:
     assert not judge(CRASH, [], [TOLD]).right
 
 
-@pytest.mark.parametrize(("episode", "told"), [(EPISODE, (TOLD,)), (OVER, ())])
-def test_a_question_while_it_lasts(episode: dict[str, Any], told: tuple[Told, ...]) -> None:
-    """It waits until there is something to ask about, and no longer than that can come."""
+BLAMES_ANOTHER = EPISODE | {"culprit": 0}
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        ([[BLAMES_ANOTHER], [EPISODE]], (TOLD,)),
+        ([[BLAMES_ANOTHER], [OVER]], (Told.of(BLAMES_ANOTHER),)),
+        ([[EPISODE | {"triggers": []}], [OVER]], ()),
+    ],
+    ids=["it comes to be told", "it is never told so", "it was over"],
+)
+def test_a_question_while_it_lasts(looks: list[list[dict[str, Any]]], told: tuple[Told, ...]) -> None:
+    """It is asked until it is told as it is, or is over. The last answer counts."""
 
     class Stage:
         async def recorded(self, group: str, since_ms: int, what: str, found: Callable[[Any], bool]) -> Any:
-            return next(filter(found, [EPISODE | {"culprit": 0}, EPISODE | {"triggers": []}, episode]))
+            return next(one for look in looks for one in look if found(one))
 
-    waits = incidents.asked_while_waiting(Stage(), "payments", 0, "payments-2", lambda told: told.trigger is not None)
+    waits = incidents.asked_while_waiting(Stage(), "payments", 0, "payments-2", trigger="payments-2")
     assert asyncio.run(waits) == told
 
 
