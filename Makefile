@@ -23,7 +23,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 define environment
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer found: install one, or say make PYTHON=/path/to/python3"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing what this needs into $(VENV), once: a minute perhaps"
+	@echo "Installing what this needs into $(VENV), once: a minute perhaps. Restart a broker that runs from there"
 endef
 define locked
 	$(environment)

@@ -444,7 +444,13 @@ def reason(text: str) -> str:
 
 
 _REFUSED = re.compile(r"cannot connect to (\S+:\d+): ")
-_SELF_EXPLAINING = ("INVALID_CONFIG", "INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_TOPIC_EXCEPTION")
+_SELF_EXPLAINING = (
+    "INVALID_CONFIG",
+    "INVALID_PARTITIONS",
+    "INVALID_REPLICATION_FACTOR",
+    "INVALID_REQUEST",
+    "INVALID_TOPIC_EXCEPTION",
+)
 """Errors whose name says less than what brokers send with them."""
 
 

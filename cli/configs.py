@@ -142,11 +142,16 @@ def alter(
         say(f"{'Could change' if validate_only else 'Changed'} {NOUNS[entity_type]} {name!r}: {', '.join(words)}.")
 
     for key, value in changes.items():
-        if value is not None and key in known and (known[key].documentation or "").endswith(NO_EFFECT):
+        if value is not None and key in known and _has_no_effect(known[key].documentation):
             note(f"{key} is kept and shown, but has no effect on this broker.")
 
 
-def _check_known(changes: Iterable[str], known: Mapping[str, Any], entity_type: str) -> None:
+def _has_no_effect(documentation: str | None) -> bool:
+    """Whether the broker knows a setting, and does not act on it."""
+    return (documentation or "").endswith(NO_EFFECT)
+
+
+def _check_known(changes: Iterable[str], known: Mapping[str, ConfigEntry], entity_type: str) -> None:
     """A broker says nothing of an unknown key that goes back to its default, which is a typing error as a rule.
 
     Raises:
@@ -157,7 +162,8 @@ def _check_known(changes: Iterable[str], known: Mapping[str, Any], entity_type: 
         unlisted = entity_type == BROKERS and (key.startswith("listener.name.") or "throttled" in key)
         if key in known or unlisted:
             continue
-        meant = near(key, known)
+        effective = [name for name, entry in known.items() if not _has_no_effect(entry.documentation)]
+        meant = near(key, effective) or near(key, known)
         raise Refused(
             f"A {NOUNS[entity_type]} has no setting {key!r}" + (f"; did you mean {meant!r}?" if meant else "."),
             f"`ottla configs describe --entity-type {entity_type} NAME --all` shows those that there are.",
@@ -238,5 +244,5 @@ def _print(described: dict[str, Any]) -> None:
         "name",
         lambda row: "(hidden)" if row["sensitive"] else row["value"],
         "source",
-        lambda row: "read-only" if row["read_only"] else "",
+        lambda row: ", ".join(["read-only"] * row["read_only"] + ["no effect"] * _has_no_effect(row["documentation"])),
     )

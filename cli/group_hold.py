@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,29 +43,49 @@ def _told(state: dict[str, Any], words: str) -> Answer:
     return Answer(state, partial(say, f"Group {state['group']!r} {words}."))
 
 
-@click.command("evict", short_help="Remove a member from a group.")
+_ID_WITH_DASH = re.compile(r"-[\w-]{21}", re.ASCII)
+
+
+class _NamesMember(click.Command):
+    """Takes a member id that begins with a dash for what it is: those of the protocol ``consumer`` are base64."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = {name for one in self.get_params(ctx) for name in one.opts}
+        ids = [one for one in args if _ID_WITH_DASH.fullmatch(one) and one not in options]
+        if ids and "--" not in args:
+            args = [*(one for one in args if one not in ids), "--", *ids]
+        return super().parse_args(ctx, args)
+
+
+@click.command("evict", cls=_NamesMember, short_help="Remove a member from a group.")
 @click.argument("group", shell_complete=complete_groups)
 @click.argument("member")
 @click.option("--reason", metavar="TEXT", help="Why; the coordinator logs it.")
 @asks_broker
 async def evict(admin: Admin, group: str, member: str, reason: str | None) -> None:
-    """Remove MEMBER, named by its member id or group.instance.id, from GROUP, as if it had left.
+    """Remove MEMBER, named by its member id, group.instance.id or client id, from GROUP, as if it had left.
 
     It hears of that at its next heartbeat; most clients join again then. Works with Apache Kafka, too.
     """
     described = (await admin.describe_groups([group]))[group]
     if described.state == "Dead":
         raise await no_group(admin, group)
-    by_name = {one.group_instance_id: one.member_id for one in described.members if one.group_instance_id}
-    by_name |= {one.member_id: one.member_id for one in described.members}
-    if member not in by_name:
-        known = [f"  {_words(one)}" for one in described.members]
-        more = ". Its members are:" if known else ", nor any other."
-        raise Refused(f"Group {group!r} has no member {member!r}{more}", *known)
-    await admin.remove_members(group, [by_name[member]], reason=reason)
+    everybody = described.members
+    found = (
+        [one for one in everybody if one.member_id == member]
+        or [one for one in everybody if one.group_instance_id == member]
+        or [one for one in everybody if one.client_id == member]
+    )
+    if not found:
+        more = ". Its members are:" if everybody else ", nor any other."
+        raise Refused(f"Group {group!r} has no member {member!r}{more}", *map(_words, everybody))
+    if len(found) > 1:
+        several = f"Group {group!r} has several members with the client id {member!r}; name one by its member id:"
+        raise Refused(several, *map(_words, found))
+    await admin.remove_members(group, [found[0].member_id], reason=reason)
     say(f"Removed member {member!r} from group {group!r}.")
 
 
 def _words(member: MemberDescription) -> str:
     instance = f", group.instance.id {member.group_instance_id}" if member.group_instance_id else ""
-    return f"{member.member_id} ({member.client_id} on {host(member.client_host)}{instance})"
+    return f"  {member.member_id} ({member.client_id} on {host(member.client_host)}{instance})"

@@ -26,6 +26,12 @@ MODERN = "group.protocol=consumer"
 CLASSIC = "group.protocol=classic"
 STOP_ALL = f"stop all members, and start them with {MODERN}"
 """A group without members may change under each policy, and whatever its assignor was."""
+COOPERATIVE = "cooperative-sticky"
+GENERATION_BYTES = 4
+"""What the cooperative-sticky of Java's client and of Ottla's own adds to a subscription. librdkafka's adds something
+longer, and nothing at first."""
+CLASSIC_ONLY = ("aiokafka", "kafka-python", "kafkajs", "sarama")
+"""Clients without the protocol ``consumer``: how their client ids begin, if nobody sets another."""
 MOST_NAMED = 5
 
 
@@ -113,15 +119,27 @@ def _obstacles(group: GroupDescription, phase: str, policy: str | None, protocol
             "the broker would lose, so it refuses."
         )
         found.append((problem, _without(group.protocol_name)))
+    elif phase == "classic" and group.protocol_name == COOPERATIVE and (unsure := _may_add_data(group.members)):
+        problem = (
+            f"{_named(unsure)} may use librdkafka, as confluent-kafka does. Its cooperative-sticky adds data of its "
+            "own to the assignments from the second generation on, which the broker would lose, so it refuses then."
+        )
+        harmless = f"If nobody uses librdkafka, nothing is in the way: restart one member after another with {MODERN}."
+        found.append((problem, f"{_without(COOPERATIVE)} {harmless}"))
     return found
+
+
+def _may_add_data(members: list[MemberDescription]) -> list[MemberDescription]:
+    """The members of a group with cooperative-sticky that may be librdkafka's."""
+    return [one for one in members if len(one.subscription_user_data) != GENERATION_BYTES]
 
 
 def _without(assignor: str) -> str:
     """How a group gets rid of an assignor that adds data of its own."""
-    if assignor == "cooperative-sticky":
+    if assignor == COOPERATIVE:
         return (
-            f"Nobody reads for a moment: {STOP_ALL}. librdkafka, whose cooperative-sticky adds such data, takes no "
-            "range beside it, which members could change to one by one."
+            f"Nobody reads for a moment: {STOP_ALL}. librdkafka does not take range and cooperative-sticky together, "
+            "so its members cannot change to range first."
         )
     return (
         f"Restart all members with partition.assignment.strategy=range,{assignor}, one by one: the group uses range "
@@ -145,14 +163,19 @@ def _unrest(group: GroupDescription, phase: str, missing: int) -> list[tuple[str
 
 
 def _next(phase: str, classic: list[MemberDescription]) -> list[str]:
-    match phase:
-        case "empty":
-            return ["The group has no members: it becomes what its first member speaks."]
-        case "classic":
-            return [f"Restart {_named(classic)} with {MODERN}, one by one: the first turns the group."]
-        case "mixed":
-            return [f"Restart {_named(classic)} with {MODERN}, one by one."]
-    return []
+    if phase == "empty":
+        return ["The group has no members: it becomes what its first member speaks."]
+    if phase not in ("classic", "mixed"):
+        return []
+    stay = [one for one in classic if one.client_id.startswith(CLASSIC_ONLY)]
+    move = [one for one in classic if one not in stay]
+    stays = f"{_named(stay)} may stay classic: {'its client has' if len(stay) == 1 else 'their clients have'} no "
+    either = "A member may stay classic if its client has no "
+    mixed = "group.protocol. Members of both protocols may share a group for good (`ottla help consumer-protocol`)."
+    if not move:
+        return [f"{stays}{mixed}"]
+    turns = "" if phase == "mixed" else ": it turns the group" if len(move) == 1 else ": the first turns the group"
+    return [f"Restart {_named(move)} with {MODERN}{_in_turn(move)}{turns}.", f"{stays if stay else either}{mixed}"]
 
 
 def _back(phase: str, modern: list[MemberDescription], policy: str | None) -> str:
@@ -167,7 +190,11 @@ def _back(phase: str, modern: list[MemberDescription], policy: str | None) -> st
     if policy is not None and policy.lower() == "disabled":
         refuses = f"{POLICY} is disabled, so the broker refuses classic members"
         return f"{refuses}. {_restart_with('bidirectional', 'downgrade')}."
-    return f"Restart {_named(modern)} with {CLASSIC}, one by one.{keeps}"
+    return f"Restart {_named(modern)} with {CLASSIC}{_in_turn(modern)}.{keeps}"
+
+
+def _in_turn(members: list[MemberDescription]) -> str:
+    return ", one by one" if len(members) > 1 else ""
 
 
 def _restart_with(policy: str, other: str) -> str:

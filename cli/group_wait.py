@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.common import bootstrap_option, duration_option, format_option, reason, run, with_admin
+from ottla.cli.common import bootstrap_option, duration_option, format_option, reason, run, with_admin, word
 from ottla.cli.group_looks import Look, look_at, turns
 from ottla.cli.group_words import GROUPS, STATES, no_group
 from ottla.cli.output import Refused, count_of, duration, print_json, say
+
+if TYPE_CHECKING:
+    from ottla.clients import Admin
 
 POLL_S = 0.2
 ANSWER_MS = 5_000
 FIRST_LOOK_S = 3.0
 """The first look gets so long, whatever the timeout."""
+BEFORE_MS = 60_000
+"""Who was turned away so long before the waiting began may be whom it is for: members are started before."""
+MOST_REFUSALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,7 @@ def wait(
     if state is None and members != 0:
         state = "Stable" if members is not None or lag is None else None
     wanted = Wanted(state, members, lag)
+    since_ms = time.time_ns() // 1_000_000 - BEFORE_MS
     outcome = run(watch_for(bootstrap, group, wanted, timeout), bootstrap)
     if output_format == "json":
         print_json(_as_json(group, outcome))
@@ -90,7 +101,9 @@ def wait(
         then = f"; waited {duration(timeout)} in vain for it to {wanted}"
         raise with_admin(bootstrap, lambda admin: no_group(admin, group, then))
     else:
-        raise _in_vain(group, wanted, outcome, timeout)
+        answers = outcome.look is not None and not outcome.trouble
+        refusals = with_admin(bootstrap, partial(_refusals, group=group, since_ms=since_ms)) if answers else []
+        raise _in_vain(group, wanted, outcome, timeout, refusals)
 
 
 def _as_json(name: str, outcome: Outcome) -> dict[str, object]:
@@ -106,14 +119,26 @@ def _as_json(name: str, outcome: Outcome) -> dict[str, object]:
     }
 
 
-def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float) -> Refused:
+async def _refusals(admin: Admin, group: str, since_ms: int) -> list[str]:
+    """Who was turned away from a group since a Unix time, and why; nothing where no history is kept."""
+    from ottla.clients.errors import KafkaError
+
+    try:
+        told = json.loads(await admin.describe_group_history(group, since_ms=since_ms))
+    except KafkaError:
+        return []
+    return [one["headline"] for one in told["episodes"] if one["kind"] == "refusal"][-MOST_REFUSALS:]
+
+
+def _in_vain(name: str, wanted: Wanted, outcome: Outcome, timeout_s: float, refusals: list[str]) -> Refused:
     look, waited = outcome.look, f"Waited {duration(timeout_s)} in vain for group '{name}' to {wanted}"
     since = f" ({reason(str(outcome.trouble))})" if outcome.trouble else ""
     if look is None:
         return Refused(f"{waited}; no broker answered{since}.")
     seen = look.words(lag=wanted.lag is not None)
     then = f", and then no broker answered{since}" if since else ""
-    return Refused(f"{waited}; at last it was: {seen}{then}.")
+    more = [*refusals, f"`ottla why {word(name)}` says what to do."] if refusals else []
+    return Refused(f"{waited}; at last it was: {seen}{then}.", *more)
 
 
 async def watch_for(bootstrap: str, name: str, wanted: Wanted, timeout_s: float) -> Outcome:

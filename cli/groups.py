@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, names, with_admin, word
+from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, names, near, with_admin, word
 from ottla.cli.group_hold import evict, pause, resume
 from ottla.cli.group_migrate import migrate
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
@@ -145,9 +146,10 @@ def _member(group: GroupDescription, member: MemberDescription) -> dict[str, Any
 
 
 async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicPartition, Any]) -> dict[str, Any]:
-    """Offsets and lag of everything that is committed or assigned."""
+    """Offsets and lag of everything that is committed or assigned; and the topics that members want in vain."""
     owners = {tp: member for member in group.members for tp in member.assignment}
     existing = set(await admin.list_topics())
+    absent = sorted({topic for member in group.members for topic in member.topics} - existing)
     places = sorted(tp for tp in {*committed, *owners} if tp.topic in existing)
     ends = await admin.list_offsets(dict.fromkeys(places, "latest")) if places else {}
     rows = []
@@ -167,7 +169,11 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
         )
     lags = [row["lag"] for row in rows]
     # A partition without a committed offset may hold anything: a sum that leaves it out would look like "done".
-    return {"lag": None if None in lags else sum(lags), "offsets": rows}
+    return {
+        "lag": None if None in lags else sum(lags),
+        "offsets": rows,
+        "missing_topics": [{"topic": name, "did_you_mean": near(name, existing) or None} for name in absent],
+    }
 
 
 def _print_list(groups: list[dict[str, Any]], only: list[str], *, typed: bool) -> None:
@@ -218,6 +224,14 @@ def _print_head(group: dict[str, Any]) -> None:
         words.append(f"lag {group['lag']:,}" if not unknown else f"lag unknown ({unknown} without a committed offset)")
     say(f"Group {group['group']}", bold=True, nl=False)
     say(f": {', '.join(words)}")
+    for missing in group["missing_topics"]:
+        wanted_by = _clients(one for one in group["members"] if missing["topic"] in one["topics"])
+        hint = f" Did you mean {missing['did_you_mean']!r}?" if missing["did_you_mean"] else ""
+        say(f"Topic {missing['topic']!r}, to which {wanted_by} subscribed, does not exist.{hint}")
+
+
+def _clients(members: Iterable[dict[str, Any]]) -> str:
+    return ", ".join(sorted({one["client_id"] for one in members}))
 
 
 def _print_members(group: dict[str, Any]) -> None:
@@ -238,6 +252,11 @@ def _print_members(group: dict[str, Any]) -> None:
         *(("group_instance_id",) if static else ()),
         "member_id",
     )
+    for regex in sorted({one["subscribed_regex"] for one in group["members"] if one["subscribed_regex"]}):
+        by_it = [one for one in group["members"] if one["subscribed_regex"] == regex]
+        is_idle = not any(one["assignment"] or one["target_assignment"] for one in by_it)
+        idle = ": it gives nobody partitions. It has to match the whole name of a topic" if is_idle else ""
+        say(f"By regex: {_clients(by_it)} subscribed to {regex}{idle}.")
     if is_foreign(group["protocol_type"]):
         say(f"What they were assigned is in a form of the type {group['protocol_type']}, which Ottla does not read.")
 

@@ -560,7 +560,7 @@ class Admin(Life[AdminOptions]):
             answer = await self._calls.send(node_id, request, describe_configs.DescribeConfigsResponse)
             return {
                 (thing := _thing(one.resource_type, one.resource_name)): outcome(
-                    _settings(one), one.error_code, f"describe settings of {thing!r}", one.error_message
+                    _settings(one), one.error_code, f"describe settings of {_in_words(thing)}", one.error_message
                 )
                 for one in answer.results
             }
@@ -650,7 +650,7 @@ class Admin(Life[AdminOptions]):
             answer = await self._calls.send(node_id, made, answer_type)
             return {
                 (thing := _thing(one.resource_type, one.resource_name)): outcome(
-                    None, one.error_code, f"change settings of {thing!r}", one.error_message
+                    None, one.error_code, f"change settings of {_in_words(thing)}", one.error_message
                 )
                 for one in answer.responses
             }
@@ -889,6 +889,10 @@ def _resource_types(topics: Iterable[str], brokers: Iterable[int], groups: Itera
 
 def _thing(kind: int, name: str) -> Thing:
     return int(name) if kind == BROKER_RESOURCE else name
+
+
+def _in_words(thing: Thing) -> str:
+    return f"broker {thing}" if isinstance(thing, int) else repr(thing)
 
 
 def _settings(result: describe_configs.DescribeConfigsResult) -> dict[str, ConfigEntry]:

@@ -114,7 +114,8 @@ class MemberDescription:
 
     In a group of the ``consumer`` protocol a member has a ``member_epoch``, -2 while it is away, and a
     ``target_assignment``: what it shall own. ``assignment`` is then what it owns or has not given up yet. A member may
-    be of the protocol ``classic`` there. ``user_data`` is what a classic group's assignor added to the assignment.
+    be of the protocol ``classic`` there. ``user_data`` is what a classic group's assignor added to the assignment, and
+    ``subscription_user_data`` what the member's own added to its subscription.
     """
 
     member_id: str
@@ -128,6 +129,7 @@ class MemberDescription:
     target_assignment: list[TopicPartition] | None = None
     subscribed_regex: str = ""
     user_data: bytes = b""
+    subscription_user_data: bytes = b""
 
     @property
     def gives_up(self) -> list[TopicPartition]:

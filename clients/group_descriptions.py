@@ -37,11 +37,12 @@ def classic_group(group: describe_groups.DescribedGroup, coordinator: BrokerInfo
 def _classic_member(member: describe_groups.DescribedGroupMember, is_consumer: bool) -> MemberDescription:
     topics: list[str] = []
     assignment: list[TopicPartition] = []
-    user_data = b""
+    user_data = subscription_user_data = b""
     if is_consumer:
         try:
             if member.member_metadata:
-                topics = decode_subscription(member.member_metadata).topics
+                subscription = decode_subscription(member.member_metadata)
+                topics, subscription_user_data = subscription.topics, subscription.user_data or b""
             if member.member_assignment:
                 given = decode_assignment(member.member_assignment)
                 assignment = [TopicPartition(one.topic, p) for one in given.assigned_partitions for p in one.partitions]
@@ -56,6 +57,7 @@ def _classic_member(member: describe_groups.DescribedGroupMember, is_consumer: b
         topics,
         assignment,
         user_data=user_data,
+        subscription_user_data=subscription_user_data,
     )
 
 

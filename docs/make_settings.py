@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.broker.core.configs.groups import GROUP_KEYS, GroupKey
 from ottla.broker.setting_keys import ALIASES
 from ottla.broker.settings import FIELDS, Settings
 
@@ -44,6 +45,17 @@ that it has no effect.
 |---|---|---|
 """
 
+GROUPS = """
+## Of a group
+
+`ottla configs alter GROUP --entity-type groups` sets these for one group, while the broker runs. The bounds are
+settings of the broker: it reads them when it starts. As in Kafka, groups also have settings that begin with `share.`
+and `streams.`. They are kept and shown, and have no effect.
+
+| Setting | Default | Meaning |
+|---|---|---|
+"""
+
 
 def render() -> str:
     """The whole page."""
@@ -59,7 +71,16 @@ def render() -> str:
         name = f"`{row.name}` †" if FIELDS[row.name].metadata["by_listener"] else f"`{row.name}`"
         rows.append(f"| {name} | {f'`{row.default}`' if row.default else ''} | {meaning} |")
     aliases = ", ".join(f"`{alias}` (`{target}`)" for alias, (target, _) in sorted(ALIASES.items()))
-    return HEAD + "\n".join(rows) + f"\n\nOther spellings that are understood: {aliases}.\n"
+    spellings = f"\n\nOther spellings that are understood: {aliases}.\n"
+    return HEAD + "\n".join(rows) + spellings + GROUPS + "".join(map(_of_group, GROUP_KEYS.values()))
+
+
+def _of_group(key: GroupKey) -> str:
+    if not key.effective:
+        return ""
+    least, most = (key.broker_key.replace("consumer.", f"consumer.{end}.") for end in ("min", "max"))
+    bounds = f"From `{least}` to `{most}` of the broker; where a group has none, `{key.broker_key}` counts."
+    return f"| `{key.name}` | `{key.default}` | {key.documentation} {bounds} |\n"
 
 
 if __name__ == "__main__":

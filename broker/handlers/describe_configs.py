@@ -138,7 +138,8 @@ def _rows(
 
 def _group_rows(configs: Mapping[str, str], broker: BrokerConfigs) -> _Rows:
     for key in GROUP_KEYS.values():
-        yield _row(key.name, group_synonyms(key, configs, broker), key.type, key.documentation)
+        documentation = _documentation(key.documentation, key.effective)
+        yield _row(key.name, group_synonyms(key, configs, broker), key.type, documentation)
 
 
 def _level_row(logger: Logger) -> DescribeConfigsResourceResult:

@@ -21,7 +21,7 @@ from examples.incidents.incidents import INCIDENTS
 from examples.incidents.model import Incident, Truth, Verdict
 from examples.incidents.show import show
 from examples.incidents.stage import Stage
-from examples.incidents.told import ask, judge, typed
+from examples.incidents.told import TOO_LATE, ask, judge, typed
 from examples.incidents.view import Silent, View, open_view
 
 DEADLINE_S = 150.0
@@ -78,8 +78,11 @@ def main() -> int:
         view.close()
     wrong = [one for one in verdicts if not one.right]
     if wrong:
-        print(f"FAILED: {len(wrong)} of {len(verdicts)} incidents are not told as they were.")
         print(f"  The logs of all processes are in {given.directory / 'logs'}.")
+        if late := [one.incident.group for one in wrong if any(TOO_LATE in finding.wrong for finding in one.findings)]:
+            print(f"  This machine may be too slow for all at once. Try: make demo-why DEMO='--only {','.join(late)}'")
+        groups = ", ".join(one.incident.group for one in wrong)
+        print(f"FAILED: {len(wrong)} of {len(verdicts)} incidents are not told as they were: {groups}.")
         return 1
     print(f"Passed: every culprit and every cause is named, {len(verdicts)} of {len(verdicts)}.")
     return 0

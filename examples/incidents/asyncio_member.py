@@ -16,12 +16,15 @@ def run(member: Member) -> None:
 
 
 def stuck(base: Any, member: Member) -> Any:
-    """An assignor that asks somebody who does not answer for a while, the first time that there are others."""
+    """An assignor that asks somebody who does not answer for a while, the first time that it assigns for all three.
+
+    The others may come one after the other. If it hung for the first of them, the second would find it late to join.
+    """
 
     class Stuck(base):  # type: ignore[misc]
         @classmethod
         def assign(cls, cluster: Any, members: Any) -> Any:
-            if len(members) > 1 and member.stuck_s:
+            if len(members) > 2 and member.stuck_s:
                 wait_s, member.stuck_s = member.stuck_s, 0
                 member.report.event("assignor hangs", seconds=wait_s)
                 time.sleep(wait_s)

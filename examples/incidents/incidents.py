@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from examples.incidents.model import Incident, Told, Truth
-from examples.incidents.stage import Stage
+from examples.incidents.stage import Stage, is_without
 from ottla.observe.why.model import HERE
 
 
@@ -32,6 +32,29 @@ async def turned_away(stage: Stage, group: str, name: str, **options: str | floa
     newcomer = await stage.join("confluent-kafka", name, group, **options)
     await stage.until(f"{name} to be turned away", lambda: bool(newcomer.troubles))
     stage.view.note(group, f"{name} is told: {newcomer.troubles[-1]}")
+
+
+async def asked_while_waiting(
+    stage: Stage, group: str, since_ms: int, name: str, *, trigger: str | None = None, says: str = ""
+) -> tuple[Told, ...]:
+    """What is told while a group waits for a member. Nothing, if that was over before it could be asked.
+
+    Args:
+        trigger: who began what is asked about, None for anybody; says: it waits for these words in the headline.
+    """
+    asked: list[Told] = []
+
+    def found(one: dict[str, Any]) -> bool:
+        if "outcome" in one:
+            return is_without(one, name)
+        told = Told.of(one)
+        if trigger not in (None, told.trigger):
+            return False
+        asked[:] = [told]
+        return told.culprit == name and says in told.headline
+
+    await stage.recorded(group, since_ms, f"to wait for {name}", found)
+    return tuple(asked)
 
 
 async def slow_poll_loop(stage: Stage) -> list[Truth]:
@@ -132,10 +155,7 @@ async def blocked_leader(stage: Stage) -> list[Truth]:
     for name in names[1:]:
         await stage.join("aiokafka", name, group, **patient)
     stage.view.note(group, "the assignor of the leader, ledger-1, asks a database that does not answer")
-    running = await stage.recorded(
-        group, since_ms, "to wait for ledger-1", lambda one: "outcome" not in one and Told.of(one).culprit == "ledger-1"
-    )
-    meanwhile = (Told.of(running),)
+    meanwhile = await asked_while_waiting(stage, group, since_ms, "ledger-1")
     barrier_ms = now_ms()
     await stage.stable(group, *names)
     stage.view.note(group, "the sync barrier dropped ledger-1; another leads, and in the end all are in")
@@ -196,13 +216,8 @@ async def late_revocation(stage: Stage) -> list[Truth]:
     stage.view.note(group, "returns-2 joins, and returns-1 takes 30 s to let go of what it shall give up")
     stage.tell("returns-1", "flush 30")
     await stage.join(HEARTBEATS, "returns-2", group, max_poll_interval_ms=8_000)
-    running = await stage.recorded(
-        group,
-        since_ms,
-        "to wait for returns-1",
-        lambda one: "outcome" not in one and Told.of(one).culprit == "returns-1" and "report" in one["headline"],
-    )
-    joined_ms, meanwhile = since_ms, (Told.of(running),)
+    meanwhile = await asked_while_waiting(stage, group, since_ms, "returns-1", trigger="returns-2", says="report")
+    joined_ms = since_ms
     since_ms = await stage.gone(group, since_ms, "returns-1")
     stage.view.note(group, "its time is over: it is fenced, and returns-2 has all partitions")
     waits = ("its heartbeats still report", "returns-2 waits for that", "is removed in")
@@ -251,10 +266,7 @@ async def stuck_migration(stage: Stage) -> list[Truth]:
     stage.view.note(group, "renewals-1 shall join again, and writes its results away first, for 20 s")
     stage.tell("renewals-1", "flush 20")
     await stage.join(HEARTBEATS, "renewals-2", group)
-    running = await stage.recorded(
-        group, since_ms, "to wait for renewals-1", lambda one: "outcome" not in one and Told.of(one).culprit is not None
-    )
-    meanwhile = (Told.of(running),)
+    meanwhile = await asked_while_waiting(stage, group, since_ms, "renewals-1", trigger="renewals-2")
     gone_ms = await stage.gone(group, since_ms, "renewals-1")
     stage.view.note(group, "its time is over: it is removed, and renewals-2 has all partitions")
     waits = ("renewals-2 waits for that",)

@@ -41,7 +41,7 @@ class Member:
 
     Attributes:
         assignor: Kafka's name of it.
-        stuck_s: the time for which its assignor hangs when it first assigns for others, too.
+        stuck_s: the time for which its assignor hangs when it first assigns for three members.
         flush_s: the time it takes to let go of its partitions the next time.
         commands: those it has not carried out yet, as (word, argument).
     """

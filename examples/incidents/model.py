@@ -68,7 +68,8 @@ class Truth:
         since_ms: it began after this, in Unix time.
         kind: of the episode.
         words: must be somewhere in what is said.
-        meanwhile: what was told while it lasted, if that is what counts; what is told afterwards otherwise.
+        meanwhile: what was told while it lasted, if that is what counts: nothing, if it was over before it could be
+            asked. What is told afterwards otherwise.
     """
 
     culprit: str | None

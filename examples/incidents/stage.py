@@ -58,6 +58,12 @@ class Actor:
             self.troubles.append(event["error"])
 
 
+def is_without(episode: dict[str, Any], name: str) -> bool:
+    """Whether an episode, as ``ottla why --format json`` has it, is over and ended without a client."""
+    went = [one["client_id"] for one in episode["members"] if one.get("fate", "stayed") not in HERE]
+    return "outcome" in episode and name in went  # without an outcome it runs
+
+
 class Stage:
     """See the module. Use it with `opened`.
 
@@ -183,11 +189,8 @@ class Stage:
         It may be back before anybody looks; what is recorded stays. Gives when that episode began.
         """
 
-        def found(episode: dict[str, Any]) -> bool:
-            went = [one["client_id"] for one in episode["members"] if one.get("fate", "stayed") not in HERE]
-            return "outcome" in episode and name in went  # without an outcome it runs
-
-        started_ms: int = (await self.recorded(group, since_ms, f"to be without {name}", found))["started_ms"]
+        episode = await self.recorded(group, since_ms, f"to be without {name}", lambda one: is_without(one, name))
+        started_ms: int = episode["started_ms"]
         return started_ms
 
     async def recorded(

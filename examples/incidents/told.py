@@ -15,6 +15,8 @@ LAST = 100
 
 TIMEOUT_S = 120.0
 
+TOO_LATE = "it was over before it could be asked, as happens where a machine is too slow"
+
 
 async def ask(bootstrap: str, group: str) -> list[Told]:
     """Run ``ottla why``.
@@ -66,6 +68,8 @@ def judge(incident: Incident, truths: list[Truth], told: list[Told]) -> Verdict:
 
 
 def _judge(truth: Truth, told: list[Told]) -> Finding:
+    if truth.meanwhile == ():
+        return Finding(truth, None, (TOO_LATE,))
     candidates = told if truth.meanwhile is None else truth.meanwhile
     later = [one for one in candidates if one.started_ms >= truth.since_ms]
     if not later:

@@ -202,6 +202,8 @@ class Reconciling:
             kind, since_ms, limit_ms, wanted = "away", known.away_ms, session_ms, known.has
         elif known.owes:
             kind, since_ms, limit_ms = known.owes, known.owed_ms, known.owed_until_ms
+            # Until it has joined again, it is not told what to give up.
+            wanted = wanted or {one: None for one in known.has if one not in (known.target or {})}
         elif known.state == UNREVOKED:
             kind = "told-to-revoke"
             limit_ms = min([one for one in (known.deadline_ms, session_ms) if one], default=0)

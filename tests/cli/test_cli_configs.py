@@ -71,6 +71,21 @@ def test_settings_of_a_group_that_need_not_exist(ottla: Any) -> None:
     assert "Name a group" in ottla.run("configs", "describe", "--entity-type", "groups", expect=2).stderr
 
 
+def test_what_is_said_of_settings_of_groups(ottla: Any) -> None:
+    alter, of_group = ("configs", "alter"), ("billing", "--entity-type", "groups")
+    said = ottla.run(*alter, *of_group, "--add-config", "session.timeout.ms=46000", expect=1).stderr
+    assert "did you mean 'consumer.session.timeout.ms'?" in said
+    said = ottla.run(*alter, *of_group, "--add-config", "consumer.session.timeout.ms=1", expect=1).stderr
+    assert " to 60000; to change that, restart the broker with another group.consumer.min.session.timeout.ms or" in said
+    bound = "group.consumer.min.session.timeout.ms"
+    said = ottla.run(*alter, "1", "--entity-type", "brokers", "--add-config", f"{bound}=1000", expect=1).stderr
+    assert said.startswith(f"Error: Cannot change settings of broker 1: {bound} cannot be changed while the broker run")
+    assert f"restart it with --set {bound}=VALUE" in said
+    rows = ottla.rows("configs", "describe", *of_group, "--all")
+    assert ["consumer.session.timeout.ms", "45000", "default"] in rows
+    assert ["share.session.timeout.ms", "45000", "default", "no", "effect"] in rows
+
+
 def test_refusals_change_nothing(ottla: Any) -> None:
     assert "nonsense" in ottla.run("configs", "alter", "orders", "--add-config", "nonsense=1", expect=1).stderr
     ottla.run("configs", "alter", "absent", "--add-config", "retention.ms=1", expect=1)

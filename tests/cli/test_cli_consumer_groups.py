@@ -18,6 +18,7 @@ from ottla.clients import Consumer, GroupDescription, MemberDescription, TopicPa
 from ottla.clients.structs import BrokerInfo
 from ottla.protocol.apis import ApiKey
 from ottla.testing import Broker
+from tests.support import members
 from tests.support.client import Client
 from tests.support.requests import consumer_heartbeat_fields
 from tests.support.waiting import wait_for
@@ -110,6 +111,30 @@ def test_who_is_behind_and_why(ottla: Any, broker: Broker) -> None:
     client.close()
 
 
+def test_why_a_stable_group_has_no_partitions(ottla: Any, broker: Broker) -> None:
+    """Its topic does not exist, or its regex matches nothing."""
+    client = Client(broker.port)
+
+    def beat(group: str, epoch: int = 0, *names: str, regex: str | None = None) -> int:
+        fields = consumer_heartbeat_fields(group, "a", epoch, names=None if epoch else names)
+        answer = client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields, subscribed_topic_regex=regex)
+        return int(answer.member_epoch)
+
+    beat("typo", 0, "ordrs")
+    beat("regex", regex="evnets-.*")
+    said = ottla.run("groups", "describe", "typo", "--state").stdout.splitlines()
+    assert said[1:] == ["Topic 'ordrs', to which peer subscribed, does not exist. Did you mean 'orders'?"]
+    assert ottla.json("groups", "describe", "typo")[0]["missing_topics"] == [
+        {"topic": "ordrs", "did_you_mean": "orders"}
+    ]
+    said = ottla.run("groups", "describe", "regex", "--members").stdout
+    assert "subscribed to evnets-.*: it gives nobody partitions. It has to match the whole name of a topic.\n" in said
+    epoch = beat("reads", regex="ord.*")
+    wait_for(lambda: beat("reads", epoch) > epoch, "the regex to be resolved")
+    assert "By regex: peer subscribed to ord.*.\n" in ottla.run("groups", "describe", "reads").stdout
+    client.close()
+
+
 def test_a_member_tells_what_it_still_has(ottla: Any, broker: Broker) -> None:
     """`ottla consume` gives partitions up to a member that comes, and says epoch."""
 
@@ -146,10 +171,20 @@ def test_verbs_on_such_a_group(ottla: Any, broker: Broker) -> None:
 
 
 def test_a_member_can_be_evicted(ottla: Any, broker: Broker) -> None:
+    """By its id, which may begin with a dash, or its client id, unless several have that."""
     client = Client(broker.port)
-    client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **consumer_heartbeat_fields("g", "a", names=["orders"]))
-    ottla.run("groups", "evict", "g", "a")
+    dashed = "-uXXZUeVQ2-bY0lTlXo_Rw"
+
+    for member_id in ("a", dashed):
+        fields = consumer_heartbeat_fields("g", member_id, names=["orders"])
+        assert client.call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields).error_code == 0
+    refused = ottla.run("groups", "evict", "g", "peer", expect=1).stderr
+    assert "several members with the client id 'peer'" in refused and f"  {dashed} (peer on 127.0.0.1)" in refused
+    ottla.run("groups", "evict", "g", dashed, "--reason", "tried")
+    assert [one["member_id"] for one in ottla.json("groups", "describe", "g")[0]["members"]] == ["a"]
+    ottla.run("groups", "evict", "g", "peer")
     assert ottla.json("groups", "describe", "g")[0]["members"] == []
+    assert "No such option" in ottla.run("groups", "evict", "g", "-u", expect=2).stderr
     client.close()
 
 
@@ -185,9 +220,9 @@ def group(*members: MemberDescription, kind: str = "consumer", state: str = "Sta
     return GroupDescription("g", state, more.pop("protocol_type", "consumer"), assignor, [*members], AT, kind, **more)
 
 
-OLD, NEW = member("old", "classic"), member("new", "consumer")
-
-
+OLD, OLDER, NEW = member("old", "classic"), member("older", "classic"), member("new", "consumer")
+PYTHON = member("aiokafka-0.14.0", "classic")
+JAVA = member("java", "classic", subscription_user_data=bytes(4))
 OWN = member("own", "classic", user_data=b"x")
 
 
@@ -197,7 +232,12 @@ OWN = member("own", "classic", user_data=b"x")
         (group(kind="classic"), "bidirectional", "empty", "becomes what its first member speaks"),
         (group(kind="classic"), "disabled", "empty", "becomes what its first member speaks"),
         (group(OLD, kind="classic"), "bidirectional", "classic", "Restart old on 10.0.0.1 with group.protocol=c"),
-        (group(OLD, kind="classic"), "Upgrade", "classic", "the first turns the group"),
+        (group(OLD, kind="classic"), "Upgrade", "classic", "group.protocol=consumer: it turns the group."),
+        (group(OLD, OLDER, kind="classic"), "upgrade", "classic", "consumer, one by one: the first turns the group."),
+        (group(OLD, PYTHON, kind="classic"), "upgrade", "classic", "aiokafka-0.14.0 on 10.0.0.1 may stay classic"),
+        (group(PYTHON, NEW), "upgrade", "mixed", "its client has no group.protocol. Members of both"),
+        (group(OLD, NEW), "upgrade", "mixed", "A member may stay classic if its client has no group.protocol."),
+        (group(JAVA, kind="classic", assignor="cooperative-sticky"), "upgrade", "classic", "Restart java on 10.0.0.1"),
         (group(OLD, NEW), "bidirectional", "mixed", "Restart old on 10.0.0.1 with group.protocol=consumer"),
         (group(OLD), "bidirectional", "mixed", "Restart old on 10.0.0.1 with group.protocol=consumer"),
     ],
@@ -250,7 +290,13 @@ def test_where_a_migration_stands(described: GroupDescription, policy: str | Non
         (
             group(OWN, kind="classic", assignor="cooperative-sticky"),
             "upgrade",
-            "adds data of its own",
+            "adds data of its own to the assignment of own",
+            "stop all members",
+        ),
+        (
+            group(JAVA, OLD, kind="classic", assignor="cooperative-sticky"),
+            "upgrade",
+            "old on 10.0.0.1 may use librdkafka",
             "stop all members",
         ),
     ],
@@ -295,6 +341,24 @@ def test_a_broker_that_does_not_speak_the_protocol() -> None:
     found = standing(group(), "upgrade", "classic")
     assert found.in_the_way == ["The broker does not speak the protocol consumer."]
     assert found.next == ["Restart the broker with group.coordinator.rebalance.protocols=classic,consumer."]
+
+
+@pytest.mark.parametrize("kind", ["confluent", "ottla"])
+def test_a_group_in_which_librdkafka_will_be_in_the_way(kind: str, ottla: Any, broker: Broker) -> None:
+    """Its cooperative-sticky adds data to assignments, but not yet to those of the first generation."""
+    options = {"session_timeout_ms": 45_000, "assignor": "cooperative-sticky"}
+    one = members.member(members.Role(kind, broker.bootstrap_servers, "g", ("orders",), "k1", **options))
+    one.start()
+    try:
+        wait_for(lambda: one.changes, "k1 to join", show=lambda: one)
+        found = ottla.json("groups", "migrate", "g")
+    finally:
+        one.stop()
+    if kind == "confluent":
+        assert " may use librdkafka" in " ".join(found["in_the_way"])
+        assert found["next"][0].startswith("Nobody reads for a moment: stop all members")
+    else:
+        assert found["in_the_way"] == [] and found["next"][0].startswith("Restart k1 on ")
 
 
 def test_migrate_asks_the_broker(ottla: Any, modern: Any) -> None:

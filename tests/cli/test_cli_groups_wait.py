@@ -31,6 +31,8 @@ from ottla.testing import Broker, BrokerProcess
 from tests.cli.commands import HERE, Ottla
 from tests.cli.conftest import Join, membership
 from tests.differential.real_kafka import RealKafka, skip_without_kafka
+from tests.support.client import Client
+from tests.support.group_member import GroupMember
 from tests.support.waiting import wait_for
 
 
@@ -107,6 +109,17 @@ def test_wait_in_vain_says_what_was_seen_last(ottla: Any, join: Join) -> None:
     )
     refused = ottla.run("groups", "wait", "nope", "--timeout", "0", "--format", "json", expect=1)
     assert json.loads(refused.stdout)["reached"] is False
+
+
+@pytest.mark.e2e
+def test_wait_in_vain_says_who_was_turned_away(ottla: Any, broker: Broker, join: Join) -> None:
+    join("billing", "one")
+    client = Client(broker.port)
+    assert GroupMember(client.ask, "billing", protocols={"sticky": b""}).join(3).error_code
+    client.close()
+    lines = ottla.run("groups", "wait", "billing", "--members", "2", "--timeout", "0", expect=1).stderr.splitlines()
+    assert lines[0].endswith("at last it was: Stable, 1 member.")
+    assert lines[1].startswith("  peer was turned away") and lines[2:] == ["  `ottla why billing` says what to do."]
 
 
 @pytest.mark.e2e

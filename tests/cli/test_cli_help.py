@@ -62,6 +62,8 @@ def test_the_help_of_a_command_is_found_too() -> None:
 def test_a_setting_has_its_row() -> None:
     said = run("help", "group.max.session.timeout.ms").stdout
     assert said.startswith("# group.max.session.timeout.ms\n\nThe longest") and "The default is `1800000`." in said
+    said = run("help", "consumer.session.timeout.ms").stdout
+    assert said.startswith("# consumer.session.timeout.ms\n\nHow long a member") and "default is `45000`." in said
 
 
 @pytest.mark.parametrize("cause", ["left-poll-timeout", "member-joined", "unknown"])

@@ -144,6 +144,22 @@ def test_the_client(tmp_path: Path) -> None:
                 process.kill()
 
 
+@pytest.mark.e2e
+def test_settings_of_groups(tmp_path: Path) -> None:
+    """A broker for fast tests, and both ways to set something for a group."""
+    page = fences(ROOT / "docs/consumer-protocol.md")
+    (serve,) = [one for one in page if one.text.startswith("$ ottla serve")]
+    (configs,) = [one for one in page if one.text.startswith("$ ottla configs alter")]
+    (snippet,) = [one for one in page if "AdminClient" in one.text]
+    with Reader(tmp_path) as reader:
+        reader.say(f"{serve.commands()[0][0]} &")
+        reader.follow(configs, ("kafka-configs.sh",))
+        reader.say("ottla configs alter billing --entity-type groups --delete-config consumer.session.timeout.ms")
+        (tmp_path / "snippet.py").write_text(reader.here(snippet.text), encoding="utf-8")
+        reader.say("python snippet.py")
+        reader.say("ottla configs describe billing --entity-type groups", ["consumer.session.timeout.ms 50000 group"])
+
+
 def test_what_is_shown_is_looked_for() -> None:
     assert re.fullmatch(shown("ben  joined; … after 78 ms."), "ben joined; generation 2 was Stable after 1,078 ms.")
     assert not re.search(shown("6 partitions"), "six partitions")

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from ottla.observe.why.causes import Cause
 
 CRASH = next(one for one in INCIDENTS if one.group == "payments")
 TRUTH = Truth("payments-2", ("session-expired-connection-lost",), since_ms=1_000, words=("6.0 s",))
-EPISODE = {
+EPISODE: dict[str, Any] = {
     "number": 2,
     "kind": "rebalance",
     "group_id": "payments",
@@ -37,6 +38,7 @@ EPISODE = {
     "advice": [{"text": "Lower session.timeout.ms."}],
 }
 TOLD = Told.of(EPISODE)
+OVER = EPISODE | {"outcome": "stable", "members": [one | {"fate": "expired"} for one in EPISODE["members"]]}
 
 
 def wrong(*told: Told) -> tuple[str, ...]:
@@ -77,6 +79,29 @@ def test_what_is_not_the_truth(told: Told, complaint: str) -> None:
 
 def test_an_incident_of_which_nothing_is_known_is_not_right() -> None:
     assert not judge(CRASH, [], [TOLD]).right
+
+
+BLAMES_ANOTHER = EPISODE | {"culprit": 0}
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        ([[BLAMES_ANOTHER], [EPISODE]], (TOLD,)),
+        ([[BLAMES_ANOTHER], [OVER]], (Told.of(BLAMES_ANOTHER),)),
+        ([[EPISODE | {"triggers": []}], [OVER]], ()),
+    ],
+    ids=["it comes to be told", "it is never told so", "it was over"],
+)
+def test_a_question_while_it_lasts(looks: list[list[dict[str, Any]]], told: tuple[Told, ...]) -> None:
+    """It is asked until it is told as it is, or is over. The last answer counts."""
+
+    class Stage:
+        async def recorded(self, group: str, since_ms: int, what: str, found: Callable[[Any], bool]) -> Any:
+            return next(one for look in looks for one in look if found(one))
+
+    waits = incidents.asked_while_waiting(Stage(), "payments", 0, "payments-2", trigger="payments-2")
+    assert asyncio.run(waits) == told
 
 
 def test_nobody_is_named_by_default() -> None:
@@ -129,7 +154,20 @@ def test_the_exit_code(
     monkeypatch.setattr("sys.argv", ["incidents", "--directory", str(tmp_path / "run")])
     monkeypatch.setattr(demo, "run", run)
     assert demo.main() == code
-    assert ("2 of 2" if code == 0 else "FAILED: 1 of 2") in capsys.readouterr().out
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "2 of 2" in last if code == 0 else last.startswith("FAILED: 1 of 2") and last.endswith(": payments.")
+
+
+def test_a_machine_that_was_too_slow_is_blamed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(*_: object) -> list[Verdict]:
+        return [judge(CRASH, [replace(TRUTH, meanwhile=()), TRUTH], [TOLD])]
+
+    monkeypatch.setattr("sys.argv", ["incidents", "--directory", str(tmp_path / "run")])
+    monkeypatch.setattr(demo, "run", run)
+    assert demo.main() == 1
+    assert "Try: make demo-why DEMO='--only payments'\nFAILED: 1 of 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("mode", ["--keep", "--quiz"])

@@ -28,6 +28,7 @@ EXPECTED = {
     "refunds": [("refunds-1", "fenced-epoch")],
     "events": [("events-1", "regex-resolved")],
     "parcels": [("parcels-1", "static-member-not-back")],
+    "renewals": [("renewals-1", "classic-rejoin-missed")],
 }
 """Culprits and causes that must be reported for each group, at least."""
 

@@ -85,7 +85,9 @@ def invalid_setting(key: str, text: str) -> str | None:
     if setting is not None and setting != key:
         is_dynamic = setting.startswith(_KEYS_AND_CERTIFICATES)
     if key in ALIASES or (setting is not None and not is_dynamic):
-        return f"{key} cannot be changed while the broker runs"
+        return (
+            f"{key} cannot be changed while the broker runs: restart it with --set {key}=VALUE, or set it in its file"
+        )
     if setting is None:
         return None
     try:

@@ -35,6 +35,11 @@ class GroupKey(NamedTuple):
         shared = self.name in ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
         return self.name if shared else f"group.{self.name}"
 
+    @property
+    def effective(self) -> bool:
+        """Whether anything here goes by it."""
+        return self.name.startswith("consumer.")
+
 
 def _reset(text: str) -> str | None:
     if text in ("earliest", "latest") or _DURATION.fullmatch(text):
@@ -117,7 +122,13 @@ def _bounds(name: str, settings: Settings, otherwise: Check) -> Check:
             high = settings.group_consumer_max_assignment_interval_ms
         case _:
             return otherwise
-    return whole(low, high)
+
+    def check(text: str) -> str | None:
+        least, most = (f"group.{name.replace('consumer.', f'consumer.{end}.')}" for end in ("min", "max"))
+        problem = whole(low, high)(text)
+        return problem and f"{problem}; to change that, restart the broker with another {least} or {most}"
+
+    return check
 
 
 def group_synonyms(key: GroupKey, configs: Mapping[str, str], broker: BrokerConfigs) -> tuple[Synonym, ...]:
