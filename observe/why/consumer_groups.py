@@ -168,6 +168,8 @@ def on_regexes_resolved(account: Account, event: events.RegexesResolved) -> None
         if change.came or change.went:
             account.happenings.append(Happening(Cause.REGEX_RESOLVED, user, "", facts))
         elif not change.matched:
+            # Who came with it began nothing, and whatever the regex comes to later is not of that.
+            reconciling.unsaid = [one for one in reconciling.unsaid if reconciling.awaits_regex(one.known)]
             run = account.new_run("resolution", event)
             run.trigger(Cause.REGEX_RESOLVED, user, event, "", facts)
             finish(account, run, event, "resolved")

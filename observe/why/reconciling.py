@@ -155,6 +155,10 @@ class Reconciling:
         """All members."""
         return (known for known in self.members.values() if isinstance(known, Reconciled))
 
+    def awaits_regex(self, known: Known | None) -> bool:
+        """True if the regex of a member has not been held against the topics."""
+        return isinstance(known, Reconciled) and bool(known.regex) and known.regex not in self.resolved
+
     # What happens
 
     def targeted(self, event: TargetComputed) -> None:
@@ -238,7 +242,7 @@ class Reconciling:
             else:
                 found.append(MemberWait("nobody-heartbeats", "", since_ms))
         for known in self.each():
-            if known.regex and known.regex not in self.resolved:
+            if self.awaits_regex(known):
                 found.append(MemberWait("regex", known.member_id, self.asked_ms.get(known.regex, at_ms)))
         return sorted(found, key=lambda one: (not is_holding_up(one), one.since_ms))
 

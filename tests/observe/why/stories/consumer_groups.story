@@ -333,3 +333,26 @@ tell all
     loaded 3 loaded, cause coordinator-loaded, no culprit
     The broker took the group over and read it from its log.
       22:13:32.000 the broker took the group over and read it from its log; it has 2 members and was at generation 3.
+
+== a regex that matches nothing before its topic is created
+modern rex regex=billing.*
+live8 70s rex
+modern red regex=billing.*
+live8 70s rex red
+topic billing1 2
+live8 20s rex red
+tell all
+    resolution 1 resolved, cause regex-resolved, triggered by rex, culprit rex
+    The regex of rex matches no topic.
+      22:13:20.000 the regex of rex (10.0.0.0) matches no topic; it is "billing.*".
+      > Compare the regex of rex with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
+    rebalance 2 stable, cause member-joined, triggered by red, culprit red
+    red joined; epoch 2 was Stable after 5.0 s.
+      22:14:30.000 red (10.0.0.0) joined.
+      22:14:35.000 the group was Stable with 2 members, 5.0 s after it began.
+      Everybody has the partitions that it had before.
+    rebalance 3 stable, cause regex-resolved, triggered by rex, no culprit
+    The regex of rex comes to other topics; epoch 3 was Stable after 5.0 s.
+      22:15:45.000 the regex of rex (10.0.0.0) comes to other topics; "billing.*" matches 1 topic; it did not match billing1 before.
+      22:15:50.000 the group was Stable with 2 members, 5.0 s after it began.
+      2 partitions were handed out: 1 to rex, 1 to red.
