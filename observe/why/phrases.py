@@ -201,6 +201,8 @@ def _mismatch(facts: Mapping[str, str]) -> list[str]:
 
 
 def _duplicate(facts: Mapping[str, str]) -> list[str]:
+    if facts.get("refused"):
+        return [f"{facts['refused']} was refused, as {facts.get('new', 'another one')} has it and has not left"]
     clauses = [f"{facts['new']} has it now"] if facts.get("new") else []
     if after := span(facts, "after_ms"):
         old = facts.get("old") or "the process that had it before"

@@ -356,3 +356,16 @@ tell all
       22:15:45.000 the regex of rex (10.0.0.0) comes to other topics; "billing.*" matches 1 topic; it did not match billing1 before.
       22:15:50.000 the group was Stable with 2 members, 5.0 s after it began.
       2 partitions were handed out: 1 to rex, 1 to red.
+
+== an instance id that another member has
+modern a instance=i1
+live8 10s a
+modern c instance=i1
+wait 1s
+modern c instance=i1
+tell
+    refusal 2 refused, cause duplicate-instance-id, triggered by c, culprit c
+    Two processes use the group.instance.id i1 (2 times, the last at 22:13:31.000).
+      22:13:30.000 two processes use the group.instance.id i1; c at 10.0.0.9 was refused, as a at 10.0.0.7 has it and has not left.
+      It happened 2 times until 22:13:31.000.
+      > Give each process a group.instance.id of its own (i1 now), and make sure that an old process has ended before its successor starts.
