@@ -42,6 +42,8 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
             make = _OF_RECONCILING.get(trigger.cause, make)
         if not episode.partitions_known and trigger.cause in _OF_CONSUMERS:
             make = _OF_OTHERS.get(trigger.cause)
+        if "missing" in trigger.facts:
+            make = _missing
         if make is not None and (advice := make(Case(episode, trigger, names, facts))) is not None:
             return [advice]
     return [] if latecomer is None else [latecomer]
@@ -184,6 +186,18 @@ def _subscription(case: Case) -> Advice | None:
         "topics",
         "Let all members of a group subscribe to the same topics, and change that in all of them at once: each member "
         "that changes its subscription is a rebalance of its own.",
+    )
+
+
+def _missing(case: Case) -> Advice:
+    missing, like = case.trigger.facts["missing"], case.trigger.facts.get("like", "")
+    return case.advice(
+        "subscription",
+        "Create {missing}, or mend the name in the subscription of {who}{meant}. {who} gets partitions as soon as "
+        "there are any.",
+        value=missing,
+        missing=missing,
+        meant=f" if {like} is meant" if like else "",
     )
 
 

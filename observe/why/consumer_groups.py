@@ -71,6 +71,7 @@ def on_subscribed(account: Account, event: events.MemberSubscribed) -> None:
         came = [topic for topic in event.names if topic not in names]
         went = [topic for topic in names if topic not in event.names]
         facts = {"came": ", ".join(came), "went": ", ".join(went)}
+        facts |= judge.missing_facts(event.missing, reconciling.names.values())
         account.happenings.append(Happening(Cause.SUBSCRIPTION_CHANGED, known, "", facts))
     if regex != event.regex:
         facts = {"before": regex, "after": event.regex}
@@ -84,6 +85,7 @@ def _came(account: Account, event: events.MemberSubscribed) -> None:
     is_first = not account.members and account.run is None
     account.members[event.member_id] = known
     facts = {} if before is None else judge.return_facts(before, event)
+    facts |= judge.missing_facts(event.missing, _reconciling(account).names.values())
     if is_first:
         cause = Cause.GROUP_STARTED
     elif before is not None:

@@ -59,7 +59,14 @@ def brief(trigger: Trigger, who: str) -> str:
     """The clause for a headline: who came back is told with how it had gone, which is what people look for."""
     text = phrase(trigger, who)
     went, away = in_short(trigger.facts), span(trigger.facts, "away_ms")
-    return f"{text}, {away} after {went}" if trigger.cause == Cause.MEMBER_RETURNED and went and away else text
+    text = f"{text}, {away} after {went}" if trigger.cause == Cause.MEMBER_RETURNED and went and away else text
+    return f"{text} and subscribes to {missing}" if (missing := absent(trigger.facts)) else text
+
+
+def absent(facts: Mapping[str, str]) -> str:
+    """The topics of a subscription that do not exist: ``ordrs, which does not exist``; empty for none."""
+    missing = facts.get("missing", "")
+    return f"{missing}, which {'do' if ' ' in missing else 'does'} not exist" if missing else ""
 
 
 def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
@@ -68,6 +75,10 @@ def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
     clauses = make(trigger.facts) if make is not None else []
     if trigger.cause == Cause.LEFT_POLL_TIMEOUT and part is not None and part.rebalance_timeout_ms:
         clauses.append(f"its max.poll.interval.ms is {limit(part.rebalance_timeout_ms)}")
+    if missing := absent(trigger.facts):
+        clauses.append(f"it subscribes to {missing}")
+    if like := trigger.facts.get("like"):
+        clauses.append(f"did you mean {like}?")
     if trigger.reason and not trigger.cause.endswith("-write-failed"):
         whose = "it said" if trigger.member >= 0 else "the coordinator said"
         if trigger.cause == Cause.REMOVED_BY_ADMIN:

@@ -425,7 +425,8 @@ class _Story:
     def moved(self) -> str:
         episode = self.episode
         if not episode.moved and episode.protocol and episode.outcome == "stable":
-            return "Everybody has the partitions that it had before."
+            has_some = any(part.after for part in episode.members)
+            return "Everybody has the partitions that it had before." if has_some else "Nobody has partitions."
         if not episode.moved:
             return ""
         flows: dict[tuple[int, int], int] = {}

@@ -350,7 +350,7 @@ tell all
     red joined; epoch 2 was Stable after 5.0 s.
       22:14:30.000 red (10.0.0.0) joined.
       22:14:35.000 the group was Stable with 2 members, 5.0 s after it began.
-      Everybody has the partitions that it had before.
+      Nobody has partitions.
     rebalance 3 stable, cause regex-resolved, triggered by rex, no culprit
     The regex of rex comes to other topics; epoch 3 was Stable after 5.0 s.
       22:15:45.000 the regex of rex (10.0.0.0) comes to other topics; "billing.*" matches 1 topic; it did not match billing1 before.
@@ -369,3 +369,52 @@ tell
       22:13:30.000 two processes use the group.instance.id i1; c at 10.0.0.9 was refused, as a at 10.0.0.7 has it and has not left.
       It happened 2 times until 22:13:31.000.
       > Give each process a group.instance.id of its own (i1 now), and make sure that an old process has ended before its successor starts.
+
+== a topic that does not exist
+modern nix topics=ordrs
+tell
+    rebalance 1 stable, cause group-started, triggered by nix, no culprit
+    nix started the group and subscribes to ordrs, which does not exist; epoch 2 was Stable after 0 ms.
+      22:13:20.000 nix (10.0.0.0) started the group; it subscribes to ordrs, which does not exist.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      Nobody has partitions.
+      > Create ordrs, or mend the name in the subscription of nix. nix gets partitions as soon as there are any.
+modern a
+live8 10s nix a
+modern b topics=orders+payments
+live8 10s nix a b
+tell
+    rebalance 3 stable, cause member-joined, triggered by b, culprit a
+    b joined and subscribes to payments, which does not exist; a came for its new target after 5.0 s, for which b waited; epoch 4 was Stable after 10.0 s.
+      22:13:30.000 b (10.0.0.8) joined; it subscribes to payments, which does not exist.
+      22:13:35.000 a came for its new target after 5.0 s, for which b waited.
+      22:13:40.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
+      22:13:40.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 10.0 s.
+      22:13:40.000 the group was Stable with 3 members, 10.0 s after it began.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      3 partitions changed hands: 3 from a to b.
+      > Create payments, or mend the name in the subscription of b. b gets partitions as soon as there are any.
+
+== another member subscribes to a topic that does not exist
+modern a
+live8 10s a
+modern b topics=order
+live8 10s a b
+tell
+    rebalance 2 stable, cause member-joined, triggered by b, culprit b
+    b joined and subscribes to order, which does not exist; epoch 3 was Stable after 5.0 s.
+      22:13:30.000 b (10.0.0.8) joined; it subscribes to order, which does not exist; did you mean orders?
+      22:13:35.000 the group was Stable with 2 members, 5.0 s after it began.
+      No partition is known to have stood still.
+      Everybody has the partitions that it had before.
+      > Create order, or mend the name in the subscription of b if orders is meant. b gets partitions as soon as there are any.
+subscribe b ordesr+other
+live8 10s a b
+tell
+    rebalance 3 stable, cause subscription-changed, triggered by b, culprit b
+    b changed its subscription and subscribes to ordesr and other, which do not exist; epoch 4 was Stable after 5.0 s.
+      22:13:40.000 b (10.0.0.8) changed its subscription; it subscribed to ordesr, other; it unsubscribed from order; it subscribes to ordesr and other, which do not exist; did you mean orders?
+      22:13:45.000 the group was Stable with 2 members, 5.0 s after it began.
+      No partition is known to have stood still.
+      Everybody has the partitions that it had before.
+      > Create ordesr and other, or mend the name in the subscription of b if orders is meant. b gets partitions as soon as there are any.
