@@ -202,4 +202,4 @@ export function nothingYet(model) {
 }
 
 /** What a consumer group waited for; docs/why.md says what each means. */
-export const WAITS = { "told-to-revoke": "Told to give up", "still-owns": "Has not given up", "says-nothing": "Has not said that it gave up", "not-heard": "Has not come for its target", "waits-for-release": "Waits for others", away: "Away", interval: "Too soon for a target", "nobody-heartbeats": "Next heartbeat", regex: "Regex not looked at" };
+export const WAITS = { "told-to-revoke": "Told to give up", "still-owns": "Has not given up", "says-nothing": "Has not said that it gave up", "not-heard": "Has not come for its target", "next-heartbeat": "Hears of its target soon", "waits-for-release": "Waits for others", free: "Gets what is free soon", away: "Away", interval: "Too soon for a target", "nobody-heartbeats": "Next heartbeat", regex: "Regex not looked at" };

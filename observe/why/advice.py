@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.observe.why.advice_reconciling import ADVICE as _OF_RECONCILING
-from ottla.observe.why.advice_reconciling import for_wait
+from ottla.observe.why.advice_reconciling import SLOW_MS, for_latecomer, for_wait
 from ottla.observe.why.case import Case, Make, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.interference import explaining
 from ottla.observe.why.model import Advice, Episode, Trigger
 from ottla.observe.why.plain import awaited, duration, member_names
 
-SLOW_MS = 5_000
-"""A member that was waited for this long is worth a word."""
 WORTH_MS = 1_000
 """So many partition-milliseconds are worth another assignor."""
 DELAY_MS = 1_000
@@ -32,7 +30,7 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
         return [waiting]
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
         return [present]
-    latecomer = _for_latecomer(episode, names)
+    latecomer = _for_latecomer(episode, names) or for_latecomer(episode, names)
     first = episode.culprit  # what others did beside it weighs less
     for trigger in sorted(episode.triggers, key=lambda one: (_rank(one.cause), first >= 0 and one.member != first)):
         if latecomer is not None and trigger.cause not in _FIRST:

@@ -1771,13 +1771,12 @@ tell all
     conversion 2 converted, cause group-upgraded, triggered by a, no culprit
     The group became one of the consumer protocol.
       22:14:20.001 the group became one of the consumer protocol; it has 2 members.
-    rebalance 3 running, cause member-joined, triggered by a, culprit w1
-    w1 has not come for its new target since 22:14:20.001, and still has orders-4, which others shall have; a waits for that; a joined; the rebalance is running.
+    rebalance 3 running, cause member-joined, triggered by a, no culprit
+    w1 hears of its new target with its next heartbeat, and then gives up orders-4, which others shall have; a waits for that; a joined; the rebalance is running.
       22:14:20.001 a (10.0.0.7) joined.
-      w1 has not come for its new target since 22:14:20.001, and still has orders-4, which others shall have; a waits for that.
-      w2 has not come for its new target since 22:14:20.001, and still has orders-5, which others shall have; a waits for that.
+      w1 hears of its new target with its next heartbeat, and then gives up orders-4, which others shall have; a waits for that.
+      w2 hears of its new target with its next heartbeat, and then gives up orders-5, which others shall have; a waits for that.
       The rebalance is running.
-      > See whether w1 still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
 
 == a group that becomes a classic one
 # cause group-downgraded
@@ -1792,10 +1791,10 @@ tell all
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
     rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
-    w1 joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
+    w1 joined; a gave up orders-3 to 5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited.
+      22:13:30.000 a gave up orders-3 to 5 after 5.0 s, for which w1 waited.
       22:13:32.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
     conversion 3 converted, cause group-downgraded, triggered by a, no culprit
@@ -1824,10 +1823,10 @@ tell last
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
     rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
-    w1 joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
+    w1 joined; a gave up orders-3 to 5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited.
+      22:13:30.000 a gave up orders-3 to 5 after 5.0 s, for which w1 waited.
       22:13:32.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
     rebalance 3 stable, cause left-closed, triggered by w1, culprit w1
@@ -1887,12 +1886,13 @@ tell all
     w1 joined; a came for its new target after 5.0 s, for which w1 waited; another rebalance began after 10.0 s, before the group was Stable.
       22:13:26.000 w1 (10.0.0.9) joined.
       22:13:31.000 a came for its new target after 5.0 s, for which w1 waited.
+      22:13:36.000 after 5.0 s a still had not given up orders-3 to 5, for which w1 waited.
       22:13:36.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
     rebalance 3 stable, cause classic-sync-missed, triggered by w1, culprit w1
-    w1 did not send SyncGroup in time and was removed; epoch 4 was Stable after 0 ms.
+    w1 did not send SyncGroup in time and was removed; a gave up orders-3 to 5 after 5.0 s; epoch 4 was Stable after 0 ms.
       22:13:36.000 w1 (10.0.0.9) did not send SyncGroup in time and was removed; it had 10.0 s.
-      22:13:36.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s.
+      22:13:36.000 a gave up orders-3 to 5 after 5.0 s.
       22:13:36.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       Everybody has the partitions that it had before.
@@ -1969,10 +1969,10 @@ tell all
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
     rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
-    w1 joined; a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited; another rebalance began after 6.0 s, before the group was Stable.
+    w1 joined; a gave up orders-3 to 5 after 1.0 s, for which w1 waited; another rebalance began after 6.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:26.000 a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited.
+      22:13:26.000 a gave up orders-3 to 5 after 1.0 s, for which w1 waited.
       22:13:26.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of w1.
     refusal 3 refused, cause downgrade-refused, triggered by a, no culprit

@@ -7,22 +7,21 @@ hb a
 wait 3s
 hb b
 tell
-    rebalance 2 running, cause member-joined, triggered by b, culprit a
-    a was told at 22:13:36.000 to give up orders-3, orders-4 and orders-5, and has not been heard of since; b waits for that; b joined; the rebalance is running.
+    rebalance 2 running, cause member-joined, triggered by b, no culprit
+    a was told at 22:13:36.000 to give up orders-3 to 5, and has not been heard of since; b waits for that; b joined; the rebalance is running.
       22:13:30.000 b (10.0.0.8) joined.
       22:13:36.000 a came for its new target after 6.0 s, for which b waited.
-      a was told at 22:13:36.000 to give up orders-3, orders-4 and orders-5, and has not been heard of since; b waits for that.
+      a was told at 22:13:36.000 to give up orders-3 to 5, and has not been heard of since; b waits for that.
       The rebalance is running.
-      > See whether a still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
 wait 20s
 say a
 hb b
 tell
     rebalance 2 running, cause member-joined, triggered by b, culprit a
-    a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; b joined; the rebalance is running.
+    a has not given up orders-3 to 5 since 22:13:36.000; its heartbeats still report them; b waits for that; b joined; the rebalance is running.
       22:13:30.000 b (10.0.0.8) joined.
       22:13:36.000 a came for its new target after 6.0 s, for which b waited.
-      a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that.
+      a has not given up orders-3 to 5 since 22:13:36.000; its heartbeats still report them; b waits for that.
       The rebalance is running.
       3 partitions stand still, the longest for 23.0 s: 69.0 partition-seconds in which nobody consumes, all of them on the account of a.
       > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
@@ -50,10 +49,10 @@ live8 20s b
 say a
 tell
     rebalance 2 running, cause member-joined, triggered by b, culprit a
-    a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is removed in 10.0 s; b joined; the rebalance has been running for 56.0 s.
+    a has not given up orders-3 to 5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is removed in 10.0 s; b joined; the rebalance has been running for 56.0 s.
       22:13:30.000 b (10.0.0.8) joined.
       22:13:36.000 a came for its new target after 6.0 s, for which b waited.
-      a has not given up orders-3, orders-4 and orders-5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is removed in 10.0 s.
+      a has not given up orders-3 to 5 since 22:13:36.000; its heartbeats still report them; b waits for that; a is removed in 10.0 s.
       The rebalance has been running for 56.0 s.
       3 partitions stand still, the longest for 50.0 s: 150.0 partition-seconds in which nobody consumes, all of them on the account of a.
       > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
@@ -65,12 +64,13 @@ tell all
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
     rebalance 2 superseded, cause member-joined, triggered by b, culprit a
-    b joined; a had 60.0 s to give up orders-3, orders-4 and orders-5, for which b waited, and was gone before it had; another rebalance began after 66.0 s, before the group was Stable.
+    b joined; a had 60.0 s to give up orders-3 to 5, for which b waited, and was gone before it had; another rebalance began after 66.0 s, before the group was Stable.
       22:13:30.000 b (10.0.0.8) joined.
       22:13:36.000 a came for its new target after 6.0 s, for which b waited.
-      22:14:36.000 a had 60.0 s to give up orders-3, orders-4 and orders-5, for which b waited, and was gone before it had.
+      22:14:36.000 a had 60.0 s to give up orders-3 to 5, for which b waited, and was gone before it had.
       22:14:36.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
     rebalance 3 stable, cause revocation-timeout, triggered by a, culprit a
     a did not give partitions up in time and was removed; epoch 4 was Stable after 0 ms.
       22:14:36.000 a (10.0.0.7) did not give partitions up in time and was removed; 60.0 s before it was told to give up orders-3, orders-4, orders-5; it was heard of 2 times meanwhile, 10.0 s before for the last time, and had not given them up; its rebalance timeout, which is max.poll.interval.ms, is 60 s.
@@ -86,6 +86,7 @@ accounts 2
     still-owns a: 6000 to 66000, at most 66000, b waits with orders-3, orders-4, orders-5
     a stayed: 6 to 0, stood 180000, blamed 180000
     b new: 0 to 0, stood 0, blamed 0
+    advice max.poll.interval.ms 60000
     rebalance 3 stable: cause revocation-timeout, triggered by a, culprit a
     stood 0, the longest 0, stopped 0, unowned 0
     trigger revocation-timeout a
@@ -113,11 +114,11 @@ accounts
 live8 6s a b
 tell
     rebalance 2 stable, cause member-joined, triggered by b, culprit b
-    b joined; a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which b waited; epoch 3 was Stable after 6.0 s.
+    b joined; a gave up orders-3 to 5 after 1.0 s, for which b waited; epoch 3 was Stable after 6.0 s.
       22:13:20.500 b (10.0.0.8) joined.
       22:13:25.500 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:26.500 a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which b waited.
-      22:13:26.500 b got orders-3, orders-4 and orders-5, which others had to give up first, after 1.0 s.
+      22:13:26.500 a gave up orders-3 to 5 after 1.0 s, for which b waited.
+      22:13:26.500 b got orders-3 to 5, which others had to give up first, after 1.0 s.
       22:13:26.500 the group was Stable with 2 members, 6.0 s after it began.
       3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of b.
       3 partitions changed hands: 3 from a to b.
@@ -131,9 +132,9 @@ live8 10s b
 clock
 tell
     replacement 3 running, cause static-member-away, triggered by i1, no culprit
-    i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is removed in 35.0 s; i1 went for a while, as it has a group.instance.id; the rebalance has been running for 10.0 s.
+    i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0 to 2 stand still; i1 is removed in 35.0 s; i1 went for a while, as it has a group.instance.id; the rebalance has been running for 10.0 s.
       22:13:32.000 i1 (10.0.0.7) went for a while, as it has a group.instance.id; it may be away for 45 s at most.
-      i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0, orders-1 and orders-2 stand still; i1 is removed in 35.0 s.
+      i1, which has a group.instance.id, has been away since 22:13:32.000; orders-0 to 2 stand still; i1 is removed in 35.0 s.
       The rebalance has been running for 10.0 s.
       3 partitions stand still, the longest for 10.0 s: 30.0 partition-seconds in which nobody consumes.
       > Start i1 again, with the same group.instance.id: its partitions stand still until it is back or its session is over. If it shall not come back, remove it with `ottla groups evict`, kafka-consumer-groups or an Admin client.
@@ -145,11 +146,11 @@ tell all
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to i1.
     rebalance 2 stable, cause member-joined, triggered by b, culprit i1
-    b joined; i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
+    b joined; i1 gave up orders-3 to 5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
       22:13:20.000 b (10.0.0.8) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:30.000 i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
-      22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
+      22:13:30.000 i1 gave up orders-3 to 5 after 5.0 s, for which b waited.
+      22:13:30.000 b got orders-3 to 5, which others had to give up first, after 5.0 s.
       22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of i1.
       3 partitions changed hands: 3 from i1 to b.
@@ -180,11 +181,11 @@ tell all
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to i1.
     rebalance 2 stable, cause member-joined, triggered by b, culprit i1
-    b joined; i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
+    b joined; i1 gave up orders-3 to 5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
       22:13:20.000 b (10.0.0.8) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:30.000 i1 gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
-      22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
+      22:13:30.000 i1 gave up orders-3 to 5 after 5.0 s, for which b waited.
+      22:13:30.000 b got orders-3 to 5, which others had to give up first, after 5.0 s.
       22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of i1.
       3 partitions changed hands: 3 from i1 to b.
@@ -254,7 +255,7 @@ accounts
     rebalance 3 running: cause member-joined, triggered by c, culprit b
     stood 8000, the longest 6000, stopped 3, unowned 0
     trigger member-joined c
-    not-heard a: 0 to 5000, at most 50000, c waits with orders-3, orders-4
+    next-heartbeat a: 0 to 5000, at most 5000, c waits with orders-3, orders-4
     told-to-revoke a: 5000 to 6000, at most 51000, c waits with orders-3, orders-4
     told-to-revoke b: 0 to -1, at most 45000, c waits with orders-8
     waits-for-release c: 0 to -1, at most 0, nobody waits with orders-8
@@ -322,11 +323,11 @@ tell all
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
     rebalance 2 stable, cause member-joined, triggered by b, culprit a
-    b joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
+    b joined; a gave up orders-3 to 5 after 5.0 s, for which b waited; epoch 3 was Stable after 10.0 s.
       22:13:20.000 b (10.0.0.8) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
-      22:13:30.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 5.0 s.
+      22:13:30.000 a gave up orders-3 to 5 after 5.0 s, for which b waited.
+      22:13:30.000 b got orders-3 to 5, which others had to give up first, after 5.0 s.
       22:13:30.000 the group was Stable with 2 members, 10.0 s after it began.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
       3 partitions changed hands: 3 from a to b.
@@ -388,8 +389,8 @@ tell
     b joined and subscribes to payments, which does not exist; a came for its new target after 5.0 s, for which b waited; epoch 4 was Stable after 10.0 s.
       22:13:30.000 b (10.0.0.8) joined; it subscribes to payments, which does not exist.
       22:13:35.000 a came for its new target after 5.0 s, for which b waited.
-      22:13:40.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which b waited.
-      22:13:40.000 b got orders-3, orders-4 and orders-5, which others had to give up first, after 10.0 s.
+      22:13:40.000 a gave up orders-3 to 5 after 5.0 s, for which b waited.
+      22:13:40.000 b got orders-3 to 5, which others had to give up first, after 10.0 s.
       22:13:40.000 the group was Stable with 3 members, 10.0 s after it began.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
       3 partitions changed hands: 3 from a to b.
@@ -418,3 +419,266 @@ tell
       No partition is known to have stood still.
       Everybody has the partitions that it had before.
       > Create ordesr and other, or mend the name in the subscription of b if orders is meant. b gets partitions as soon as there are any.
+
+== a member that waits closes, while another does not give up
+clock
+modern p
+live8 10s p
+modern q
+live8 5s q
+hb p
+live8 10s q
+say p
+go q
+live8 1s
+tell all
+    rebalance 1 stable, cause group-started, triggered by p, no culprit
+    p started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 p (10.0.0.2) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to p.
+    rebalance 2 superseded, cause member-joined, triggered by q, culprit p
+    q joined; after 10.0 s p still had not given up orders-3 to 5, for which q waited; another rebalance began after 15.0 s, before the group was Stable.
+      22:13:30.000 q (10.0.0.3) joined.
+      22:13:35.000 p came for its new target after 5.0 s, for which q waited.
+      22:13:45.000 q went without having got orders-3 to 5, for which it had waited 15.0 s.
+      22:13:45.000 after 10.0 s p still had not given up orders-3 to 5, for which q waited.
+      22:13:45.000 another rebalance began before the group was Stable.
+      3 partitions stood still, the longest for 10.0 s: 30.0 partition-seconds in which nobody consumed, all of them on the account of p.
+      > See what keeps p from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+    rebalance 3 running, cause left-closed, triggered by q, culprit p
+    p has not given up orders-3 to 5 since 22:13:35.000; its heartbeats still report them; p is removed in 49.0 s; q was closed; the rebalance has been running for 1.0 s.
+      22:13:45.000 q (10.0.0.3) was closed.
+      p has not given up orders-3 to 5 since 22:13:35.000; its heartbeats still report them; p is removed in 49.0 s.
+      A new target has been due since 22:13:45.000, and is computed with the next heartbeat of anybody.
+      The rebalance has been running for 1.0 s.
+      3 partitions stand still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumes, all of them on the account of p.
+      > See what keeps p from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+say p
+live8 4s
+tell
+    rebalance 3 running, cause left-closed, triggered by q, culprit p
+    p has not given up orders-3 to 5 since 22:13:35.000; its heartbeats still report them; p is removed in 45.0 s; q was closed; the rebalance has been running for 5.0 s.
+      22:13:45.000 q (10.0.0.3) was closed.
+      p has not given up orders-3 to 5 since 22:13:35.000; its heartbeats still report them; p is removed in 45.0 s.
+      The rebalance has been running for 5.0 s.
+      3 partitions stand still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumes, all of them on the account of p.
+      > See what keeps p from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+live8 40s
+tell all
+    rebalance 1 stable, cause group-started, triggered by p, no culprit
+    p started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 p (10.0.0.2) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to p.
+    rebalance 2 superseded, cause member-joined, triggered by q, culprit p
+    q joined; after 10.0 s p still had not given up orders-3 to 5, for which q waited; another rebalance began after 15.0 s, before the group was Stable.
+      22:13:30.000 q (10.0.0.3) joined.
+      22:13:35.000 p came for its new target after 5.0 s, for which q waited.
+      22:13:45.000 q went without having got orders-3 to 5, for which it had waited 15.0 s.
+      22:13:45.000 after 10.0 s p still had not given up orders-3 to 5, for which q waited.
+      22:13:45.000 another rebalance began before the group was Stable.
+      3 partitions stood still, the longest for 10.0 s: 30.0 partition-seconds in which nobody consumed, all of them on the account of p.
+      > See what keeps p from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+    rebalance 3 running, cause left-closed, triggered by q, culprit p
+    p has not given up orders-3 to 5 since 22:13:35.000; its heartbeats still report them; p is removed in 5.0 s; q was closed; the rebalance has been running for 45.0 s.
+      22:13:45.000 q (10.0.0.3) was closed.
+      p has not given up orders-3 to 5 since 22:13:35.000; its heartbeats still report them; p is removed in 5.0 s.
+      The rebalance has been running for 45.0 s.
+      3 partitions stand still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumes, all of them on the account of p.
+      > See what keeps p from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+accounts 2
+    rebalance 2 superseded: cause member-joined, triggered by q, culprit p
+    stood 30000, the longest 10000, stopped 3, unowned 0
+    trigger member-joined q
+    next-heartbeat p: 0 to 5000, at most 5000, q waits with orders-3, orders-4, orders-5
+    waits-for-release q: 0 to 15000, at most 0, nobody waits with orders-3, orders-4, orders-5
+    still-owns p: 5000 to 15000, at most 65000, q waits with orders-3, orders-4, orders-5
+    p stayed: 6 to 0, stood 30000, blamed 30000
+    q new: 0 to 0, stood 0, blamed 0
+    advice max.poll.interval.ms 60000
+    rebalance 3 running: cause left-closed, triggered by q, culprit p
+    stood 135000, the longest 45000, stopped 3, unowned 0
+    trigger left-closed q
+    still-owns p: -10000 to -1, at most 50000, nobody waits with orders-3, orders-4, orders-5
+    p stayed: 6 to 0, stood 135000, blamed 135000
+    q left: 0 to 0, stood 0, blamed 0, last signs at [0]
+    advice max.poll.interval.ms 60000
+
+== several that wait close, while one does not give up
+setup partitions=orders:9
+clock
+modern a
+live8 10s a
+modern b c
+live8 6s b c
+hb a
+live8 10s b c
+say a
+go b
+live8 8s c
+say a
+go c
+live8 3s
+say a
+live8 50s
+tell all
+    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      9 partitions were handed out: 9 to a.
+    rebalance 2 superseded, cause member-joined, triggered by b, culprit b
+    b joined; another rebalance began after 0 ms, before the group was Stable.
+      22:13:30.000 b (10.0.0.8) joined.
+      22:13:30.000 another rebalance began before the group was Stable.
+    rebalance 3 superseded, cause member-joined, triggered by c, culprit a
+    c joined; after 10.0 s a still had not given up orders-3 to 8, for which c and b waited; another rebalance began after 16.0 s, before the group was Stable.
+      22:13:30.000 c (10.0.0.9) joined.
+      22:13:35.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:13:36.000 a came for its new target after 1.0 s, for which c and b waited.
+      22:13:46.000 b went without having got orders-5 to 7, for which it had waited 16.0 s.
+      22:13:46.000 after 10.0 s a still had not given up orders-3 to 8, for which c and b waited.
+      22:13:46.000 another rebalance began before the group was Stable.
+      6 partitions stood still, the longest for 10.0 s: 60.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+    rebalance 4 superseded, cause left-closed, triggered by b, culprit a
+    b was closed; after 18.0 s a still had not given up orders-3 to 8, for which c waited; another rebalance began after 8.0 s, before the group was Stable.
+      22:13:46.000 b (10.0.0.8) was closed.
+      22:13:54.000 c went without having got orders-3 to 5 and orders-8, for which it had waited 19.0 s.
+      22:13:54.000 after 18.0 s a still had not given up orders-3 to 8, for which c waited.
+      22:13:54.000 another rebalance began before the group was Stable.
+      6 partitions stood still, the longest for 8.0 s: 48.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+    rebalance 5 superseded, cause left-closed, triggered by c, culprit a
+    c was closed; a had 60.0 s to give up orders-3 to 8, and was gone before it had; another rebalance began after 42.0 s, before the group was Stable.
+      22:13:54.000 c (10.0.0.9) was closed.
+      22:14:36.000 a had 60.0 s to give up orders-3 to 8, and was gone before it had.
+      22:14:36.000 another rebalance began before the group was Stable.
+      6 partitions stood still, the longest for 42.0 s: 252.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+    rebalance 6 empty, cause revocation-timeout, triggered by a, culprit a
+    a did not give partitions up in time and was removed; the group was empty after 0 ms.
+      22:14:36.000 a (10.0.0.7) did not give partitions up in time and was removed; 60.0 s before it was told to give up orders-3, orders-4, orders-5, orders-6, orders-7 and 1 more; it was heard of 3 times meanwhile, 39.0 s before for the last time, and had not given them up; its rebalance timeout, which is max.poll.interval.ms, is 60 s.
+      22:14:36.000 nobody was left and the group was Empty.
+      9 partitions have no owner and stand still afterwards.
+      > See what keeps a from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+
+== a member that gives up late what nobody waits for any more
+clock
+modern p
+live8 10s p
+modern q
+live8 5s q
+hb p
+live8 10s q
+go q
+live8 20s
+release p
+tell
+    rebalance 3 stable, cause left-closed, triggered by q, culprit p
+    q was closed; p gave up orders-3 to 5 after 30.0 s; epoch 4 was Stable after 20.0 s.
+      22:13:45.000 q (10.0.0.3) was closed.
+      22:14:05.000 p gave up orders-3 to 5 after 30.0 s.
+      22:14:05.000 the group was Stable with 1 member, 20.0 s after it began.
+      3 partitions stood still, the longest for 20.0 s: 60.0 partition-seconds in which nobody consumed, all of them on the account of p.
+      Everybody has the partitions that it had before.
+      > See what keeps p from giving its partitions up, which a consumer does in poll(): its application is busy or blocked, or its rebalance listener takes long. Hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. Others wait for it up to max.poll.interval.ms (60000 now).
+
+== a heartbeat interval of fifteen seconds
+setup group_consumer_heartbeat_interval_ms=15000
+clock
+modern a
+live8 10s a
+modern u
+wait 3400ms
+tell
+    rebalance 2 running, cause member-joined, triggered by u, no culprit
+    a hears of its new target with its next heartbeat, within 11.6 s, and then gives up orders-3 to 5, which others shall have; u waits for that; u joined; the rebalance has been running for 3.4 s.
+      22:13:30.000 u (10.0.0.7) joined.
+      a hears of its new target with its next heartbeat, within 11.6 s, and then gives up orders-3 to 5, which others shall have; u waits for that.
+      The rebalance has been running for 3.4 s.
+wait 7s
+hb a
+wait 1s
+tell
+    rebalance 2 running, cause member-joined, triggered by u, no culprit
+    a was told at 22:13:40.400 to give up orders-3 to 5; u waits for that; a is removed in 44.0 s; u joined; the rebalance has been running for 11.4 s.
+      22:13:30.000 u (10.0.0.7) joined.
+      22:13:40.400 a came for its new target after 10.4 s, for which u waited.
+      a was told at 22:13:40.400 to give up orders-3 to 5; u waits for that; a is removed in 44.0 s.
+      The rebalance has been running for 11.4 s.
+      3 partitions stand still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumes.
+release a
+release u
+tell
+    rebalance 2 stable, cause member-joined, triggered by u, culprit u
+    u joined; a came for its new target after 10.4 s, for which u waited; epoch 3 was Stable after 11.4 s.
+      22:13:30.000 u (10.0.0.7) joined.
+      22:13:40.400 a came for its new target after 10.4 s, for which u waited.
+      22:13:41.400 a gave up orders-3 to 5 after 1.0 s, for which u waited.
+      22:13:41.400 u got orders-3 to 5, which others had to give up first, after 11.4 s.
+      22:13:41.400 the group was Stable with 2 members, 11.4 s after it began.
+      3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of u.
+      3 partitions changed hands: 3 from a to u.
+
+== a member has not come after its interval
+clock
+modern a
+live8 10s a
+modern u
+wait 5500ms
+tell
+    rebalance 2 running, cause member-joined, triggered by u, no culprit
+    a hears of its new target with its next heartbeat, and then gives up orders-3 to 5, which others shall have; u waits for that; u joined; the rebalance has been running for 5.5 s.
+      22:13:30.000 u (10.0.0.7) joined.
+      a hears of its new target with its next heartbeat, and then gives up orders-3 to 5, which others shall have; u waits for that.
+      The rebalance has been running for 5.5 s.
+wait 1s
+tell
+    rebalance 2 running, cause member-joined, triggered by u, culprit a
+    a has not come for its new target since 22:13:30.000, and still has orders-3 to 5, which others shall have; u waits for that; a is removed in 28.5 s; u joined; the rebalance has been running for 6.5 s.
+      22:13:30.000 u (10.0.0.7) joined.
+      a has not come for its new target since 22:13:30.000, and still has orders-3 to 5, which others shall have; u waits for that; a is removed in 28.5 s.
+      The rebalance has been running for 6.5 s.
+      > See whether a still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
+
+== partitions that are free come with the next heartbeat
+clock
+modern a
+live8 10s a
+modern v
+hb a
+release a
+wait 2s
+tell
+    rebalance 2 running, cause member-joined, triggered by v, no culprit
+    v waits for orders-3 to 5; they are free, and v gets them with its next heartbeat, within 3.0 s; v joined; the rebalance has been running for 2.0 s.
+      22:13:30.000 v (10.0.0.8) joined.
+      v waits for orders-3 to 5; they are free, and v gets them with its next heartbeat, within 3.0 s.
+      The rebalance has been running for 2.0 s.
+      3 partitions stand still, the longest for 2.0 s: 6.0 partition-seconds in which nobody consumes.
+release v
+tell
+    rebalance 2 stable, cause member-joined, triggered by v, culprit v
+    v joined; epoch 3 was Stable after 2.0 s.
+      22:13:30.000 v (10.0.0.8) joined.
+      22:13:32.000 v got orders-3 to 5, which others had to give up first, after 2.0 s.
+      22:13:32.000 the group was Stable with 2 members, 2.0 s after it began.
+      3 partitions stood still, the longest for 2.0 s: 6.0 partition-seconds in which nobody consumed, all of them on the account of v.
+      3 partitions changed hands: 3 from a to v.
+
+== who is back gets no advice about how it went
+clock
+modern a v
+live8 20s a v
+go v
+live8 2m a
+modern v
+wait 1s
+tell
+    rebalance 4 running, cause member-returned, triggered by v, no culprit
+    a hears of its new target with its next heartbeat, within 4.0 s, and then gives up orders-3 to 5, which others shall have; v waits for that; v came back, 2 min after it was closed; the rebalance has been running for 1.0 s.
+      22:15:40.000 v (10.0.0.8) came back; it was closed 2 min before.
+      a hears of its new target with its next heartbeat, within 4.0 s, and then gives up orders-3 to 5, which others shall have; v waits for that.
+      The rebalance has been running for 1.0 s.
