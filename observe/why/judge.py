@@ -13,7 +13,7 @@ from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import AT_CLOSE_MS, FLAPS, MOST_PER_MEMBER, RESTARTS
 from ottla.observe.why.members import NEVER, Asked, Departure, Happening, Known
 from ottla.observe.why.model import HERE, Episode, Trigger
-from ottla.observe.why.plain import listed
+from ottla.observe.why.plain import listed, ranges
 from ottla.observe.why.reasons import joining_class, leaving_class, said
 from ottla.observe.why.reconciling import Reconciled
 from ottla.observe.why.run import Run
@@ -226,8 +226,7 @@ def expiry_facts(account: Account, known: Known, event: events.SessionExpired) -
 def unrevoked_facts(known: Reconciled, event: events.Event) -> dict[str, str]:
     """Facts about a member that did not give partitions up in time."""
     facts = {
-        "partitions": ", ".join(f"{topic}-{number}" for topic, number in [*known.giving_up][:5]),
-        "count": str(len(known.giving_up)),
+        "partitions": listed(ranges(f"{topic}-{number}" for topic, number in known.giving_up)),
         "beats": str(known.beats),
         "waited_ms": str(event.at_ms - known.since_ms),
         "rebalance_timeout_ms": str(known.rebalance_timeout_ms),

@@ -128,7 +128,7 @@ def _replaced(facts: Mapping[str, str]) -> list[str]:
 
 def _returned(facts: Mapping[str, str]) -> list[str]:
     went = in_short(facts) or "it went"
-    clauses = [f"{went} {away} before"] if (away := span(facts, "away_ms")) else []
+    clauses = [f"{away} earlier {went}"] if (away := span(facts, "away_ms")) else []
     if again := span(facts, "heard_again_ms"):
         clauses.append(f"{again} after that it was heard of again under its old id, so its process had lived on")
     return clauses
@@ -224,17 +224,13 @@ def _duplicate(facts: Mapping[str, str]) -> list[str]:
 
 
 def _unrevoked(facts: Mapping[str, str]) -> list[str]:
-    count, waited = facts.get("count", "0"), span(facts, "waited_ms")
-    some = f" and {int(count) - 5} more" if count.isdigit() and int(count) > 5 else ""
-    clauses = [f"{waited} before it was told to give up {facts.get('partitions', '')}{some}"]
+    clauses = [f"it had been told {span(facts, 'waited_ms')} earlier to give up {facts.get('partitions', '')}"]
     beats = facts.get("beats", "0")
     if beats == "0":
         clauses.append("it was not heard of since")
     elif heard := span(facts, "heard_ago_ms"):
         times = "once" if beats == "1" else f"{beats} times"
-        clauses.append(
-            f"it was heard of {times} meanwhile, {heard} before for the last time, and had not given them up"
-        )
+        clauses.append(f"it was heard of {times} meanwhile, the last time {heard} earlier, and had not given them up")
     if timeout := limit(int(facts.get("rebalance_timeout_ms", "0"))):
         clauses.append(f"its rebalance timeout, which is max.poll.interval.ms, is {timeout}")
     return clauses

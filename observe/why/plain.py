@@ -65,6 +65,12 @@ def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+def epoch_of(episode: Episode) -> str:
+    """``epoch 4`` of a rebalance of a consumer group; empty for all others."""
+    has_epoch = episode.protocol and episode.kind == "rebalance" and episode.generation_after >= 0
+    return f"epoch {episode.generation_after}" if has_epoch else ""
+
+
 def ranges(partitions: Iterable[str]) -> list[str]:
     """Partitions, such as ``orders-3``; three or more that follow one another are ``orders-3 to 5``."""
     runs: list[tuple[str, list[int]]] = []
