@@ -76,7 +76,7 @@ class Counters(events.ByType):
         if episode.protocol and episode.outcome == "stable":
             self.reconciliations.add(max(0, episode.duration_ms) * 1_000_000)
         for wait in episode.member_waits:
-            if wait.kind in REVOKES:
+            if wait.kind in REVOKES and not wait.goes_on:
                 self.revocations.add((wait.until_ms - wait.since_ms) * 1_000_000)
 
     def running(self, rebalances: Iterable[Running]) -> None:

@@ -10,6 +10,7 @@ from ottla.observe.timeline.model import UNREADABLE, Barrier, Fired, Kind, Mark,
 from ottla.observe.timeline.traffic import Traffic
 from ottla.observe.why.model import Episode, Fault, MemberPart, Wait
 from ottla.observe.why.phrases import fault_name, fault_phrase
+from ottla.observe.why.waits import REVOKES
 from ottla.observe.why.words import PATTERNS
 
 MAX_LANES = 1_000
@@ -59,7 +60,7 @@ def _edges(episodes: Sequence[Episode], state: GroupState | None, now_ms: int | 
     return earliest_ms - max(int((until_ms - earliest_ms) * LEAD), LEAST_LEAD_MS), until_ms
 
 
-_WAITING = {"waits-for-release": Kind.JOINED, "away": Kind.SILENT, "regex": Kind.JOINED}
+_WAITING = {"waits-for-release": Kind.JOINED, "free": Kind.JOINED, "away": Kind.SILENT, "regex": Kind.JOINED}
 """The state of a member of a consumer group while something is waited for; else others wait for it to do something."""
 
 
@@ -195,7 +196,7 @@ class Builder:
             track.begin(part, part.before)
         for wait in sorted((one for one in episode.member_waits if one.member == index), key=lambda one: one.since_ms):
             kind = _WAITING.get(wait.kind, Kind.JOINING)
-            if kind is Kind.JOINING and not wait.blocked:
+            if kind is Kind.JOINING and not (wait.blocked or wait.kind in REVOKES):
                 continue
             until = end if wait.until_ms < 0 else min(start + wait.until_ms, end)
             track.change(max(start + wait.since_ms, start), kind)
@@ -253,9 +254,9 @@ class Builder:
         barriers += [
             Barrier(
                 barrier=one.kind,
-                opened=max(start + one.since_ms, 0),
+                opened=start + max(one.since_ms, 0),
                 closed=start + one.until_ms if one.until_ms >= 0 else -1,
-                limit_ms=one.limit_ms - one.since_ms if one.limit_ms else 0,
+                limit_ms=one.limit_ms - max(one.since_ms, 0) if one.limit_ms else 0,
                 last=lanes([one.member]),
             )
             for one in episode.member_waits

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.observe.why.advice_reconciling import ADVICE as _OF_RECONCILING
-from ottla.observe.why.advice_reconciling import for_wait
+from ottla.observe.why.advice_reconciling import SLOW_MS, for_latecomer, for_wait
 from ottla.observe.why.case import Case, Make, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.interference import explaining
 from ottla.observe.why.model import Advice, Episode, Trigger
 from ottla.observe.why.plain import awaited, duration, member_names
 
-SLOW_MS = 5_000
-"""A member that was waited for this long is worth a word."""
 WORTH_MS = 1_000
 """So many partition-milliseconds are worth another assignor."""
 DELAY_MS = 1_000
@@ -32,7 +30,7 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
         return [waiting]
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
         return [present]
-    latecomer = _for_latecomer(episode, names)
+    latecomer = _for_latecomer(episode, names) or for_latecomer(episode, names)
     first = episode.culprit  # what others did beside it weighs less
     for trigger in sorted(episode.triggers, key=lambda one: (_rank(one.cause), first >= 0 and one.member != first)):
         if latecomer is not None and trigger.cause not in _FIRST:
@@ -42,6 +40,8 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
             make = _OF_RECONCILING.get(trigger.cause, make)
         if not episode.partitions_known and trigger.cause in _OF_CONSUMERS:
             make = _OF_OTHERS.get(trigger.cause)
+        if "missing" in trigger.facts:
+            make = _missing
         if make is not None and (advice := make(Case(episode, trigger, names, facts))) is not None:
             return [advice]
     return [] if latecomer is None else [latecomer]
@@ -184,6 +184,18 @@ def _subscription(case: Case) -> Advice | None:
         "topics",
         "Let all members of a group subscribe to the same topics, and change that in all of them at once: each member "
         "that changes its subscription is a rebalance of its own.",
+    )
+
+
+def _missing(case: Case) -> Advice:
+    missing, like = case.trigger.facts["missing"], case.trigger.facts.get("like", "")
+    return case.advice(
+        "subscription",
+        "Create {missing}, or mend the name in the subscription of {who}{meant}. {who} gets partitions as soon as "
+        "there are any.",
+        value=missing,
+        missing=missing,
+        meant=f" if {like} is meant" if like else "",
     )
 
 

@@ -7,6 +7,8 @@ from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Advice, Episode, Trigger
 from ottla.observe.why.waits import REVOKES
 
+SLOW_MS = 5_000
+"""A member that was waited for longer is worth a word."""
 _revokes = say(
     "max.poll.interval.ms",
     "See what keeps {who} from giving its partitions up, which a consumer does in poll(): its application is busy or "
@@ -78,10 +80,13 @@ def _regex(case: Case) -> Advice | None:
 
 
 def _returned(case: Case) -> Advice | None:
-    went = case.trigger.facts.get("went", "")
+    went, away_ms = case.trigger.facts.get("went", ""), int(case.trigger.facts.get("away_ms", "0"))
+    if case.episode.outcome == "running":
+        return None  # whatever it waits for
     if went in (Cause.REVOCATION_TIMEOUT, Cause.STATIC_MEMBER_NOT_BACK):
         return (_revokes if went == Cause.REVOCATION_TIMEOUT else _not_back)(case)
-    return _restart(case) if case.part.group_instance_id is None else None
+    is_restart = away_ms <= case.part.session_timeout_ms and case.part.group_instance_id is None
+    return _restart(case) if is_restart else None
 
 
 ADVICE: dict[str, Make] = {
@@ -106,13 +111,30 @@ ADVICE: dict[str, Make] = {
 }
 """Advice by the cause, in place of that about groups of the classic protocol."""
 
-_OF_WAITS: dict[str, Make] = {"not-heard": _silent, "away": _away, "told-to-revoke": _silent}
+_OF_WAITS: dict[str, Make] = {
+    "not-heard": _silent,
+    "away": _away,
+    "told-to-revoke": _silent,
+    "still-owns": _revokes,
+    "says-nothing": _revokes,
+}
 
 
 def for_wait(episode: Episode, names: list[str]) -> Advice | None:
-    """What to do about the member that others wait for now; None where that is nobody."""
+    """What to do about a member that is away, or late, while a rebalance runs; None where that is nobody."""
     wait = next((one for one in episode.member_waits if one.until_ms < 0), None)
-    if wait is None or wait.member < 0 or wait.member >= len(episode.members):
+    if wait is None or not 0 <= wait.member < len(episode.members):
         return None
-    make = _OF_WAITS.get(wait.kind) or (_revokes if wait.kind in REVOKES else None)
-    return None if make is None else make(Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, {}))
+    if wait.kind not in _OF_WAITS or (wait.member != episode.culprit and wait.kind != "away"):
+        return None
+    return _OF_WAITS[wait.kind](Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, {}))
+
+
+def for_latecomer(episode: Episode, names: list[str]) -> Advice | None:
+    """What to do about a culprit that was alive, and had not given partitions up for long."""
+    for one in episode.member_waits:
+        if one.kind not in REVOKES or one.member != episode.culprit or one.until_ms - one.since_ms <= SLOW_MS:
+            continue
+        if one.beats or not (one.is_cut_off or one.goes_on):
+            return _revokes(Case(episode, Trigger(Cause.UNKNOWN, one.member), names, {}))
+    return None

@@ -290,7 +290,7 @@ class Cause(StrEnum):
         "{who} did not give partitions up in time and was removed",
         gravity=GRAVE,
         of_many="{who} did not give partitions up in time and were removed",
-        in_short="it did not give partitions up in time",
+        in_short="it was removed for not giving partitions up in time",
     )
     FENCED_EPOCH = Row(
         "fenced-epoch",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import HERE, Episode
-from ottla.observe.why.plain import clock, plain_name
+from ottla.observe.why.plain import clock, epoch_of, plain_name
 
 LOOK_BACK = 25
 """Among so many of the latest episodes the choice is made."""
@@ -77,4 +77,5 @@ def in_a_line(episode: Episode, zone: tzinfo | None = None) -> str:
     when = clock(episode.started_ms, zone)
     if episode.kind in OF_BROKER:
         return f"Then, at {when}, {episode.headline[:1].lower()}{episode.headline[1:]}"
-    return f"Then, {episode.kind} {episode.number} at {when}: {episode.headline}"
+    which = f" ({epoch})" if (epoch := epoch_of(episode)) else ""
+    return f"Then, {episode.kind} {episode.number}{which} at {when}: {episode.headline}"

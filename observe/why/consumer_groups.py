@@ -15,13 +15,14 @@ from ottla.broker.core.consumer_groups.records import fact_of
 from ottla.broker.core.consumer_groups.state import IS_AWAY, UNREVOKED, State
 from ottla.observe.why import comings, judge
 from ottla.observe.why.account import Account
+from ottla.observe.why.blame import LATE_MS
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.episodes import end, finish, settle
 from ottla.observe.why.members import NEVER, Happening, Known, Partition
 from ottla.observe.why.model import MemberWait, Move
 from ottla.observe.why.reasons import leaving_class, said
-from ottla.observe.why.reconciling import HEARD_EVERY_MS, Reconciled, Reconciling, note
-from ottla.observe.why.run import MOST_MOVES
+from ottla.observe.why.reconciling import Reconciled, Reconciling, note
+from ottla.observe.why.run import MOST_MOVES, Run
 from ottla.protocol.consumer_group_records import decode_consumer_group_key
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, Assignment, ConsumerTopicPartitions, encode_assignment
 
@@ -71,6 +72,7 @@ def on_subscribed(account: Account, event: events.MemberSubscribed) -> None:
         came = [topic for topic in event.names if topic not in names]
         went = [topic for topic in names if topic not in event.names]
         facts = {"came": ", ".join(came), "went": ", ".join(went)}
+        facts |= judge.missing_facts(event.missing, reconciling.names.values())
         account.happenings.append(Happening(Cause.SUBSCRIPTION_CHANGED, known, "", facts))
     if regex != event.regex:
         facts = {"before": regex, "after": event.regex}
@@ -84,6 +86,7 @@ def _came(account: Account, event: events.MemberSubscribed) -> None:
     is_first = not account.members and account.run is None
     account.members[event.member_id] = known
     facts = {} if before is None else judge.return_facts(before, event)
+    facts |= judge.missing_facts(event.missing, _reconciling(account).names.values())
     if is_first:
         cause = Cause.GROUP_STARTED
     elif before is not None:
@@ -113,6 +116,8 @@ def on_epoch_bumped(account: Account, event: events.GroupEpochBumped) -> None:
         account.count_run(run)
         for known in account.members.values():
             run.place(known)
+        for known in reconciling.revoking():
+            _revokes(run, known, event)
     account.generation = reconciling.epoch = run.episode.generation_after = event.epoch
     for one in happenings or [_by_reason(account, event)]:
         account.add(run, one, event, first=is_first)
@@ -147,8 +152,16 @@ def on_target_computed(account: Account, event: events.TargetComputed) -> None:
     if delayed:
         note(run, MemberWait("interval", since_ms=since_ms), event)
     asking = came.member_id if isinstance(came, events.RequestReceived) else ""
-    others = [member_id for member_id in account.members if member_id != asking]
-    run.waits_for(others, event, late_after_ms=HEARD_EVERY_MS)
+    for known in reconciling.each():
+        if known.member_id != asking and not known.giving_up:
+            late_ms = reconciling.late_ms(known)
+            run.waits_for([known.member_id], event, late_after_ms=late_ms - event.at_ms)
+
+
+def _revokes(run: Run, known: Reconciled, event: events.Event) -> None:
+    """A member has partitions to give up, whatever the newest target says: it is late some time after it was told."""
+    late_ms = known.since_ms + LATE_MS
+    run.waits_for([known.member_id], event, late_after_ms=max(late_ms - event.at_ms, 0))
 
 
 def on_target_delayed(account: Account, event: events.TargetDelayed) -> None:
@@ -168,6 +181,8 @@ def on_regexes_resolved(account: Account, event: events.RegexesResolved) -> None
         if change.came or change.went:
             account.happenings.append(Happening(Cause.REGEX_RESOLVED, user, "", facts))
         elif not change.matched:
+            # Who came with it began nothing, and whatever the regex comes to later is not of that.
+            reconciling.unsaid = [one for one in reconciling.unsaid if reconciling.awaits_regex(one.known)]
             run = account.new_run("resolution", event)
             run.trigger(Cause.REGEX_RESOLVED, user, event, "", facts)
             finish(account, run, event, "resolved")
@@ -178,7 +193,7 @@ def on_regexes_resolved(account: Account, event: events.RegexesResolved) -> None
 
 def on_reconciled(account: Account, event: events.MemberReconciled) -> None:
     reconciling, run, known = _reconciling(account), account.run, _member(account, event.member_id)
-    wait, had = reconciling.wait_of(known), known.has
+    wait, had = reconciling.wait_of(known, event.at_ms), known.has
     reconciling.stepped(known, event)
     known.heard_ms = event.at_ms
     lost = [one for one in had if one not in known.has]
@@ -187,14 +202,14 @@ def on_reconciled(account: Account, event: events.MemberReconciled) -> None:
         account.standing.resume(known.has)
         reconciling.owners.update(dict.fromkeys(known.has, known.member_id))
         return
-    after = reconciling.wait_of(known)
+    after = reconciling.wait_of(known, event.at_ms)
     if wait is not None and (after is None or (after.kind, after.since_ms) != (wait.kind, wait.since_ms)):
         note(run, wait, event)
     part = run.part(known)
     part.came_ms = run.at(event) if part.came_ms < 0 else part.came_ms
     run.arrived(known.member_id, event)
     if event.state == UNREVOKED.name:
-        run.waits_for([known.member_id], event)
+        _revokes(run, known, event)
     elif known.member_id not in reconciling.behind:
         part.synced_ms = run.at(event)
     account.standing.resume_in(run, known.has, event.at_ms)
@@ -240,7 +255,7 @@ def on_synced(account: Account, event: events.MemberSynced) -> None:
 def _owes(account: Account, member_id: str, what: str, deadline_ms: int, event: events.Event) -> None:
     known = _member(account, member_id)
     if account.run is not None:
-        note(account.run, _reconciling(account).wait_of(known), event)
+        note(account.run, _reconciling(account).wait_of(known, event.at_ms), event)
     known.owes, known.owed_ms, known.owed_until_ms = what, event.at_ms, deadline_ms
 
 
@@ -341,7 +356,7 @@ def on_replaced(account: Account, event: events.MemberReplaced) -> None:
     reconciling = account.reconciling
     if reconciling is not None and (known := reconciling.member(event.old_member_id)) is not None:
         if account.run is not None:
-            note(account.run, reconciling.wait_of(known), event)
+            note(account.run, reconciling.wait_of(known, event.at_ms), event)
         reconciling.behind.pop(event.old_member_id, None)
         reconciling.behind[event.member_id] = None
         known.away_ms, known.epoch = NEVER, reconciling.assignment_epoch
@@ -381,8 +396,9 @@ def _leaves(account: Account, member_id: str, event: events.Event) -> None:
     if reconciling is None:
         return
     if account.run is not None and (known := reconciling.member(member_id)) is not None:
-        note(account.run, reconciling.wait_of(known), event, is_cut_off=True)
+        note(account.run, reconciling.wait_of(known, event.at_ms), event, is_cut_off=True)
     reconciling.behind.pop(member_id, None)
+    reconciling.freed_ms = event.at_ms
 
 
 # The log

@@ -22,6 +22,8 @@ def end(account: Account, event: Event, outcome: str, *, charge: bool = True) ->
     if run is None:
         return
     account.run = None
+    if account.reconciling is not None:
+        account.reconciling.leave_open(run, event)
     run.close_all(event)
     if charge:
         account.standing.charge(run, event.at_ms)
@@ -83,7 +85,7 @@ def running(account: Account, now_ms: int | None = None) -> Episode | None:
 def _present(reconciling: Reconciling, run: Run, at_ms: int) -> None:
     """What a consumer group waits for now. The culprit is who holds others up for longest (KIP-848)."""
     waits = reconciling.waits(at_ms, run.episode.started_ms + at_ms - run.start_ms)
-    holding = next((one.member_id for one in waits if is_holding_up(one)), "")
+    holding = next((one.member_id for one in waits if is_holding_up(one, at_ms)), "")
     if waits:
         run.episode.culprit = run.index.get(holding, -1)
     run.episode.member_waits += [told(run, one) for one in waits]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 from ottla.broker.core import events
 from ottla.broker.core.events.reasons import Began, Reason
 from ottla.observe.why.account import Account
@@ -10,6 +13,7 @@ from ottla.observe.why.causes import Cause
 from ottla.observe.why.departures import AT_CLOSE_MS, FLAPS, MOST_PER_MEMBER, RESTARTS
 from ottla.observe.why.members import NEVER, Asked, Departure, Happening, Known
 from ottla.observe.why.model import HERE, Episode, Trigger
+from ottla.observe.why.plain import listed, ranges
 from ottla.observe.why.reasons import joining_class, leaving_class, said
 from ottla.observe.why.reconciling import Reconciled
 from ottla.observe.why.run import Run
@@ -40,6 +44,10 @@ SAID = frozenset(
 """Reasons of a client for a rejoin that are believed, whatever else is known."""
 AFTER_LOAD_MS = 120_000
 """A generation that is refused this soon after a load was lost by it."""
+MOST_MISSING = 5
+"""So many topics that do not exist are named."""
+MOST_COMPARED = 100
+"""With so many topics of its group the name of a missing one is compared."""
 POLL_EARLY_MS, POLL_LATE_MS = 5_500, 3_000
 """Most time between the last sign of an application and ``max.poll.interval.ms`` before its member leaves: clients
 commit what was polled up to five seconds later, and look at the interval every now and then."""
@@ -89,6 +97,21 @@ def return_facts(before: Departure, event: events.Event) -> dict[str, str]:
     if before.heard_ms != NEVER:
         facts["heard_again_ms"] = str(before.heard_ms - before.at_ms)
     return facts
+
+
+def missing_facts(missing: list[str], names: Iterable[str]) -> dict[str, str]:
+    """Topics that a member subscribes to and that do not exist.
+
+    Args:
+        names: of topics of its group, one of which may be meant.
+    """
+    if not missing:
+        return {}
+    from difflib import get_close_matches  # few need it
+
+    known = [*islice(dict.fromkeys(names), MOST_COMPARED)]
+    like = next((found[0] for one in missing[:MOST_MISSING] if (found := get_close_matches(one, known, 1))), "")
+    return {"missing": listed(missing, MOST_MISSING)} | ({"like": like} if like else {})
 
 
 def replacement_facts(known: Known, event: events.MemberReplaced, join: events.JoinReceived | None) -> dict[str, str]:
@@ -203,8 +226,7 @@ def expiry_facts(account: Account, known: Known, event: events.SessionExpired) -
 def unrevoked_facts(known: Reconciled, event: events.Event) -> dict[str, str]:
     """Facts about a member that did not give partitions up in time."""
     facts = {
-        "partitions": ", ".join(f"{topic}-{number}" for topic, number in [*known.giving_up][:5]),
-        "count": str(len(known.giving_up)),
+        "partitions": listed(ranges(f"{topic}-{number}" for topic, number in known.giving_up)),
         "beats": str(known.beats),
         "waited_ms": str(event.at_ms - known.since_ms),
         "rebalance_timeout_ms": str(known.rebalance_timeout_ms),

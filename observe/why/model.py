@@ -93,17 +93,20 @@ class MemberWait(Struct, omit_defaults=True):
     Attributes:
         kind: ``told-to-revoke`` (it was told to give partitions up and not heard of since), ``still-owns`` (it was
             heard of, and says that it has them), ``says-nothing`` (it was heard of and does not say), ``not-heard`` (it
-            has not come for its new target), ``waits-for-release`` (others have what it shall have), ``away`` (a static
+            has not come for its new target in time), ``next-heartbeat`` (it hears of its new target with that),
+            ``waits-for-release`` (others have what it shall have), ``free`` (they have given it up, and the member
+            gets it with its next heartbeat), ``away`` (a static
             member is gone for a while), ``interval`` (the next target may not be computed yet), ``nobody-heartbeats``
             (it may, with the next heartbeat of anybody), ``must-rejoin`` and ``must-sync`` (a
             classic member has to do that), ``regex`` (its regex has not been held against the topics).
         member_id: of who has not done it; empty in what is told, which has ``member``, an index into `Episode.members`.
         since_ms: after the start of the episode; until_ms: the same, -1 while it lasts.
-        limit_ms: when it ends at the latest, after the start: the member is removed then; 0 if there is no limit.
-        partitions: that it is about, as ``orders-1``, the first of them.
+        limit_ms: when it ends at the latest, after the start: the member is removed then, or its next heartbeat is
+            due; 0 if there is no limit.
+        partitions: that it is about, as ``orders-1``, the first of them; untold: how many more there are.
         blocks: ids of members that wait for that; in what is told it is ``blocked``, indexes.
         beats: how often the member was heard of meanwhile.
-        is_cut_off: the member went before it had done it.
+        is_cut_off: the member went before it had done it; goes_on: the episode ended before that.
     """
 
     kind: str
@@ -117,6 +120,8 @@ class MemberWait(Struct, omit_defaults=True):
     member: int = -1
     blocked: list[int] = []
     is_cut_off: bool = False
+    untold: int = 0
+    goes_on: bool = False
 
 
 class Trigger(Struct, omit_defaults=True):

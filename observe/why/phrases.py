@@ -59,7 +59,14 @@ def brief(trigger: Trigger, who: str) -> str:
     """The clause for a headline: who came back is told with how it had gone, which is what people look for."""
     text = phrase(trigger, who)
     went, away = in_short(trigger.facts), span(trigger.facts, "away_ms")
-    return f"{text}, {away} after {went}" if trigger.cause == Cause.MEMBER_RETURNED and went and away else text
+    text = f"{text}, {away} after {went}" if trigger.cause == Cause.MEMBER_RETURNED and went and away else text
+    return f"{text} and subscribes to {missing}" if (missing := absent(trigger.facts)) else text
+
+
+def absent(facts: Mapping[str, str]) -> str:
+    """The topics of a subscription that do not exist: ``ordrs, which does not exist``; empty for none."""
+    missing = facts.get("missing", "")
+    return f"{missing}, which {'do' if ' ' in missing else 'does'} not exist" if missing else ""
 
 
 def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
@@ -68,6 +75,10 @@ def details(trigger: Trigger, part: MemberPart | None) -> list[str]:
     clauses = make(trigger.facts) if make is not None else []
     if trigger.cause == Cause.LEFT_POLL_TIMEOUT and part is not None and part.rebalance_timeout_ms:
         clauses.append(f"its max.poll.interval.ms is {limit(part.rebalance_timeout_ms)}")
+    if missing := absent(trigger.facts):
+        clauses.append(f"it subscribes to {missing}")
+    if like := trigger.facts.get("like"):
+        clauses.append(f"did you mean {like}?")
     if trigger.reason and not trigger.cause.endswith("-write-failed"):
         whose = "it said" if trigger.member >= 0 else "the coordinator said"
         if trigger.cause == Cause.REMOVED_BY_ADMIN:
@@ -117,7 +128,7 @@ def _replaced(facts: Mapping[str, str]) -> list[str]:
 
 def _returned(facts: Mapping[str, str]) -> list[str]:
     went = in_short(facts) or "it went"
-    clauses = [f"{went} {away} before"] if (away := span(facts, "away_ms")) else []
+    clauses = [f"{away} earlier {went}"] if (away := span(facts, "away_ms")) else []
     if again := span(facts, "heard_again_ms"):
         clauses.append(f"{again} after that it was heard of again under its old id, so its process had lived on")
     return clauses
@@ -201,6 +212,8 @@ def _mismatch(facts: Mapping[str, str]) -> list[str]:
 
 
 def _duplicate(facts: Mapping[str, str]) -> list[str]:
+    if facts.get("refused"):
+        return [f"{facts['refused']} was refused, as {facts.get('new', 'another one')} has it and has not left"]
     clauses = [f"{facts['new']} has it now"] if facts.get("new") else []
     if after := span(facts, "after_ms"):
         old = facts.get("old") or "the process that had it before"
@@ -211,17 +224,13 @@ def _duplicate(facts: Mapping[str, str]) -> list[str]:
 
 
 def _unrevoked(facts: Mapping[str, str]) -> list[str]:
-    count, waited = facts.get("count", "0"), span(facts, "waited_ms")
-    some = f" and {int(count) - 5} more" if count.isdigit() and int(count) > 5 else ""
-    clauses = [f"{waited} before it was told to give up {facts.get('partitions', '')}{some}"]
+    clauses = [f"it had been told {span(facts, 'waited_ms')} earlier to give up {facts.get('partitions', '')}"]
     beats = facts.get("beats", "0")
     if beats == "0":
         clauses.append("it was not heard of since")
     elif heard := span(facts, "heard_ago_ms"):
         times = "once" if beats == "1" else f"{beats} times"
-        clauses.append(
-            f"it was heard of {times} meanwhile, {heard} before for the last time, and had not given them up"
-        )
+        clauses.append(f"it was heard of {times} meanwhile, the last time {heard} earlier, and had not given them up")
     if timeout := limit(int(facts.get("rebalance_timeout_ms", "0"))):
         clauses.append(f"its rebalance timeout, which is max.poll.interval.ms, is {timeout}")
     return clauses

@@ -10,6 +10,7 @@ from ottla.observe.why.model import HERE, Episode, MemberPart, Wait
 
 SHORT_ID = 8
 MOST_NAMES = 4
+MANY_IN_A_ROW = 3
 NAMELESS = "a client without a name"
 """Names a member that was turned away before it had an id, and has no client id."""
 
@@ -62,6 +63,30 @@ def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
     if left:
         return f"{', '.join(shown)} and {left} others"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def epoch_of(episode: Episode) -> str:
+    """``epoch 4`` of a rebalance of a consumer group; empty for all others."""
+    has_epoch = episode.protocol and episode.kind == "rebalance" and episode.generation_after >= 0
+    return f"epoch {episode.generation_after}" if has_epoch else ""
+
+
+def ranges(partitions: Iterable[str]) -> list[str]:
+    """Partitions, such as ``orders-3``; three or more that follow one another are ``orders-3 to 5``."""
+    runs: list[tuple[str, list[int]]] = []
+    for name in partitions:
+        topic, _, number = name.rpartition("-")
+        if runs and runs[-1][0] == topic and int(number) == runs[-1][1][-1] + 1:
+            runs[-1][1].append(int(number))
+        else:
+            runs.append((topic, [int(number)]))
+    found = []
+    for topic, numbers in runs:
+        if len(numbers) >= MANY_IN_A_ROW:
+            found.append(f"{topic}-{numbers[0]} to {numbers[-1]}")
+        else:
+            found += [f"{topic}-{number}" for number in numbers]
+    return found
 
 
 def member_names(episode: Episode) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ottla.broker.core.events import (
     Event,
@@ -17,12 +18,16 @@ from ottla.broker.core.events import (
     TargetComputed,
     TopicPartitions,
 )
+from ottla.observe.why.blame import LATE_MS
 from ottla.observe.why.members import NEVER, Asked, Happening, Known, Partition
 from ottla.observe.why.model import MemberWait
 from ottla.observe.why.run import Run
+from ottla.observe.why.waits import REVOKES
 
-HEARD_EVERY_MS = 6_000
-"""Who comes to a new target later than this is late: members are heard of every five seconds by default."""
+HEARD_EVERY_MS = 5_000
+"""Members are heard of this often if it is not known what they were told."""
+MARGIN_MS = 1_000
+"""A heartbeat that comes so much later than it was due is not late."""
 SHORT_MS = 50
 """A wait that was over sooner is not told."""
 MOST_WAITS = 200
@@ -31,6 +36,8 @@ MOST_PARTITIONS = 20
 """So many partitions of a wait are named."""
 HOLDS_UP = frozenset(("told-to-revoke", "still-owns", "says-nothing", "not-heard", "away", "must-rejoin"))
 """Kinds of waits whose member others wait for; the end of a chain is one of these."""
+WAITS = frozenset(("waits-for-release", "free"))
+"""Kinds of waits of a member that waits for others, or did."""
 
 STABLE, UNREVOKED, UNRELEASED = "STABLE", "UNREVOKED_PARTITIONS", "UNRELEASED_PARTITIONS"
 
@@ -48,6 +55,7 @@ class Reconciled(Known):
         beats: how often it was heard of since and had not given up; says: whether it said what it has.
         away_ms: when a static member went for a while; `NEVER` if it did not.
         regex: that it subscribes with, empty for none.
+        heard_every_ms: how often it is to be heard of.
         owes: what a member of the classic protocol was told to do, ``must-rejoin`` or ``must-sync``, since owed_ms, and
             until owed_until_ms at the latest; empty for nothing.
     """
@@ -65,6 +73,7 @@ class Reconciled(Known):
     says: bool = False
     away_ms: int = NEVER
     regex: str = ""
+    heard_every_ms: int = HEARD_EVERY_MS
     is_classic: bool = False
     owes: str = ""
     owed_ms: int = NEVER
@@ -83,6 +92,7 @@ class Reconciled(Known):
         self.session_timeout_ms = event.session_timeout_ms
         self.rebalance_timeout_ms = event.rebalance_timeout_ms
         self.regex = event.regex
+        self.heard_every_ms = event.heartbeat_interval_ms or HEARD_EVERY_MS
         self.is_classic = event.is_classic
         self.subscribe(event.names)
 
@@ -121,6 +131,7 @@ class Reconciling:
         behind: the members that have not arrived at the target, by id.
         names: of topics, by their ids.
         owners: who had each partition last; heirs: whose target it was in last.
+        freed_ms: when somebody gave partitions up last.
         resolved: the regexes that were held against the topics, each with how many it comes to.
         asked_ms: since when others have not been.
         unsaid: who came and was not told of, as it began nothing so far: its regex was yet to be held against topics.
@@ -136,6 +147,7 @@ class Reconciling:
     names: dict[bytes, str] = field(default_factory=dict)
     owners: dict[Partition, str] = field(default_factory=dict)
     heirs: dict[Partition, str] = field(default_factory=dict)
+    freed_ms: int = NEVER
     resolved: dict[str, int] = field(default_factory=dict)
     asked_ms: dict[str, int] = field(default_factory=dict)
     unsaid: list[Happening] = field(default_factory=list)
@@ -153,6 +165,14 @@ class Reconciling:
     def each(self) -> Iterator[Reconciled]:
         """All members."""
         return (known for known in self.members.values() if isinstance(known, Reconciled))
+
+    def awaits_regex(self, known: Known | None) -> bool:
+        """True if the regex of a member has not been held against the topics."""
+        return isinstance(known, Reconciled) and bool(known.regex) and known.regex not in self.resolved
+
+    def revoking(self) -> Iterator[Reconciled]:
+        """Members that have partitions to give up."""
+        return (known for known in self.each() if known.giving_up)
 
     # What happens
 
@@ -175,10 +195,13 @@ class Reconciling:
 
     def stepped(self, known: Reconciled, event: MemberReconciled) -> None:
         """A member came a step further."""
-        if event.state != known.state or places(event.pending) != known.giving_up:
+        pending = places(event.pending)
+        if event.state != known.state or pending != known.giving_up:
             known.since_ms, known.beats, known.says = event.at_ms, 0, False
+        if known.giving_up.keys() - pending:
+            self.freed_ms = event.at_ms
         known.epoch, known.previous_epoch, known.state = event.epoch, event.previous_epoch, event.state
-        known.has, known.giving_up = places(event.assigned), places(event.pending)
+        known.has, known.giving_up = places(event.assigned), pending
         known.awaited, known.deadline_ms = places(event.awaited), event.deadline_ms
         known.owned = len(known.has) + len(known.giving_up)
         known.away_ms = NEVER
@@ -194,8 +217,12 @@ class Reconciling:
 
     # Who waits for whom
 
-    def wait_of(self, known: Reconciled) -> MemberWait | None:
-        """What a member waits for, or others wait for it to do; times are on the monotonic clock."""
+    def wait_of(self, known: Reconciled, at_ms: int, *, is_over: bool = False) -> MemberWait | None:
+        """What a member waits for, or others wait for it to do; times are on the monotonic clock.
+
+        Args:
+            at_ms: the moment that is asked about; is_over: an episode ends then, of which those who are gone were part.
+        """
         since_ms, limit_ms, wanted = known.since_ms, 0, known.giving_up
         session_ms = known.heard_ms + known.session_timeout_ms if known.heard_ms != NEVER else 0
         if known.away_ms != NEVER:
@@ -212,25 +239,48 @@ class Reconciling:
         elif known.member_id in self.behind and known.epoch < self.assignment_epoch:
             target = known.target or {}
             kind, since_ms, limit_ms = "not-heard", self.target_ms, session_ms
+            if at_ms < self.late_ms(known):
+                kind, limit_ms = "next-heartbeat", self.target_ms + known.heard_every_ms
             wanted = {one: None for one in known.has if one not in target}
         elif known.state == UNRELEASED:
             kind, wanted = "waits-for-release", known.awaited
+            if all(self._is_free(one) for one in wanted):
+                kind, limit_ms = "free", self.freed_ms + known.heard_every_ms if self.freed_ms != NEVER else 0
         else:
             return None
-        blocks = [] if kind == "waits-for-release" else self._who_awaits(known, wanted)
-        return MemberWait(kind, known.member_id, since_ms, -1, limit_ms, _named(wanted), blocks, known.beats)
+        blocks = [] if kind in WAITS else self._who_awaits(known, wanted, is_over=is_over)
+        named = [f"{topic}-{number}" for topic, number in islice(wanted, MOST_PARTITIONS)]
+        untold = len(wanted) - len(named)
+        return MemberWait(kind, known.member_id, since_ms, -1, limit_ms, named, blocks, known.beats, untold=untold)
 
-    def _who_awaits(self, holder: Reconciled, wanted: Mapping[Partition, None]) -> list[str]:
+    def late_ms(self, known: Reconciled) -> int:
+        """From when on a member is late for the target: it hears of that with its next heartbeat."""
+        return self.target_ms + known.heard_every_ms + MARGIN_MS
+
+    def _is_free(self, partition: Partition) -> bool:
+        """True if somebody had a partition, and has given it up or is gone."""
+        owner = self.owners.get(partition)
+        if owner is None:
+            return False
+        known = self.member(owner)
+        return known is None or (partition not in known.has and partition not in known.giving_up)
+
+    def _who_awaits(self, holder: Reconciled, wanted: Mapping[Partition, None], *, is_over: bool) -> list[str]:
         found: dict[str, None] = {}
         for partition in wanted:
-            one = self.member(self.heirs.get(partition, ""))
-            if one is not None and one is not holder and partition in (one.target or {}) and partition not in one.has:
-                found[one.member_id] = None
+            heir = self.heirs.get(partition, "")
+            one = self.member(heir)
+            if one is None:
+                awaits = is_over and bool(heir)
+            else:
+                awaits = one is not holder and partition in (one.target or {}) and partition not in one.has
+            if awaits:
+                found[heir] = None
         return list(found)
 
     def waits(self, at_ms: int, wall_ms: int) -> list[MemberWait]:
         """All that the group waits for now, the longest first; those that hold others up before all others."""
-        found = [wait for known in self.each() if (wait := self.wait_of(known)) is not None]
+        found = [wait for known in self.each() if (wait := self.wait_of(known, at_ms)) is not None]
         if self.epoch > self.assignment_epoch and self.members:
             since_ms = self.bumped_ms if self.bumped_ms != NEVER else at_ms
             if wall_ms < self.until_wall_ms:
@@ -239,19 +289,28 @@ class Reconciling:
             else:
                 found.append(MemberWait("nobody-heartbeats", "", since_ms))
         for known in self.each():
-            if known.regex and known.regex not in self.resolved:
+            if self.awaits_regex(known):
                 found.append(MemberWait("regex", known.member_id, self.asked_ms.get(known.regex, at_ms)))
-        return sorted(found, key=lambda one: (not is_holding_up(one), one.since_ms))
+        return sorted(found, key=lambda one: (not is_holding_up(one, at_ms), one.since_ms))
+
+    def leave_open(self, run: Run, event: Event) -> None:
+        """An episode ends, and members have not done what others waited for."""
+        for member_id in self.behind:
+            known = self.member(member_id)
+            wait = None if known is None else self.wait_of(known, event.at_ms, is_over=True)
+            if wait is not None and is_holding_up(wait, event.at_ms):
+                wait.goes_on = True
+                note(run, wait, event)
 
 
-def is_holding_up(wait: MemberWait) -> bool:
-    """True if others wait for the member, and it for nobody."""
+def is_holding_up(wait: MemberWait, at_ms: int) -> bool:
+    """True if a member is late, and waits for nobody itself.
+
+    Partitions that it has to give up stand still, whether or not somebody waits for them.
+    """
+    if wait.kind in REVOKES:
+        return at_ms - wait.since_ms >= LATE_MS
     return wait.kind in HOLDS_UP and bool(wait.blocks)
-
-
-def _named(partitions: Iterable[Partition]) -> list[str]:
-    names = [f"{topic}-{number}" for topic, number in partitions]
-    return names[:MOST_PARTITIONS]
 
 
 def note(run: Run, wait: MemberWait | None, event: Event, *, is_cut_off: bool = False) -> None:

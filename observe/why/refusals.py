@@ -94,7 +94,10 @@ def _fenced(account: Account, event: RequestRefused, asked: RequestReceived) -> 
     instance = asked.group_instance_id or ""
     replaced = account.departures.replaced_ids.get(event.member_id)
     holder = next((one for one in account.members.values() if one.group_instance_id == instance), None)
+    is_intruder = event.error == "UNRELEASED_INSTANCE_ID"  # in a consumer group who has the id keeps it
     facts = {"error": event.error, "api": asked.api, "instance": instance}
+    if is_intruder:
+        facts["refused"] = _where(asked.client_id, asked.client_host)
     if holder is not None:
         facts["new"] = _where(holder.client_id, holder.client_host)
     if replaced is not None:
@@ -108,10 +111,11 @@ def _fenced(account: Account, event: RequestRefused, asked: RequestReceived) -> 
         return
     client_id = asked.client_id or ("" if replaced is None else replaced.known.client_id)
     client_host = asked.client_host or ("" if replaced is None else replaced.known.client_host)
-    parts = [MemberPart(event.member_id, client_id, client_host, instance, fate="refused")]
+    parts = [MemberPart(event.member_id, client_id, client_host, None if is_intruder else instance, fate="refused")]
     if holder is not None:
         parts.append(holder.part())
-    _begin(account, key, event, parts, Trigger(Cause.DUPLICATE_INSTANCE_ID, len(parts) - 1, 0, "", facts))
+    culprit = 0 if is_intruder else len(parts) - 1
+    _begin(account, key, event, parts, Trigger(Cause.DUPLICATE_INSTANCE_ID, culprit, 0, "", facts))
 
 
 def _again(account: Account, key: tuple[str, ...], event: RequestRefused) -> bool:

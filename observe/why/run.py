@@ -138,7 +138,7 @@ class Run:
     def arrived(self, member_id: str, event: Event) -> None:
         """Nobody waits for a member any more: it came, or it is gone."""
         awaited = self.awaited.pop(member_id, None)
-        if awaited is not None and event.at_ms >= awaited[1] and member_id in self.index:
+        if awaited is not None and event.at_ms >= max(awaited[1], awaited[0] + 1) and member_id in self.index:
             self.late.append(Late(self.index[member_id], awaited[0], event.at_ms))
 
     def late_until(self, at_ms: int) -> list[Late]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ottla.observe.why.blame import LATE_MS
 from ottla.observe.why.model import Episode, MemberWait
-from ottla.observe.why.plain import duration, listed
+from ottla.observe.why.plain import duration, listed, ranges
 
 REVOKES = frozenset(("told-to-revoke", "still-owns", "says-nothing"))
 """Kinds of waits for a member that has to give partitions up."""
+_COMES = frozenset(("not-heard", "next-heartbeat"))
+"""Kinds of waits for a member that has a new target."""
 WORTH_SAYING_MS = 1_000
 MOST_NAMED = 3
+_ENDS_WELL = frozenset(("waits-for-release", "free", "next-heartbeat", "interval"))
+"""Kinds of waits that nobody is removed for."""
 
 
 class Waits:
@@ -35,10 +40,14 @@ class Waits:
 
     def _now(self, wait: MemberWait) -> str:
         clauses = [self._clause(wait), self._blocked(wait)]
-        if wait.limit_ms and self._after_ms >= 0 and wait.kind not in ("waits-for-release", "interval"):
-            left_ms = wait.limit_ms - self._after_ms
-            clauses.append(f"{self._who(wait)} is removed in {duration(left_ms)}" if left_ms > 0 else "")
+        if wait.kind not in _ENDS_WELL and (left := self._left(wait)):
+            clauses.append(f"{self._who(wait)} is removed in {left}")
         return "; ".join(clause for clause in clauses if clause)
+
+    def _left(self, wait: MemberWait) -> str:
+        """How long it may last; empty if that is not known, or over."""
+        left_ms = wait.limit_ms - self._after_ms if wait.limit_ms and self._after_ms >= 0 else 0
+        return duration(left_ms) if left_ms > 0 else ""
 
     def _is_part_of_a_chain(self, wait: MemberWait) -> bool:
         """True if it is told with the wait at the end of its chain: somebody waits, and that says for whom."""
@@ -53,9 +62,15 @@ class Waits:
         if wait.kind == "interval":
             why = "targets have to be some time apart, and each is computed with somebody's heartbeat"
             return f"the target was computed {long} after it was wanted: {why}"
-        if wait.kind == "waits-for-release":
+        if wait.kind in ("waits-for-release", "free"):
+            if wait.is_cut_off:
+                return f"{who} went without having got {_parts(wait)}, for which it had waited {long}"
             return f"{who} got {_parts(wait)}, which others had to give up first, after {long}"
-        if wait.kind == "not-heard":
+        if wait.goes_on:
+            what = "joined again" if wait.kind == "must-rejoin" else "come for its new target"
+            what = f"given up {_parts(wait)}" if wait.kind in REVOKES else what
+            return f"after {long} {who} still had not {what}{self._waited(wait)}"
+        if wait.kind in _COMES:
             came = "was gone before it came" if wait.is_cut_off else "came"
             return f"{who} {came} for its new target after {long}{self._waited(wait)}" if wait.blocked else ""
         if wait.kind in ("must-rejoin", "must-sync"):
@@ -67,8 +82,8 @@ class Waits:
 
     def longest(self) -> str:
         """The clause for the headline about the one that held others up for longest; empty if none did for long."""
-        held = [one for one in self._episode.member_waits if one.until_ms >= 0 and one.blocked]
-        held = [one for one in held if one.kind in REVOKES or one.kind == "not-heard"]
+        held = [one for one in self._episode.member_waits if one.until_ms >= 0]
+        held = [one for one in held if one.kind in REVOKES or (one.kind in _COMES and one.blocked)]
         worst = max(held, key=lambda one: one.until_ms - one.since_ms, default=None)
         return "" if worst is None else self.over(worst)
 
@@ -77,7 +92,9 @@ class Waits:
         it = "it" if len(wait.partitions) == 1 else "them"
         match wait.kind:
             case "told-to-revoke":
-                return f"{who} was told at {since} to give up {parts}, and has not been heard of since"
+                is_early = 0 <= self._after_ms < wait.since_ms + LATE_MS
+                silent = "" if is_early else ", and has not been heard of since"
+                return f"{who} was told at {since} to give up {parts}{silent}"
             case "still-owns":
                 return f"{who} has not given up {parts} since {since}; its heartbeats still report {it}"
             case "says-nothing":
@@ -85,8 +102,15 @@ class Waits:
             case "not-heard":
                 still = f", and still has {parts}, which others shall have" if wait.partitions else ""
                 return f"{who} has not come for its new target since {since}{still}"
+            case "next-heartbeat":
+                loses = f", and then gives up {parts}, which others shall have" if wait.partitions else ""
+                return f"{who} hears of its new target with its next heartbeat{self._within(wait)}{loses}"
             case "waits-for-release":
-                return f"{who} waits for {parts} since {since}, and nobody who is here has {it}"
+                return f"{who} has waited for {parts} since {since}"
+            case "free":
+                are = "it is" if len(wait.partitions) == 1 else "they are"
+                gets = f"{who} gets {it} with its next heartbeat{self._within(wait)}"
+                return f"{who} waits for {parts}; {are} free, and {gets}"
             case "away":
                 return f"{who}, which has a group.instance.id, has been away since {since}; {parts} stand still"
             case "must-rejoin":
@@ -99,6 +123,10 @@ class Waits:
             case "nobody-heartbeats":
                 return f"a new target has been due since {since}, and is computed with the next heartbeat of anybody"
         return f"the regex of {who} has not been held against the topics since {since}"
+
+    def _within(self, wait: MemberWait) -> str:
+        left = self._left(wait)
+        return f", within {left}" if left else ""
 
     def _blocked(self, wait: MemberWait) -> str:
         if not wait.blocked:
@@ -118,4 +146,6 @@ class Waits:
 
 
 def _parts(wait: MemberWait) -> str:
-    return listed(wait.partitions, MOST_NAMED) if wait.partitions else "its partitions"
+    if not wait.partitions:
+        return "its partitions"
+    return f"{listed(ranges(wait.partitions), MOST_NAMED)}{f' and {wait.untold:,} more' if wait.untold else ''}"

@@ -15,6 +15,7 @@ from ottla.observe.why.plain import (
     clock,
     count,
     duration,
+    epoch_of,
     host,
     limit,
     listed,
@@ -51,14 +52,18 @@ def tell(episode: Episode, zone: tzinfo | None = None) -> tuple[str, list[str]]:
 
 
 def verdict(episode: Episode) -> str:
-    """Cause, trigger and culprit: ``cause member-joined, triggered by c, culprit a``."""
+    """Cause, trigger and culprit: ``cause member-joined, triggered by c, culprit a``.
+
+    Of a rebalance of a consumer group its epoch, too: ``epoch 4, cause …``.
+    """
     names = member_names(episode)
     first = next(iter(episode.triggers), None)
     began = [one.member for one in episode.triggers if first and (one.cause, one.at_ms) == (first.cause, first.at_ms)]
     members = [names[at] for at in dict.fromkeys(began) if 0 <= at < len(names)]
     triggered = f", triggered by {listed(members, 3)}" if members else ""
     blamed = f"culprit {names[episode.culprit]}" if 0 <= episode.culprit < len(names) else "no culprit"
-    return f"cause {episode.cause}{triggered}, {blamed}"
+    which = f"{epoch}, " if (epoch := epoch_of(episode)) else ""
+    return f"{which}cause {episode.cause}{triggered}, {blamed}"
 
 
 def felt(episode: Episode) -> str:
@@ -239,7 +244,8 @@ class _Story:
         for one in episode.member_waits:
             if one.until_ms >= 0 and (text := self.waits.over(one)):
                 told.append((one.until_ms, _CLOSED, sentence([f"{self.at(one.until_ms)} {text}"])))
-        told += [(_AT_LAST, _ENDED, sentence([text], self.spellings)) for text in self.waits.now()]
+        untold = [] if episode.kind == "replacement" else self.waits.now()[1:]  # by the headline
+        told += [(_AT_LAST, _ENDED, sentence([text], self.spellings)) for text in untold]
         told.extend(self.ending())
         told.extend(self.interfered())
         told = [row for row in told if row[2]]
@@ -328,8 +334,6 @@ class _Story:
     def ending(self) -> list[tuple[int, int, str]]:
         episode = self.episode
         if episode.kind != "rebalance" or episode.duration_ms < 0:
-            if episode.outcome == "running":
-                return [(_AT_LAST, _ENDED, sentence([self.result()]))]
             return []
         here = sum(part.fate in HERE for part in episode.members)
         at = self.at(episode.duration_ms)
@@ -425,7 +429,8 @@ class _Story:
     def moved(self) -> str:
         episode = self.episode
         if not episode.moved and episode.protocol and episode.outcome == "stable":
-            return "Everybody has the partitions that it had before."
+            has_some = any(part.after for part in episode.members)
+            return "Everybody has the partitions that it had before." if has_some else "Nobody has partitions."
         if not episode.moved:
             return ""
         flows: dict[tuple[int, int], int] = {}

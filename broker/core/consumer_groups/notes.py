@@ -51,6 +51,7 @@ def heartbeat_received(
 
 def subscribed(m: Machine, group: ConsumerGroup, member: Member, *, is_new: bool) -> MemberSubscribed:
     """A member came, or has said something new."""
+    times, is_classic = m.times_of(group.group_id), member.classic is not None
     return MemberSubscribed(
         group_id=group.group_id,
         member_id=member.member_id,
@@ -61,10 +62,12 @@ def subscribed(m: Machine, group: ConsumerGroup, member: Member, *, is_new: bool
         names=list(member.names),
         regex=member.regex,
         server_assignor=member.server_assignor,
-        session_timeout_ms=m.times_of(group.group_id).session_timeout_ms,
+        session_timeout_ms=times.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         is_new=is_new,
-        is_classic=member.classic is not None,
+        is_classic=is_classic,
+        heartbeat_interval_ms=0 if is_classic else times.heartbeat_interval_ms,
+        missing=[name for name in member.names if name not in m.topics.by_name],
     )
 
 

@@ -139,9 +139,10 @@ class MemberSubscribed(Event, kw_only=True):
     """A member came, or has said something new of itself.
 
     Attributes:
-        is_classic: whether it is of the classic protocol.
+        missing: those of ``names`` that no topic has.
         session_timeout_ms: of the group; rebalance_timeout_ms: how long the member may take to give partitions up.
         is_classic: it is of the classic protocol.
+        heartbeat_interval_ms: after which the member is to be heard of again, as it is told; 0 if it is not told.
     """
 
     member_id: str
@@ -156,6 +157,8 @@ class MemberSubscribed(Event, kw_only=True):
     rebalance_timeout_ms: int
     is_new: bool
     is_classic: bool = False
+    heartbeat_interval_ms: int = 0
+    missing: list[str] = field(default_factory=list)
 
 
 class MemberReconciled(Event, kw_only=True):

@@ -14,7 +14,7 @@ from ottla.broker.core.events import (
 )
 from ottla.observe.metrics.counters import CHANGES, Counters
 from ottla.observe.why.history import Running
-from ottla.observe.why.model import Episode
+from ottla.observe.why.model import Episode, MemberWait
 from tests.observe.makers import event_of
 
 
@@ -49,6 +49,16 @@ def test_a_commit_of_a_transaction_is_counted_once() -> None:
     ended.producer_id = 0
     counters(ended)
     assert (counters.commits, counters.committed, counters.group_committed) == (1, 3, {"a": 3})
+
+
+def test_a_revocation_that_outlasts_an_episode_is_counted_once() -> None:
+    counters = Counters(10)
+    first, second = episode("a", "member-joined"), episode("a", "left-closed")
+    first.member_waits = [MemberWait("still-owns", since_ms=0, until_ms=10_000, goes_on=True)]
+    second.member_waits = [MemberWait("still-owns", since_ms=-10_000, until_ms=20_000)]
+    for one in (first, second):
+        counters.on_episode(one)
+    assert (sum(counters.revocations.counts), counters.revocations.total_ns) == (1, 30_000_000_000)
 
 
 def test_what_becomes_of_members_is_counted() -> None:

@@ -221,6 +221,23 @@ def test_the_last_of_the_consumer_protocol_goes_with_the_downgrade_that_it_cause
     assert Kind.GONE not in stays.changes[1::3]
 
 
+def test_a_member_that_gives_nothing_up_is_seen_after_those_who_waited_are_gone() -> None:
+    happens = Story()
+    happens.modern_join("p")
+    happens.live8(10_000, "p")
+    happens.modern_join("q")
+    happens.live8(5_000, "q")
+    happens.hb("p")
+    happens.live8(10_000, "q")
+    happens.go("q")
+    happens.live8(20_000)
+    *_, joined, left = happens.episodes()
+    timeline = build("billing", [joined, left], now_ms=left.started_ms + 20_000)
+    (lane,) = named(timeline, "p")
+    assert lane.changes[-2] == Kind.JOINING
+    assert lane.held_ms == 15_000, "while q waited: for 5 s for its heartbeat, then for what it had to give up"
+
+
 def test_the_refused_have_no_lane() -> None:
     refusal = rebalance(
         2, 500, 0, [part("late", fate="refused")], kind="refusal", outcome="refused", culprit=0, waits=[], times=7,

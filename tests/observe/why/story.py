@@ -201,11 +201,17 @@ class Story:
     # Members of the consumer protocol
 
     def modern_join(
-        self, *names: str, instance: str | None = None, rebalance_ms: int = 60_000, regex: str | None = None
+        self,
+        *names: str,
+        instance: str | None = None,
+        rebalance_ms: int = 60_000,
+        regex: str | None = None,
+        topics: tuple[str, ...] = ("orders",),
     ) -> None:
         """They join."""
         for name in names:
             one = self.modern[name] = ConsumerGroupMember(self, name, instance=instance, rebalance_ms=rebalance_ms)
+            one.subscribe(list(topics))
             if regex is not None:
                 one.subscribe(None, regex)
             one.heartbeat()

@@ -9,7 +9,7 @@ import pytest
 from ottla.observe.why.choice import choose, in_a_line
 from ottla.observe.why.model import Episode
 from tests.observe.why.stories import played
-from tests.observe.why.story import stable
+from tests.observe.why.story import Story, stable
 
 
 def chosen(episodes: list[Episode]) -> list[tuple[str, str]]:
@@ -83,6 +83,12 @@ def test_a_load_hides_nothing_and_is_told_if_there_is_nothing_else() -> None:
     story = played("coordinator loaded")
     assert chosen(story.episodes()) == [("rebalance", "group-started"), ("loaded", "coordinator-loaded")]
     assert chosen(story.episodes()[-1:]) == [("loaded", "coordinator-loaded")]
+
+
+def test_a_rebalance_of_a_consumer_group_goes_by_its_epoch_too() -> None:
+    story = Story()
+    story.modern_join("a")
+    assert in_a_line(story.last, UTC).startswith("Then, rebalance 1 (epoch 2) at 22:13:20.000: a started the group;")
 
 
 def test_nothing_is_chosen_of_nothing() -> None:

@@ -127,7 +127,7 @@ wait 5s w1 w2
 tell
     rebalance 9 stable, cause flapping-member, triggered by w2, culprit w2
     w2 comes and goes, 4 times within ten minutes: w2 came back, 5.0 s after it missed its poll deadline; the join barrier waited 2.0 s for w1; generation 9 was Stable after 2.0 s.
-      22:15:01.211 w2 (10.0.0.0) came back; it missed its poll deadline 5.0 s before.
+      22:15:01.211 w2 (10.0.0.0) came back; 5.0 s earlier it missed its poll deadline.
       22:15:01.211 the join barrier opened, to wait for w1 at most 5 min.
       22:15:03.211 the join barrier closed after 2.0 s: w1 (10.0.0.9) came last.
       22:15:03.211 generation 9 began, led by w1 with range.

@@ -102,7 +102,7 @@ tell all
       > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 10.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 3 was Stable after 2.0 s.
-      22:14:30.031 w2 (10.0.0.0) came back; it was closed 10.0 s before.
+      22:14:30.031 w2 (10.0.0.0) came back; 10.0 s earlier it was closed.
       22:14:30.031 the join barrier opened, to wait for w1 at most 5 min.
       22:14:32.031 the join barrier closed after 2.0 s: w1 (10.0.0.9) came last.
       22:14:32.031 generation 3 began, led by w1 with range.
@@ -1221,7 +1221,6 @@ tell all
     The group was read from the log with more members than group.max.size allows; the rebalance is running and waits for w3.
       22:14:20.001 the group was read from the log with more members than group.max.size allows; it has 3 members.
       22:14:20.001 the join barrier opened, to wait for w1, w2 and w3 at most 5 min.
-      The rebalance is running and waits for w3.
       4 partitions stand still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumes.
       > The group is larger than group.max.size (2 now): raise it, or start fewer members.
 
@@ -1428,7 +1427,7 @@ tell all
       > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 5.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 3 was Stable after 2.0 s.
-      22:14:25.031 w2 (10.0.0.0) came back; it was closed 5.0 s before.
+      22:14:25.031 w2 (10.0.0.0) came back; 5.0 s earlier it was closed.
       22:14:25.031 the join barrier opened, to wait for w1 at most 5 min.
       22:14:27.031 the join barrier closed after 2.0 s: w1 (10.0.0.9) came last.
       22:14:27.031 generation 3 began, led by w1 with range.
@@ -1450,7 +1449,7 @@ tell all
       > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 5 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 5.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 5 was Stable after 2.0 s.
-      22:14:37.091 w2 (10.0.0.0) came back; it was closed 5.0 s before.
+      22:14:37.091 w2 (10.0.0.0) came back; 5.0 s earlier it was closed.
       22:14:37.091 the join barrier opened, to wait for w1 at most 5 min.
       22:14:39.091 the join barrier closed after 2.0 s: w1 (10.0.0.9) came last.
       22:14:39.091 generation 5 began, led by w1 with range.
@@ -1473,7 +1472,7 @@ tell all
       > Look at w2 before anything else: each of its comings and goings is a rebalance for all. Until it is mended a group.instance.id of its own (not set now) keeps its restarts from the others.
     rebalance 7 stable, cause flapping-member, triggered by w2, culprit w2
     w2 comes and goes, 3 times within ten minutes: w2 came back, 5.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 7 was Stable after 2.0 s.
-      22:14:49.151 w2 (10.0.0.0) came back; it was closed 5.0 s before.
+      22:14:49.151 w2 (10.0.0.0) came back; 5.0 s earlier it was closed.
       22:14:49.151 the join barrier opened, to wait for w1 at most 5 min.
       22:14:51.151 the join barrier closed after 2.0 s: w1 (10.0.0.9) came last.
       22:14:51.151 generation 7 began, led by w1 with range.
@@ -1534,7 +1533,7 @@ tell all
       > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w1, culprit w1
     w1 came back, 8.0 s after it was closed; the join barrier waited 2.0 s for w3; generation 3 was Stable after 2.0 s.
-      22:14:28.031 w1 (10.0.0.9) came back; it was closed 8.0 s before.
+      22:14:28.031 w1 (10.0.0.9) came back; 8.0 s earlier it was closed.
       22:14:28.031 the join barrier opened, to wait for w2 and w3 at most 5 min.
       22:14:30.031 the join barrier closed after 2.0 s: w3 (10.0.0.1) came last.
       22:14:30.031 generation 3 began, led by w2 (10.0.0.0) with range.
@@ -1556,7 +1555,7 @@ tell all
       > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 5 stable, cause rolling-restart, triggered by w2, culprit w2
     Rolling restart, 2 members so far: w2 came back, 8.0 s after it was closed; the join barrier waited 2.0 s for w3; generation 5 was Stable after 2.0 s.
-      22:14:48.091 w2 (10.0.0.0) came back; it was closed 8.0 s before.
+      22:14:48.091 w2 (10.0.0.0) came back; 8.0 s earlier it was closed.
       22:14:48.091 the join barrier opened, to wait for w3 and w1 at most 5 min.
       22:14:50.091 the join barrier closed after 2.0 s: w3 (10.0.0.1) came last.
       22:14:50.091 generation 5 began, led by w3 with range.
@@ -1580,7 +1579,7 @@ tell all
       > Give each member a group.instance.id of its own (not set now) and a session.timeout.ms (45000 now) above the time that a restart takes: then a restart needs no rebalance.
     rebalance 7 stable, cause rolling-restart, triggered by w3, culprit w3
     Rolling restart, 3 members so far: w3 came back, 8.0 s after it was closed; the join barrier waited 2.0 s for w2; generation 7 was Stable after 2.0 s.
-      22:15:08.151 w3 (10.0.0.1) came back; it was closed 8.0 s before.
+      22:15:08.151 w3 (10.0.0.1) came back; 8.0 s earlier it was closed.
       22:15:08.151 the join barrier opened, to wait for w1 and w2 at most 5 min.
       22:15:10.151 the join barrier closed after 2.0 s: w2 (10.0.0.0) came last.
       22:15:10.151 generation 7 began, led by w1 (10.0.0.9) with range.
@@ -1662,9 +1661,9 @@ live8 30s b
 say a
 live8 40s b
 tell
-    rebalance 3 stable, cause revocation-timeout, triggered by a, culprit a
+    rebalance 3 stable, epoch 4, cause revocation-timeout, triggered by a, culprit a
     a did not give partitions up in time and was removed; epoch 4 was Stable after 0 ms.
-      22:14:36.000 a (10.0.0.7) did not give partitions up in time and was removed; 60.0 s before it was told to give up orders-3, orders-4, orders-5; it was heard of once meanwhile, 30.0 s before for the last time, and had not given them up; its rebalance timeout, which is max.poll.interval.ms, is 60 s.
+      22:14:36.000 a (10.0.0.7) did not give partitions up in time and was removed; it had been told 60.0 s earlier to give up orders-3 to 5; it was heard of once meanwhile, the last time 30.0 s earlier, and had not given them up; its rebalance timeout, which is max.poll.interval.ms, is 60 s.
       22:14:36.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       6 partitions changed hands: 6 from a to b.
@@ -1690,7 +1689,7 @@ live8 12s a
 topic orders9 2
 live8 20s a
 tell
-    rebalance 2 stable, cause regex-resolved, triggered by a, no culprit
+    rebalance 2 stable, epoch 3, cause regex-resolved, triggered by a, no culprit
     The regex of a comes to other topics; epoch 3 was Stable after 5.0 s.
       22:13:37.000 the regex of a (10.0.0.7) comes to other topics; "orders.*" matches 2 topics; it did not match orders9 before.
       22:13:42.000 the group was Stable with 1 member, 5.0 s after it began.
@@ -1705,7 +1704,7 @@ live8 12s a b
 subscribe a regex=order.*
 live8 12s a b
 tell
-    rebalance 2 stable, cause regex-changed, triggered by a, culprit a
+    rebalance 2 stable, epoch 3, cause regex-changed, triggered by a, culprit a
     a changed its regex; epoch 3 was Stable after 5.0 s.
       22:13:32.000 a (10.0.0.7) changed its regex; it was "orders.*" and is "order.*" now.
       22:13:37.000 the group was Stable with 2 members, 5.0 s after it began.
@@ -1719,7 +1718,7 @@ live8 12s a b
 rack orders r2
 live8 12s a b
 tell
-    rebalance 3 stable, cause rack-changed, no culprit
+    rebalance 3 stable, epoch 4, cause rack-changed, no culprit
     Replicas of its topics moved to other racks; epoch 4 was Stable after 0 ms.
       22:13:37.000 replicas of its topics moved to other racks; those of orders.
       22:13:37.000 the group was Stable with 2 members, 0 ms after it began.
@@ -1747,7 +1746,7 @@ live8 12s a b
 away a
 live8 50s b
 tell
-    rebalance 4 stable, cause static-member-not-back, triggered by i1, culprit i1
+    rebalance 4 stable, epoch 4, cause static-member-not-back, triggered by i1, culprit i1
     i1 went for a while, under its group.instance.id, and was not back before its session ran out; epoch 4 was Stable after 0 ms.
       22:14:17.000 i1 (10.0.0.7) went for a while, under its group.instance.id, and was not back before its session ran out; it went 45.0 s before, and its session had begun with its last heartbeat; the session timeout of its group is 45 s.
       22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
@@ -1771,13 +1770,10 @@ tell all
     conversion 2 converted, cause group-upgraded, triggered by a, no culprit
     The group became one of the consumer protocol.
       22:14:20.001 the group became one of the consumer protocol; it has 2 members.
-    rebalance 3 running, cause member-joined, triggered by a, culprit w1
-    w1 has not come for its new target since 22:14:20.001, and still has orders-4, which others shall have; a waits for that; a joined; the rebalance is running.
+    rebalance 3 running, epoch 2, cause member-joined, triggered by a, no culprit
+    w1 hears of its new target with its next heartbeat, and then gives up orders-4, which others shall have; a waits for that; a joined; the rebalance is running.
       22:14:20.001 a (10.0.0.7) joined.
-      w1 has not come for its new target since 22:14:20.001, and still has orders-4, which others shall have; a waits for that.
-      w2 has not come for its new target since 22:14:20.001, and still has orders-5, which others shall have; a waits for that.
-      The rebalance is running.
-      > See whether w1 still runs and reaches the broker: it has not been heard of since it was told. If it ended it is removed when its session or its time to give up is over.
+      w2 hears of its new target with its next heartbeat, and then gives up orders-5, which others shall have; a waits for that.
 
 == a group that becomes a classic one
 # cause group-downgraded
@@ -1786,16 +1782,16 @@ join w1
 live8 12s a
 go a
 tell all
-    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
     a started the group; epoch 2 was Stable after 0 ms.
       22:13:20.000 a (10.0.0.7) started the group.
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
-    rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
-    w1 joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
+    rebalance 2 superseded, epoch 3, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3 to 5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited.
+      22:13:30.000 a gave up orders-3 to 5 after 5.0 s, for which w1 waited.
       22:13:32.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
     conversion 3 converted, cause group-downgraded, triggered by a, no culprit
@@ -1807,7 +1803,6 @@ tell all
     The group became a classic one; the rebalance is running and waits for w1.
       22:13:32.000 the group became a classic one.
       22:13:32.000 the join barrier opened, to wait for w1 at most 5 min.
-      The rebalance is running and waits for w1.
       > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 
 == a classic member of a consumer group that closes
@@ -1818,19 +1813,19 @@ live8 12s a
 leave w1 reason="the consumer is being closed"
 live8 12s a
 tell last
-    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
     a started the group; epoch 2 was Stable after 0 ms.
       22:13:20.000 a (10.0.0.7) started the group.
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
-    rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
-    w1 joined; a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
+    rebalance 2 superseded, epoch 3, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3 to 5 after 5.0 s, for which w1 waited; another rebalance began after 12.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:30.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s, for which w1 waited.
+      22:13:30.000 a gave up orders-3 to 5 after 5.0 s, for which w1 waited.
       22:13:32.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
-    rebalance 3 stable, cause left-closed, triggered by w1, culprit w1
+    rebalance 3 stable, epoch 4, cause left-closed, triggered by w1, culprit w1
     w1 was closed; epoch 4 was Stable after 5.0 s.
       22:13:32.000 w1 (10.0.0.9) was closed; it said "the consumer is being closed".
       22:13:37.000 the group was Stable with 1 member, 5.0 s after it began.
@@ -1857,12 +1852,12 @@ tell all
     conversion 2 converted, cause group-upgraded, triggered by a, no culprit
     The group became one of the consumer protocol.
       22:14:20.001 the group became one of the consumer protocol; it has 1 member.
-    rebalance 3 superseded, cause member-joined, triggered by a, culprit a
+    rebalance 3 superseded, epoch 2, cause member-joined, triggered by a, culprit a
     a joined; w1 came for its new target after 8.0 s, for which a waited; another rebalance began after 28.0 s, before the group was Stable.
       22:14:20.001 a (10.0.0.7) joined.
       22:14:28.001 w1 came for its new target after 8.0 s, for which a waited.
       22:14:48.001 another rebalance began before the group was Stable.
-    rebalance 4 stable, cause classic-rejoin-missed, triggered by w1, culprit w1
+    rebalance 4 stable, epoch 3, cause classic-rejoin-missed, triggered by w1, culprit w1
     w1 was told to join again, did not in time and was removed; epoch 3 was Stable after 0 ms.
       22:14:48.001 w1 (10.0.0.9) was told to join again, did not in time and was removed; it had 20.0 s.
       22:14:48.001 the group was Stable with 1 member, 0 ms after it began.
@@ -1878,21 +1873,22 @@ new w1 poll_ms=10s
 join w1
 live8 30s a
 tell all
-    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
     a started the group; epoch 2 was Stable after 0 ms.
       22:13:20.000 a (10.0.0.7) started the group.
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
-    rebalance 2 superseded, cause member-joined, triggered by w1, culprit a
+    rebalance 2 superseded, epoch 3, cause member-joined, triggered by w1, culprit a
     w1 joined; a came for its new target after 5.0 s, for which w1 waited; another rebalance began after 10.0 s, before the group was Stable.
       22:13:26.000 w1 (10.0.0.9) joined.
       22:13:31.000 a came for its new target after 5.0 s, for which w1 waited.
+      22:13:36.000 after 5.0 s a still had not given up orders-3 to 5, for which w1 waited.
       22:13:36.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
-    rebalance 3 stable, cause classic-sync-missed, triggered by w1, culprit w1
-    w1 did not send SyncGroup in time and was removed; epoch 4 was Stable after 0 ms.
+    rebalance 3 stable, epoch 4, cause classic-sync-missed, triggered by w1, culprit w1
+    w1 did not send SyncGroup in time and was removed; a gave up orders-3 to 5 after 5.0 s; epoch 4 was Stable after 0 ms.
       22:13:36.000 w1 (10.0.0.9) did not send SyncGroup in time and was removed; it had 10.0 s.
-      22:13:36.000 a gave up orders-3, orders-4 and orders-5 after 5.0 s.
+      22:13:36.000 a gave up orders-3 to 5 after 5.0 s.
       22:13:36.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       Everybody has the partitions that it had before.
@@ -1920,7 +1916,7 @@ tell all
     conversion 3 converted, cause took-over-from-classic, triggered by a, no culprit
     a group without members is of the other protocol from now on.
       22:14:20.001 a group without members is of the other protocol from now on.
-    rebalance 4 stable, cause group-started, triggered by a, no culprit
+    rebalance 4 stable, epoch 2, cause group-started, triggered by a, no culprit
     a started the group; epoch 2 was Stable after 0 ms.
       22:14:20.001 a (10.0.0.7) started the group.
       22:14:20.001 the group was Stable with 1 member, 0 ms after it began.
@@ -1938,7 +1934,6 @@ tell all
     rebalance 1 running, cause group-started, triggered by w1, no culprit
     w1 started the group; the rebalance is running.
       22:13:20.000 w1 (10.0.0.9) started the group.
-      The rebalance is running.
 
 == a classic group that stays one, as the policy does not let it change
 # cause upgrade-refused, culprit a
@@ -1953,7 +1948,6 @@ tell all
     rebalance 1 running, cause group-started, triggered by w1, no culprit
     w1 started the group; the rebalance is running.
       22:13:20.000 w1 (10.0.0.9) started the group.
-      The rebalance is running.
 
 == a consumer group that stays one
 # cause downgrade-refused
@@ -1963,25 +1957,23 @@ join w1
 live8 6s a
 go a
 tell all
-    rebalance 1 stable, cause group-started, triggered by a, no culprit
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
     a started the group; epoch 2 was Stable after 0 ms.
       22:13:20.000 a (10.0.0.7) started the group.
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
-    rebalance 2 superseded, cause member-joined, triggered by w1, culprit w1
-    w1 joined; a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited; another rebalance began after 6.0 s, before the group was Stable.
+    rebalance 2 superseded, epoch 3, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3 to 5 after 1.0 s, for which w1 waited; another rebalance began after 6.0 s, before the group was Stable.
       22:13:20.000 w1 (10.0.0.9) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
-      22:13:26.000 a gave up orders-3, orders-4 and orders-5 after 1.0 s, for which w1 waited.
+      22:13:26.000 a gave up orders-3 to 5 after 1.0 s, for which w1 waited.
       22:13:26.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of w1.
     refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
     a consumer group stays one.
       22:13:26.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
-    rebalance 4 running, cause left-closed, triggered by a, no culprit
+    rebalance 4 running, epoch 4, cause left-closed, triggered by a, no culprit
     w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has; a was closed; the rebalance is running.
       22:13:26.000 a (10.0.0.7) was closed.
-      w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has.
       a new target has been due since 22:13:26.000, and is computed with the next heartbeat of anybody.
-      The rebalance is running.
       > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).

@@ -24,7 +24,7 @@ again w1
 tell
     rebalance 3 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 8.0 s after it was removed as silent; the join barrier waited 2.0 s for w1; generation 3 was Stable after 2.0 s.
-      22:15:13.041 w2 (10.0.0.0) came back; it was removed as silent 8.0 s before; 8.0 s after that it was heard of again under its old id, so its process had lived on.
+      22:15:13.041 w2 (10.0.0.0) came back; 8.0 s earlier it was removed as silent; 8.0 s after that it was heard of again under its old id, so its process had lived on.
       22:15:13.041 the join barrier opened, to wait for w1 at most 5 min.
       22:15:15.041 the join barrier closed after 2.0 s: w1 (10.0.0.9) came last.
       22:15:15.041 generation 3 began, led by w1 with range.
@@ -52,7 +52,6 @@ tell
     The session of w2 ran out; the rebalance is running and waits for w1.
       22:15:05.001 the session of w2 (10.0.0.0) ran out; it was not heard of since the broker started 45.0 s before; its session.timeout.ms is 45 s.
       22:15:05.001 the join barrier opened, to wait for w1 at most 5 min.
-      The rebalance is running and waits for w1.
       3 partitions stand still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumes, all of them on the account of w2.
       > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 accounts

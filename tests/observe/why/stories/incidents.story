@@ -75,7 +75,7 @@ sync two
 tell
     rebalance 3 stable, cause member-returned, triggered by two, culprit two
     two came back, 4.0 s after it missed its poll deadline; generation 3 was Stable after 40 ms.
-      22:13:41.050 two (10.0.0.1) came back; it missed its poll deadline 4.0 s before.
+      22:13:41.050 two (10.0.0.1) came back; 4.0 s earlier it missed its poll deadline.
       22:13:41.050 the join barrier opened, to wait for one and three at most 6 s.
       22:13:41.070 the join barrier closed after 20 ms.
       22:13:41.070 generation 3 began, led by one (10.0.0.1) with range.
@@ -111,7 +111,7 @@ sync one
 tell
     rebalance 3 stable, cause member-returned, triggered by one, culprit one
     one came back, 2.0 s after it was dropped for sending no assignments; generation 3 was Stable after 40 ms.
-      22:13:34.020 one (10.0.0.1) came back; it was dropped for sending no assignments 2.0 s before.
+      22:13:34.020 one (10.0.0.1) came back; 2.0 s earlier it was dropped for sending no assignments.
       22:13:34.020 the join barrier opened, to wait for two and three at most 6 s.
       22:13:34.040 the join barrier closed after 20 ms.
       22:13:34.040 generation 3 began, led by two (10.0.0.1) with range.
@@ -377,7 +377,7 @@ tell
     two comes and goes, 4 times within ten minutes: two-6 was closed; generation 5 was Stable after 345 ms.
       22:13:38.065 two-6 (10.0.0.1) was closed; it said "the consumer is being closed".
       22:13:38.065 the join barrier opened, to wait for one and three at most 6 s.
-      22:13:38.370 two-7 (10.0.0.1) came back; it was closed 305 ms before.
+      22:13:38.370 two-7 (10.0.0.1) came back; 305 ms earlier it was closed.
       22:13:38.390 the join barrier closed after 325 ms.
       22:13:38.390 generation 5 began, led by one (10.0.0.1) with range.
       22:13:38.410 one sent the assignments after 20 ms.
@@ -402,7 +402,6 @@ tell
       22:13:20.000 three (10.0.0.1) joined.
       22:13:20.000 the group waited 6 s for others to start, too.
       22:13:26.000 generation 1 began, led by one with range.
-      The rebalance is running and waits for one.
       > See what one does between JoinGroup and SyncGroup: as leader it computes the assignments there, and its rebalance listener or assignor is blocked. Others wait for it up to max.poll.interval.ms (6000 now).
 wait 3s
 start two three after_ms=20ms

@@ -124,7 +124,6 @@ tell
       22:14:20.001 w3 (10.0.0.1) joined.
       22:14:20.001 the join barrier opened, to wait for w1 and w2 at most 5 min.
       22:14:21.001 a fault held the JoinGroup of w2 (fault "deaf").
-      The rebalance is running and waits for w2.
       3 partitions stand still, the longest for 9.0 s: 27.0 partition-seconds in which nobody consumes, all of them on the account of w2.
 interfere w2 JoinGroup "let the request go"
 join w2

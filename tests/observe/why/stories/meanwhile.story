@@ -9,7 +9,6 @@ tell
       22:13:20.000 w1 (10.0.0.9) started the group.
       22:13:20.000 w2 (10.0.0.0) joined.
       22:13:20.000 the group waited 3 s for others to start, too.
-      The rebalance is running.
       > A new group waits for group.initial.rebalance.delay.ms (3000 now) so that its members start together; set it to 0 where that does not matter, as in tests.
 accounts
     rebalance 1 running: cause group-started, triggered by w1, no culprit
@@ -33,7 +32,6 @@ tell
       22:13:20.000 w2 (10.0.0.0) joined.
       22:13:20.000 the group waited 6 s for others to start, too.
       22:13:26.000 generation 1 began, led by w1 with range.
-      The rebalance is running and waits for w1.
       > See what w1 does between JoinGroup and SyncGroup: as leader it computes the assignments there, and its rebalance listener or assignor is blocked. Others wait for it up to max.poll.interval.ms (60000 now).
 accounts
     rebalance 1 running: cause group-started, triggered by w1, no culprit
@@ -56,7 +54,6 @@ tell
     w3 joined; the rebalance is running and waits for w2.
       22:14:20.001 w3 (10.0.0.1) joined.
       22:14:20.001 the join barrier opened, to wait for w1 and w2 at most 5 min.
-      The rebalance is running and waits for w2.
       > See what keeps w2 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 accounts
     rebalance 2 running: cause member-joined, triggered by w3, no culprit
@@ -78,7 +75,6 @@ tell
     w3 joined; the rebalance is running and waits for w2.
       22:14:20.001 w3 (10.0.0.1) joined.
       22:14:20.001 the join barrier opened, to wait for w2 at most 5 min.
-      The rebalance is running and waits for w2.
       > Find out why w2 ended without leaving. Let it call close() when it is stopped; a lower session.timeout.ms (45000 now) lets the group notice a crash sooner.
 accounts
     rebalance 2 running: cause member-joined, triggered by w3, no culprit
@@ -101,7 +97,6 @@ tell
     c2 left without saying why; the rebalance is running and waits for c1.
       22:13:23.001 c2 (10.0.0.0) left without saying why.
       22:13:23.001 the join barrier opened, to wait for c1 at most 60 s.
-      The rebalance is running and waits for c1.
       What stood still is unknown: the members' assignments cannot be read.
       > See what kept c1 from rejoining: the group waits for it up to the rebalance timeout that it asked for (60000 now), with Kafka Connect rebalance.timeout.ms.
 accounts

@@ -49,7 +49,6 @@ tell
       22:15:05.001 w2 (10.0.0.0) crashed: its connection was lost and its session ran out; the connection was lost 45.0 s before; it was last heard of 45.0 s before; its session.timeout.ms is 45 s.
       22:15:05.001 w1 (10.0.0.9) crashed: its connection was lost and its session ran out; the connection was lost 45.0 s before; it was last heard of 45.0 s before; its session.timeout.ms is 45 s.
       22:15:05.001 the join barrier opened, to wait for w3 at most 5 min.
-      The rebalance is running and waits for w3.
       4 partitions stand still, the longest for 45.0 s: 180.0 partition-seconds in which nobody consumes, 90.0 of them on the account of w2.
       > See what keeps w3 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 

@@ -35,7 +35,6 @@ tell
     The session of w2 ran out; the rebalance is running and waits for w1.
       22:15:11.001 the session of w2 (10.0.0.0) ran out; it was last heard of 45.0 s before; its session.timeout.ms is 45 s.
       22:15:11.001 the join barrier opened, to wait for w1 at most 5 min.
-      The rebalance is running and waits for w1.
       3 partitions stand still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumes, all of them on the account of w2.
       > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
 accounts
