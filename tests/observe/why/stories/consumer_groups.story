@@ -259,17 +259,15 @@ modern a
 wait 2s w1
 live8 8s a
 tell
-    rebalance 3 running, cause member-joined, triggered by a, culprit w1
+    rebalance 3 running, epoch 2, cause member-joined, triggered by a, culprit w1
     w1, which is of the classic protocol, was told at 22:14:22.001 to join again, and has not; a waits for that; a joined; the rebalance is running.
       22:14:20.001 a (10.0.0.7) joined.
       22:14:22.001 w1 came for its new target after 2.0 s, for which a waited.
-      w1, which is of the classic protocol, was told at 22:14:22.001 to join again, and has not; a waits for that.
-      The rebalance is running.
 accounts
-    rebalance 3 running: cause member-joined, triggered by a, culprit w1
+    rebalance 3 running: epoch 2, cause member-joined, triggered by a, culprit w1
     stood 0, the longest 0, stopped 0, unowned 0
     trigger member-joined a
-    not-heard w1: 0 to 2000, at most 27000, a waits with orders-3, orders-4, orders-5
+    next-heartbeat w1: 0 to 2000, at most 5000, a waits with orders-3, orders-4, orders-5
     must-rejoin w1: 2000 to -1, at most 22000, a waits with orders-3, orders-4, orders-5
     waits-for-release a: 0 to -1, at most 0, nobody waits with orders-3, orders-4, orders-5
     w1 stayed: 6 to 0, stood 0, blamed 0
