@@ -48,7 +48,7 @@ def table(text: str) -> dict[str, list[tuple[str, str]]]:
     group = ""
     groups = "|".join(EXPECTED)
     for line in text.partition("INCIDENT ")[2].splitlines():
-        if match := re.search(rf"  ({groups}) +\1-\d", line):
+        if match := re.search(rf"  ({groups}) +(\1-\d|nobody) ", line):
             group = match[1]
         if match := re.search(r" (\S+-\d) +(\S+) +✓$", line):
             found.setdefault(group, []).append((match[1], match[2]))
