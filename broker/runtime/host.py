@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.core.coordination.machine import CoordinatorMachine
@@ -36,6 +36,9 @@ REPLIES_A_TURN = 128
 
 OUTCOMES_MS = 5
 """Outcomes of writes are told for so long in a turn."""
+
+_TOLD: Final = object()
+"""The end of an outcome."""
 
 Q = TypeVar("Q")
 C = TypeVar("C")
@@ -396,14 +399,12 @@ class Host:
         until_ms = now_ms() + OUTCOMES_MS
         while outcomes:
             outcome = outcomes.popleft()
-            for _ in outcome:
-                if now_ms() >= until_ms:
-                    outcomes.appendleft(outcome)
-                    break
-            if self._defer is not None and outcomes and now_ms() >= until_ms:
+            if next(outcome, _TOLD) is not _TOLD:
+                outcomes.appendleft(outcome)
+            if outcomes and self._defer is not None and now_ms() >= until_ms:
                 self._has_paused = True
-                self._settle_soon(self._defer)
-                return
+                return self._settle_soon(self._defer)
+        return None
 
     def _later(self, outcome: Callable[[], object]) -> None:
         """Tell the core of an outcome, after those before it, and not within one of its own entries."""
