@@ -132,7 +132,6 @@ class Entrance:
 
         settings, clock, server, log = self._settings, self._clock, self._server, self._log
         scram = ScramUsers(lambda: self._topics.catalog.credentials, kept_secret(self._directory))
-        with_tls = {one.name: one.has_tls for one in endpoints}
         for one in endpoints:
             self._mechanisms[one.name] = ListenerMechanisms(one, settings, scram, clock, log)
         self._guests = Guests(
@@ -149,15 +148,15 @@ class Entrance:
             await mechanisms.start()
         most_bytes = "sasl.server.max.receive.size"
         return {
-            name: Lobby(
+            one.name: Lobby(
                 server,
                 self._guests,
-                name,
-                mechanisms,
-                settings.of_listener(name, most_bytes),
-                has_tls=with_tls[name],
+                one.name,
+                self._mechanisms[one.name],
+                settings.of_listener(one.name, most_bytes),
+                has_tls=one.has_tls,
             )
-            for name, mechanisms in self._mechanisms.items()
+            for one in endpoints
         }
 
     def _tls(self, endpoint: Endpoint) -> Contexts | None:

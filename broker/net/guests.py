@@ -85,7 +85,7 @@ class Guests:
         self.requests = UnfinishedRequests(most_bytes, settings.ottla_request_progress_timeout_ms, clock)
         self._delay_ms = settings.connection_failed_authentication_delay_ms
         self._most = most
-        # The other half, as what they ask takes of the first at most as much as that of all.
+        # What TLS holds of so many guests is half of the bound, and what each of them may ask the other half.
         self._most_with_tls = max(1, most_bytes // TLS_BYTES)
         self._with_tls = 0
         self._waiting = 0  # those that failed, and are to be told

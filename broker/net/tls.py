@@ -308,8 +308,9 @@ class _Connection(ssl.SSLObject):
     words: ssl.MemoryBIO
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:
-        """As ever, but where there is nothing OpenSSL is not asked: event loops ask once more after each request, and
-        an error of OpenSSL takes longer than to decrypt that.
+        """Read what was decrypted, without asking OpenSSL where nothing has come.
+
+        Event loops look once more after each request, and that error takes OpenSSL longer than to decrypt a request.
         """
         if not self.heard.pending and not self.pending():
             raise ssl.SSLWantReadError

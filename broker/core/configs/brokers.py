@@ -72,8 +72,8 @@ class BrokerConfigs:
 def is_read_only(key: str) -> bool:
     """Whether DescribeConfigs says of a key that it cannot be changed while the broker runs.
 
-    As in Kafka, what may be changed for one listener is not read only by its name for all of them, but is by that for
-    the one.
+    A key of TLS is told to be changeable by its own name, and read-only with the name of a listener before it. So it is
+    in Kafka, though it is the second one that can be changed.
     """
     return key not in FIELDS or not (FIELDS[key].metadata["dynamic"] or key.startswith(_KEYS_AND_CERTIFICATES))
 
