@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from ottla.broker.core.consumer_groups.state import UNRELEASED
 from ottla.broker.settings import Settings
 from ottla.observe.sentinels.model import Finding, named, ranges, short
 from ottla.observe.snapshot import GroupState, MemberState
@@ -12,7 +13,7 @@ from ottla.observe.snapshot import GroupState, MemberState
 PartitionCount = Callable[[str], int]
 """Gives the number of partitions of a topic; 0 if there is no such topic."""
 
-WAITS = "UNRELEASED_PARTITIONS"
+WAITS = UNRELEASED.name
 """The state of a member of a consumer group that waits for partitions of others, unless it is itself awaited."""
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
+
+from ottla.observe.why.plain import runs
 
 SENTINELS: Mapping[str, str] = {
     "two_believers": "two members believe to own the same partition: both consume it, or commit for it",
@@ -81,12 +83,8 @@ def named(items: list[str]) -> str:
 
 def ranges(assignment: Mapping[str, list[int]]) -> str:
     """Partitions in few words: ``orders 0-3, 7``. The numbers of a topic are in order."""
-    return named([f"{topic} {', '.join(_runs(partitions))}" for topic, partitions in assignment.items() if partitions])
+    return named([f"{topic} {_of_topic(partitions)}" for topic, partitions in assignment.items() if partitions])
 
 
-def _runs(numbers: list[int]) -> Iterator[str]:
-    first = 0
-    for at, number in enumerate(numbers, 1):
-        if at == len(numbers) or numbers[at] != number + 1:
-            yield f"{numbers[first]}-{number}" if first < at - 1 else str(number)
-            first = at
+def _of_topic(partitions: list[int]) -> str:
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs(partitions))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
+from itertools import groupby
 
 from ottla.observe.why.model import HERE, Episode, MemberPart, Wait
 
@@ -73,19 +74,24 @@ def epoch_of(episode: Episode) -> str:
 
 def ranges(partitions: Iterable[str]) -> list[str]:
     """Partitions, such as ``orders-3``; three or more that follow one another are ``orders-3 to 5``."""
-    runs: list[tuple[str, list[int]]] = []
-    for name in partitions:
-        topic, _, number = name.rpartition("-")
-        if runs and runs[-1][0] == topic and int(number) == runs[-1][1][-1] + 1:
-            runs[-1][1].append(int(number))
-        else:
-            runs.append((topic, [int(number)]))
     found = []
-    for topic, numbers in runs:
-        if len(numbers) >= MANY_IN_A_ROW:
-            found.append(f"{topic}-{numbers[0]} to {numbers[-1]}")
+    for topic, names in groupby(partitions, lambda name: name.rpartition("-")[0]):
+        for first, last in runs(int(name.rpartition("-")[2]) for name in names):
+            if last - first + 1 >= MANY_IN_A_ROW:
+                found.append(f"{topic}-{first} to {last}")
+            else:
+                found += [f"{topic}-{number}" for number in range(first, last + 1)]
+    return found
+
+
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """The first and the last of numbers that follow one another."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1] = found[-1][0], number
         else:
-            found += [f"{topic}-{number}" for number in numbers]
+            found.append((number, number))
     return found
 
 
