@@ -347,7 +347,10 @@ class Broker:
         def failed(error: OSError) -> None:
             self.log.error("The audit file cannot be written", path=path, reason=str(error))
 
-        return Audit(self.log, self._clock.wall_ms, AuditFile(Path(path), failed) if path else None)
+        def wake(after_ms: int, then: Callable[[], None]) -> None:
+            self._clock.call_at(self._clock.monotonic_ms() + after_ms, then)
+
+        return Audit(self.log, self._clock.wall_ms, wake, AuditFile(Path(path), failed) if path else None)
 
     def _receive(self) -> None:
         """Make what takes requests from the network: connections, and what their clients may use."""

@@ -17,7 +17,7 @@ from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.logger import Logger
 from ottla.broker.net.listener import Listener
-from ottla.broker.net.socket_server import SocketServer
+from ottla.broker.net.socket_server import TLS, SocketServer
 from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
@@ -64,6 +64,7 @@ class Entrance:
         self._mechanisms: dict[str, ListenerMechanisms] = {}
         topics.on_credentials = self._credentials_changed
         server.tell = self._tell
+        server.tell_failed = self._tell_failed
 
     async def open(self, endpoints: Sequence[Endpoint], users: Credentials) -> list[Endpoint]:
         """Listen; gives the endpoints with the ports that they have.
@@ -98,6 +99,10 @@ class Entrance:
         if session.mechanism or session.user != ANONYMOUS.user:
             more = {} if event == "disconnected" else {"tls": connection.tls()}
             self._audit.tell_debugging(event, connection, mechanism=session.mechanism, **more)
+
+    def _tell_failed(self, connection: Connection, reason: str) -> None:
+        """Tell the audit of a client that TLS did not let in."""
+        self._audit.tell_once("authentication_failed", connection, reason, mechanism=TLS, reason=reason)
 
     def stop(self) -> None:
         """Fetch nothing more for logins, and work at none."""
@@ -141,9 +146,9 @@ class Entrance:
             self._versions,
             server.most_connections,
             wall_ms=clock.wall_ms,
+            count=server.count_authentication,
             somebody_went=server.somebody_went,
         )
-        server.authentications = self._guests.counts
         for mechanisms in self._mechanisms.values():
             await mechanisms.start()
         most_bytes = "sasl.server.max.receive.size"

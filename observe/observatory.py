@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.topics import TopicManager
     from ottla.observe.http.api import Endpoint
     from ottla.observe.http.server import HttpPort
+    from ottla.observe.http.visitors import Visitor
     from ottla.observe.measuring import Measuring
     from ottla.observe.sentinels.watch import Sentinels
     from ottla.observe.view import View
@@ -255,8 +256,15 @@ class Observatory(Observing):
         metrics = self.measuring.metrics(self.view, server, address.told, recorder, alarms, self.history)
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
+
+        def tell_wrong(visitor: Visitor) -> None:
+            server.count_authentication("failed_authentications", visitor.session.listener, "token")
+            reason = "the token is wrong"
+            self._services.audit.tell_once("authentication_failed", visitor, reason, mechanism="token", reason=reason)
+
         parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
         parts.permits = self._services.permits
+        parts.tell_wrong = tell_wrong
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
         port.allow(address.told[0])

@@ -323,7 +323,7 @@ class Services:
     ) -> None:
         """Note that something was denied; ``verdict`` says why."""
         row = _row(ctx, operation, resource, name, items, verdict)
-        self.audit.tell_once("denied", ctx, (operation, resource, name), **row)
+        self.audit.tell_once("denied", ctx, (ctx.api, operation, resource, name), **row)
 
     def rules_changed(self, acls: Acls) -> None:
         """Go by other rules from now on, on open connections too: what they may repeat has to be asked for anew."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -19,7 +19,6 @@ from ottla.broker.context import Mute, RequestContext
 from ottla.broker.core.security.session import Session
 from ottla.broker.net.answers import Frame
 from ottla.broker.net.authentication import Conversation, Failed, Mechanisms, Outcome, State
-from ottla.broker.net.rate_limit import RateLimit
 from ottla.broker.net.unfinished import UnfinishedRequests
 from ottla.broker.settings import Settings
 from ottla.protocol.sasl.exchange import Derivation
@@ -43,7 +42,7 @@ Versions = Callable[[int, int, bytes, int, "Connection"], bytes]
 class Audit(Protocol):
     """Tells what clients did; see `ottla.broker.runtime.audit`."""
 
-    def tell(self, event: str, who: Connection, **fields: Any) -> None: ...
+    def tell_once(self, event: str, who: Connection, key: Hashable, **fields: Any) -> None: ...
     def tell_debugging(self, event: str, who: Connection, **fields: Any) -> None: ...
 
 
@@ -54,11 +53,11 @@ class Guests:
         clock: that of sockets. wall_ms: Unix time, against which tokens are held.
         versions: answers ApiVersions.
         most: how many connections there may be in all.
+        count: is told what came of them; see `SocketServer.count_authentication`.
         somebody_went: called when there is room for one more.
 
     Attributes:
         present: those that have not authenticated yet.
-        counts: of what came of them: by what it was, as metrics call it, listener, mechanism. Some are seconds.
     """
 
     def __init__(
@@ -70,6 +69,7 @@ class Guests:
         most: int,
         *,
         wall_ms: Callable[[], int],
+        count: Callable[..., None],
         somebody_went: Callable[[], None] = lambda: None,
     ) -> None:
         self.clock = clock
@@ -78,7 +78,7 @@ class Guests:
         self.somebody_went = somebody_went
         self.versions = versions
         self.present: dict[Connection, None] = {}
-        self.counts: dict[tuple[str, str, str], float] = {}
+        self.count = count
         self.timeout_ms = settings.ottla_authentication_timeout_ms
         # Half of it, as twice its bound is where `UnfinishedRequests` turns connections away.
         most_bytes = settings.ottla_unauthenticated_request_bytes // 2
@@ -89,7 +89,6 @@ class Guests:
         self._most_with_tls = max(1, most_bytes // TLS_BYTES)
         self._with_tls = 0
         self._waiting = 0  # those that failed, and are to be told
-        self._lines = RateLimit(clock)
         self._threads: ThreadPoolExecutor | None = None
 
     def room(self, has_tls: bool) -> int:
@@ -123,10 +122,6 @@ class Guests:
         done.add_done_callback(then)
         return done.cancel
 
-    def count(self, what: str, listener: str, mechanism: str, by: float = 1) -> None:
-        key = what, listener, mechanism
-        self.counts[key] = self.counts.get(key, 0) + by
-
     def delay(self) -> int:
         """How long somebody who failed is to wait (ms): not at all where too many do."""
         return self._delay_ms if self._waiting * 4 <= self._most else 0
@@ -146,16 +141,10 @@ class Guests:
         self._waiting -= 1
 
     def failed(self, connection: Connection, listener: str, conversation: Conversation, reason: str) -> None:
-        """Tell of somebody who failed, unless there were many of late."""
-        if self._lines.allows():
-            suppressed, self._lines.suppressed = self._lines.suppressed, 0
-            more: dict[str, Any] = {"suppressed": suppressed} if suppressed else {}
-            if conversation.name:
-                more["user"] = conversation.name
-            mechanism = conversation.mechanism
-            self.audit.tell(
-                "authentication_failed", connection, listener=listener, mechanism=mechanism, reason=reason, **more
-            )
+        """Tell of somebody who failed."""
+        name, mechanism = conversation.name, conversation.mechanism
+        row = {"listener": listener, "mechanism": mechanism, "reason": reason} | ({"user": name} if name else {})
+        self.audit.tell_once("authentication_failed", connection, tuple(row.values()), **row)
 
 
 class Lobby:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ from ottla.broker.settings import INT32_MAX, Settings
 if TYPE_CHECKING:
     from ottla.broker.net.tls import Contexts
 
+TLS = "TLS"
+"""Stands where others have the mechanism of SASL, as it says who a client is without one."""
 SWEEPS_PER_IDLE_TIME = 8
 SILENT_MS = 10_000
 """A connection that has asked for nothing for so long gives way while others wait: clients ask at once."""
@@ -48,6 +50,7 @@ class SocketServer:
         listeners: once it has started.
         tell: is told of connections that a certificate makes somebody's (``authenticated``), and of those that end
             (``disconnected``).
+        tell_failed: is told of connections that TLS does not let in, and why.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class SocketServer:
         self.wait_of: Callable[[str], int] | None = None
         self.connections: dict[Connection, str] = {}
         self.accepted = 0
-        self.authentications: Mapping[tuple[str, str, str], float] = {}
+        self.authentications: dict[tuple[str, str, str], float] = {}
         self.listeners: list[Listener] = []
         self._settings = settings
         self._clock = clock
@@ -78,13 +81,13 @@ class SocketServer:
         self._pauses = RateLimit(clock, lines=1)
         self._told_pause = False
         self.tell: Callable[[str, Connection], None] = lambda event, connection: None
+        self.tell_failed: Callable[[Connection, str], None] = lambda connection, reason: None
         http = settings.ottla_http_max_connections if settings.ottla_http_listen else 0
         self.most_connections = most_connections(settings.max_connections, http)
         self._addresses = Addresses(in_force or (lambda: settings), self._unknown_address)
         self._stopped = False
         self._arriving: set[asyncio.Task[None]] = set()
         self._handshakes = 0  # that are under way
-        self._failed_handshakes = RateLimit(clock)
         self._watching: list[asyncio.Task[None]] = []  # tasks that look after certificates
         self._sweep_timer: TimerHandle | None = None
         self._room_timer: TimerHandle | None = None
@@ -218,9 +221,9 @@ class SocketServer:
             else:
                 await tls.accept(sock, connection, timeout_s)
         except OSError as error:  # it is gone already, or the handshake failed
-            address = "/" + self.connections.get(connection, "")
             if tls is not None and (reason := tls.reason_of(error)):
-                self._note("TLS handshake failed", address, "", reason, self._failed_handshakes)
+                connection.client_host = "/" + self.connections.get(connection, "")
+                self._failed(connection, f"TLS handshake: {reason}")
             sock.close()
             connection.connection_lost(None)
 
@@ -318,10 +321,20 @@ class SocketServer:
         if has_sasl or (der := connection.peer_certificate()) is None:
             return
         if (principal := tls.principal_of(der)) is None:
-            connection.kill("no rule of ssl.principal.mapping.rules fits the subject of its certificate")
+            self._failed(connection, "no rule of ssl.principal.mapping.rules fits the subject of its certificate")
+            connection.kill()
         else:
             connection.session = connection.session._replace(principal=principal)
             self.tell("authenticated", connection)
+
+    def _failed(self, connection: Connection, reason: str) -> None:
+        self.count_authentication("failed_authentications", connection.session.listener, TLS)
+        self.tell_failed(connection, reason)
+
+    def count_authentication(self, what: str, listener: str, mechanism: str, by: float = 1) -> None:
+        """Count what came of somebody who authenticated; ``what`` as metrics call it. Some of it is seconds."""
+        key = what, listener, mechanism
+        self.authentications[key] = self.authentications.get(key, 0) + by
 
     def _turn_away(self, connection: Connection, wait_ms: int) -> None:
         """Close a connection that exceeds a quota, but after a while: its client would try again at once."""

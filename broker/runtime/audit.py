@@ -1,7 +1,7 @@
 """Who did what to what: events for the log, and for a file of their own where one is named.
 
-What is denied, and what an administrator changes, is told always. Equal events that clients can cause at will are told
-once in ten seconds, with the number of the others.
+What is denied, and what an administrator changes, is told always. Of equal events that clients can cause at will, the
+first is told at once, and after ten seconds how many others there were.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +25,7 @@ LOGGER = "ottla.audit"
 QUIET_MS = 10_000
 """Of equal events that clients cause, one is told in such a time."""
 MOST_DIFFERENT = 1_000
-"""So many different ones are told in it; others are left out and counted."""
+"""So many different ones of a kind are told in it; others are left out and counted."""
 
 LONGEST = 100
 """Characters that are shown of what a client chose."""
@@ -117,6 +118,7 @@ class Audit:
     Args:
         log: takes each event as a line, by the name `LOGGER`.
         wall_ms: Unix time, in milliseconds.
+        wake: calls something after so many milliseconds.
         file: takes each event, too.
 
     Attributes:
@@ -124,14 +126,20 @@ class Audit:
     """
 
     def __init__(
-        self, log: Logger | None = None, wall_ms: Callable[[], int] = lambda: 0, file: AuditFile | None = None
+        self,
+        log: Logger | None = None,
+        wall_ms: Callable[[], int] = lambda: 0,
+        wake: Callable[[int, Callable[[], None]], object] = lambda after_ms, then: None,
+        file: AuditFile | None = None,
     ) -> None:
         self._log = log or Silent()
         self._wall_ms = wall_ms
+        self._wake = wake
+        self._is_to_wake = False
         self._file = file
         self.on_event: Callable[[str, dict[str, Any]], None] = lambda event, row: None
         self._left_out = 0
-        self._told: dict[Hashable, _Told] = {}  # the oldest first
+        self._told: defaultdict[str, dict[Hashable, _Told]] = defaultdict(dict)  # by event, the oldest first
 
     @property
     def dropped(self) -> int:
@@ -155,20 +163,21 @@ class Audit:
         """Tell of something that clients can cause at will.
 
         Args:
-            key: what makes it equal to others, besides event, principal and host.
+            key: what makes it equal to others, besides event, principal, listener and host.
         """
         now_ms = self._wall_ms()
         self._tell_of_others(now_ms - QUIET_MS)
-        principal, host = who.session.principal, who.client_host
-        of = event, principal, host, key
-        told = self._told.get(of)
-        if told is not None:
+        session = who.session
+        of = session.principal, session.listener, who.client_host, key
+        kind = self._told[event]
+        if (told := kind.get(of)) is not None:
             told.others += 1
-        elif len(self._told) >= MOST_DIFFERENT:
+            self._wake_for(told, now_ms)
+        elif len(kind) >= MOST_DIFFERENT:
             self._left_out += 1
         else:
             row = self._of(who, fields)
-            self._told[of] = _Told(now_ms, event, row)
+            kind[of] = _Told(now_ms, row)
             self._write(self._log.info, event, row)
 
     def stop(self) -> None:
@@ -182,13 +191,28 @@ class Audit:
 
     def _tell_of_others(self, before_ms: int | None) -> None:
         """Tell how many equals those events had that were told before some time; None: all."""
-        while self._told:
-            of, told = next(iter(self._told.items()))
-            if before_ms is not None and told.at_ms > before_ms:
-                return
-            del self._told[of]
-            if told.others:
-                self._write(self._log.info, told.event, told.row | {"others": told.others})
+        for event, kind in self._told.items():
+            while kind:
+                of, told = next(iter(kind.items()))
+                if before_ms is not None and told.at_ms > before_ms:
+                    break
+                del kind[of]
+                if told.others:
+                    self._write(self._log.info, event, told.row | {"others": told.others})
+
+    def _wake_for(self, told: _Told, now_ms: int) -> None:
+        """Tell of the others of an event in time, whether or not anything happens until then."""
+        if not self._is_to_wake:
+            self._is_to_wake = True
+            self._wake(min(max(told.at_ms + QUIET_MS - now_ms, 0), QUIET_MS), self._woken)
+
+    def _woken(self) -> None:
+        self._is_to_wake = False
+        now_ms = self._wall_ms()
+        self._tell_of_others(now_ms - QUIET_MS)
+        waiting = [told for kind in self._told.values() for told in kind.values() if told.others]
+        if waiting:
+            self._wake_for(min(waiting, key=lambda told: told.at_ms), now_ms)
 
     def _of(self, who: Who, fields: dict[str, Any]) -> dict[str, Any]:
         session = who.session
@@ -212,11 +236,10 @@ class Audit:
 class _Told:
     """An event that was told, when, and how many equal ones were not."""
 
-    __slots__ = ("at_ms", "event", "others", "row")
+    __slots__ = ("at_ms", "others", "row")
 
-    def __init__(self, at_ms: int, event: str, row: dict[str, Any]) -> None:
+    def __init__(self, at_ms: int, row: dict[str, Any]) -> None:
         self.at_ms = at_ms
-        self.event = event
         self.row = row
         self.others = 0
 

@@ -67,6 +67,9 @@ class Access:
         cookie: the cookie's name; cookies do not tell ports apart.
         has_tls: the port speaks nothing but TLS.
         now_ms: a clock that does not go back.
+
+    Attributes:
+        tell_wrong: is told of visitors with a wrong token.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Access:
         self._guesses = Guesses(now_ms)
         self._cookie = cookie
         self._has_tls = has_tls
+        self.tell_wrong: Callable[[Visitor], None] = lambda visitor: None
         self._headers = HEADERS_WITH_TLS if has_tls else HEADERS
 
     def allow(self, host: str) -> None:
@@ -159,7 +163,8 @@ class Access:
         scope["state"][VISITOR] = visitor
 
     def _wrong(self, address: str) -> Response | None:
-        """Count a wrong token; the answer to somebody who has tried too many."""
+        """Tell of a wrong token; the answer to somebody who has tried too many."""
+        self.tell_wrong(Visitor.of("ANONYMOUS", address))
         wait_ms = self._guesses.wrong(address)
         if not wait_ms:
             return None

@@ -43,6 +43,7 @@ class Parts:
     Attributes:
         changes: an observer of the coordinator's events.
         permits: what rules let visitors do.
+        tell_wrong: is told of visitors with a wrong token.
         sight: what the visitor may see for whom they are.
     """
 
@@ -56,6 +57,7 @@ class Parts:
     health: Health = field(default_factory=Health)
     changes: Changes = field(default_factory=Changes)
     permits: Permits = everything
+    tell_wrong: Callable[[Visitor], None] = lambda visitor: None
     sight: Sight = EVERYTHING
 
     def seen_by(self, visitor: Visitor) -> Parts:

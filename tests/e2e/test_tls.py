@@ -31,7 +31,7 @@ from tests.support.waiting import seconds_of, wait_for
 pytestmark = pytest.mark.e2e
 
 CA, OTHER_CA = trustme.CA(), trustme.CA()
-HANDSHAKE_FAILED = "TLS handshake failed"
+HANDSHAKE_FAILED = "TLS handshake: "
 PRODUCED = 40 << 20
 
 
@@ -203,6 +203,11 @@ def test_a_subject_that_no_rule_fits_is_closed(tmp_path: Path, trusted: str) -> 
             pytest.raises(ConnectionError),
         ):
             versions(peer)
+        (line,) = served.lines("authentication_failed")
+        assert "no rule of ssl.principal.mapping.rules" in line
+        assert served.broker.run(lambda: served.broker._running._server.authentications) == {
+            ("failed_authentications", "SSL", "TLS"): 1
+        }
 
 
 def test_a_handshake_that_does_not_go_on_is_closed(tmp_path: Path) -> None:

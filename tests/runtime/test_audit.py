@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +19,8 @@ from tests.shell.host import Log
 NOW_MS = 1_700_000_000_123
 
 
-def client(name: str = "alice", host: str = "/10.0.0.7", client_id: str = "c") -> Any:
-    return SimpleNamespace(session=Session(f"User:{name}", "SASL"), client_host=host, client_id=client_id)
+def client(name: str = "alice", host: str = "/10.0.0.7", client_id: str = "c", listener: str = "SASL") -> Any:
+    return SimpleNamespace(session=Session(f"User:{name}", listener), client_host=host, client_id=client_id)
 
 
 class Told:
@@ -29,7 +29,16 @@ class Told:
     def __init__(self, file: AuditFile | None = None) -> None:
         self.now_ms = NOW_MS
         self.log = Log()
-        self.audit = Audit(self.log, lambda: self.now_ms, file)
+        self.to_come: list[tuple[int, Callable[[], None]]] = []
+        self.audit = Audit(
+            self.log, lambda: self.now_ms, lambda after_ms, then: self.to_come.append((after_ms, then)), file
+        )
+
+    def wait(self) -> None:
+        """Let the time pass to which something was put off."""
+        (after_ms, then), *self.to_come = self.to_come
+        self.now_ms += after_ms
+        then()
 
     def denied(self, who: Any, name: str = "orders") -> None:
         self.audit.tell_once("denied", who, ("READ", name), operation="READ", name=name)
@@ -68,12 +77,35 @@ def test_of_equal_events_one_is_told_in_ten_seconds() -> None:
     assert told.others == [0, 3, 0]
 
 
+def test_the_others_are_told_in_time_whatever_happens_meanwhile() -> None:
+    told = Told()
+    told.denied(client())
+    assert not told.to_come, "nobody waits for what is told"
+    told.now_ms += 4_000
+    told.denied(client(), "others")
+    for name in ("orders", "others", "others"):
+        told.denied(client(), name)
+    told.wait()
+    assert (told.now_ms - NOW_MS, told.others) == (QUIET_MS, [0, 0, 1])
+    told.wait()
+    assert (told.now_ms - NOW_MS, told.others) == (QUIET_MS + 4_000, [0, 0, 1, 2])
+    assert not told.to_come
+
+
+def test_many_events_of_a_kind_leave_room_for_another_kind() -> None:
+    told = Told()
+    for number in range(MOST_DIFFERENT + 1):
+        told.audit.tell_once("authentication_failed", client(), number)
+    told.denied(client())
+    assert (told.audit.dropped, told.log.lines[-1][0]) == (1, "denied")
+
+
 def test_events_that_differ_are_told_each() -> None:
     told = Told()
-    for who in (client(), client("bob"), client(host="/10.0.0.8")):
+    for who in (client(), client("bob"), client(host="/10.0.0.8"), client(listener="OTHER")):
         told.denied(who)
         told.denied(who, "others")
-    assert told.others == [0] * 6
+    assert told.others == [0] * 8
 
 
 def test_at_the_end_the_others_are_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -92,15 +93,24 @@ class World(UnboundedHost):
         self.clock.now_ms = 1_000_000
         self.served: list[bytes] = []
         self.rejections: list[str] = []
+        self.counts: Counter[tuple[str, str, str]] = Counter()
         self.mechanisms = Offered()
+        self.audit = Audit(
+            self.log, self.clock.wall_ms, lambda ms, then: self.clock.call_at(self.clock.now_ms + ms, then)
+        )
         given = Settings(connection_failed_authentication_delay_ms=DELAY_MS, **settings)
-        self.guests = Guests(given, self.clock, Audit(self.log), self.versions, MOST, wall_ms=self.clock.wall_ms)
+        self.guests = Guests(
+            given, self.clock, self.audit, self.versions, MOST, wall_ms=self.clock.wall_ms, count=self.count
+        )
         self.work = Work(self.guests)
         self.lobby = Lobby(self, self.guests, "SASL", self.mechanisms, 1000)
 
     def versions(self, version: int, correlation_id: int, frame: bytes, position: int, peer: Connection) -> bytes:
         code = 0 if version in api(ApiKey.API_VERSIONS).request.versions else 35
         return struct.pack(">iihi", 10, correlation_id, code, 0)
+
+    def count(self, what: str, listener: str, mechanism: str, by: float = 1) -> None:
+        self.counts[what, listener, mechanism] += by
 
     def receive(self, frame: bytes, start: int, connection: Connection) -> bytes:
         self.served.append(frame[start:])

@@ -356,16 +356,15 @@ def test_waiting_does_not_fill_the_table(world: World) -> None:
     assert all(client.is_closed for client in clients) and world.guests._waiting == 0
 
 
-def test_lines_about_failures_are_few_and_the_rest_is_counted(world: World) -> None:
+def test_equal_failures_are_told_once_and_counted_in_time(world: World) -> None:
     for _ in range(30):
         client = world.connect()
         client.send(METADATA)
         client.lose()
-    assert len(world.log.lines) == 20
+    assert len(world.log.lines) == 1
     world.clock.advance(10_000)
-    world.connect().send(METADATA)
-    assert world.log.lines[-1][1]["suppressed"] == 10
-    assert world.guests._waiting == 1
+    assert [fields.get("others") for _, fields in world.log.lines] == [None, 29]
+    assert world.guests._waiting == 0
 
 
 def test_what_guests_hold_together_is_bounded() -> None:

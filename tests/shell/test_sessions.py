@@ -51,7 +51,7 @@ def test_a_session_ends(world: World, ending: Client) -> None:
     assert not ending.is_closed, "nothing happens as long as nothing is asked"
     assert ending.send(METADATA) == b"" and ending.is_closed
     assert len(world.served) == 2
-    assert world.guests.counts["expired_connections_killed", "SASL", STEPS] == 1
+    assert world.counts["expired_connections_killed", "SASL", STEPS] == 1
 
 
 def test_a_session_is_renewed(world: World, ending: Client) -> None:
@@ -61,7 +61,7 @@ def test_a_session_is_renewed(world: World, ending: Client) -> None:
     assert ending.connection.repeat is None
     ending.advance(4_999)
     assert ending.send(METADATA) == SERVED
-    assert world.guests.counts["successful_reauthentications", "SASL", STEPS] == 1
+    assert world.counts["successful_reauthentications", "SASL", STEPS] == 1
     ending.advance(1)
     assert ending.log_in().error_code == 0, "after its end, too"
     assert ending.send(METADATA) == SERVED

@@ -172,7 +172,8 @@ def test_who_tries_too_many_tokens_has_to_wait_but_never_with_a_right_one(tmp_pa
     file = tmp_path / "token"
     file.touch(0o600)
     file.write_text("alice a-token-of-alice\n")
-    with Broker({"ottla.http.token.file": str(file)}, http=True) as broker:
+    audit = tmp_path / "audit"
+    with Broker({"ottla.http.token.file": str(file), "ottla.audit.file": str(audit)}, http=True) as broker:
         url = broker.http_url
         tried = [ask(url, "/v1/cluster", Authorization="Bearer wrong") for _ in range(6)]
         assert [one.status for one in tried] == [401] * 5 + [429]
@@ -181,6 +182,13 @@ def test_who_tries_too_many_tokens_has_to_wait_but_never_with_a_right_one(tmp_pa
         assert ask(url, "/v1/cluster").status == 401, "who sends no token guesses none"
         assert ask(url, "/v1/cluster", Authorization="Bearer a-token-of-alice").status == 200
         assert ask(url, "/login", "POST", "token=a-token-of-alice", **FORM).status == 303
+        counted = ask(url, "/metrics", Authorization="Bearer a-token-of-alice").body.decode()
+        assert 'ottla_failed_authentications_total{listener="HTTP",mechanism="token"} 7' in counted
+    told = [row for row in map(json.loads, audit.read_text().splitlines()) if row["event"] == "authentication_failed"]
+    assert [(row["listener"], row["host"], row.get("others", 0)) for row in told] == [
+        ("HTTP", "127.0.0.1", 0),
+        ("HTTP", "127.0.0.1", 6),
+    ]
 
 
 def test_a_browser_goes(broker: Broker, get: Ask) -> None:
