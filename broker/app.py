@@ -149,7 +149,7 @@ class Broker:
         except BaseException:
             await self.observing.stop()
             raise
-        address = Address(self.listening, self.endpoints[0].advertised or (self.host, self.port))
+        address = Address(self.listening, self.endpoints[0].told or (self.host, self.port))
         self.observing.ready(address, self._server)
 
     async def _start(self) -> None:
@@ -285,7 +285,7 @@ class Broker:
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._long_work = LongWork("ottla-long-work", self.log)
-        advertised = {one.name: one.advertised for one in self.endpoints if one.advertised is not None}
+        advertised = {one.name: one.told for one in self.endpoints if one.told is not None}
         self._services = Services(
             settings=settings,
             clock=clock,

@@ -18,7 +18,7 @@ class Endpoint(NamedTuple):
         port: 0: any free one.
         name: in upper case.
         protocol: one of `PROTOCOLS`.
-        advertised: the host and port that its clients are told; None: those that each of them reached.
+        advertised: the host and port that the settings want its clients to be told; None: they do not say.
     """
 
     host: str
@@ -26,6 +26,17 @@ class Endpoint(NamedTuple):
     name: str = DEFAULT_LISTENER
     protocol: str = "PLAINTEXT"
     advertised: tuple[str, int] | None = None
+
+    @property
+    def told(self) -> tuple[str, int] | None:
+        """The host and port that its clients are told; None: those that each of them reached.
+
+        A name of the listener is told, as by Kafka: clients with TLS look for it in the certificate.
+        """
+        is_address = not self.host.strip("0123456789.") or ":" in self.host
+        if self.advertised or is_address or not self.port or (self.host == "localhost" and not self.has_tls):
+            return self.advertised
+        return self.host, self.port
 
     @property
     def has_tls(self) -> bool:
@@ -87,8 +98,8 @@ def _advertised(found: dict[str, Endpoint], settings: Settings) -> list[Endpoint
 
 
 def told_hosts(settings: Settings) -> list[str]:
-    """The names of this machine that ``advertised.listeners`` tells clients. Raises BadSetting if one is no address."""
-    return [host for _, host, _ in _addresses(settings.advertised_listeners, "advertised.listeners")]
+    """The names of this machine that clients are told. Raises BadSetting if one is no address."""
+    return [one.told[0] for one in endpoints(settings) if one.told is not None]
 
 
 def _addresses(text: str, key: str) -> list[tuple[str, str, int]]:

@@ -191,8 +191,8 @@ class Settings:
     )
     advertised_listeners: str = setting(
         "",
-        "What clients of each listener are told to connect to: NAME://host:port. Without one: the address at which "
-        "each client reached the broker.",
+        "What clients of each listener are told to connect to: NAME://host:port. Without one: the name in "
+        "listeners, if there is one, or else the address at which each client reached the broker.",
         is_list=True,
     )
     log_dirs: str = setting("", "The data directory. Empty: ./ottla-data.", is_list=True)

@@ -108,8 +108,8 @@ def _not_named(listener: Endpoint, names: list[str]) -> str:
     from ottla.cli.listening import is_this_machine
     from ottla.observe.http.address import ip_of
 
-    if listener.advertised is not None:
-        host = listener.advertised[0].lower()
+    if listener.told is not None:
+        host = listener.told[0].lower()
         return "" if {host, f"*.{host.partition('.')[2]}"} & {name.lower() for name in names} else host
     if is_this_machine(listener.host) or any(ip_of(name) is not None for name in names):
         return ""

@@ -156,7 +156,7 @@ def test_pitfall_44_a_batch_is_kept_as_it_came_and_checked_before(client: Client
     kept = bytes(client.fetch(stamped).records)
     header = parse_header(kept)
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    assert before <= header.max_timestamp == told.log_append_time_ms
+    assert before - 1_000 <= header.max_timestamp == told.log_append_time_ms, "the machine's clock may be set meanwhile"
     check_crc(header, kept)
 
     refused = {

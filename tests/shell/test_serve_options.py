@@ -154,6 +154,16 @@ MAPPED = STOCK.replace("listeners=PLAINTEXT://localhost:9092,", "listeners=PLAIN
             ("here", 9092),
             ["Clients are told another port than --listen says"],
         ),
+        (
+            "listeners=SSL://kafka.example:9093\nssl.keystore.location=x\nottla.insecure=true",
+            "",
+            ("kafka.example", 9093),
+            [],
+        ),
+        ("listeners=SSL://10.0.0.1:9093\nssl.keystore.location=x\nottla.insecure=true", "", None, []),
+        ("listeners=SSL://[::1]:9093\nssl.keystore.location=x", "", None, []),
+        ("listeners=SSL://localhost:9093\nssl.keystore.location=x", "", ("localhost", 9093), []),
+        ("listeners=PLAINTEXT://localhost:9093", "", None, []),
     ],
 )
 def test_clients_are_told_the_port_that_is_listened_on(
@@ -168,7 +178,7 @@ def test_clients_are_told_the_port_that_is_listened_on(
     serve = Mock()
     monkeypatch.setattr("ottla.cli.serve._serve", serve)
     lines = warnings_of(text, *options.split())
-    assert [[one.advertised for one in call.kwargs["endpoints"]] for call in serve.call_args_list] == [[told]]
+    assert [[one.told for one in call.kwargs["endpoints"]] for call in serve.call_args_list] == [[told]]
     lines = [line for line in lines if line.get("key") == "advertised.listeners"]
     assert [line["event"].partition(":")[0] for line in lines] == said
     for line in lines:
