@@ -21,7 +21,7 @@ CLUSTER = "kafka-cluster"
 _KINDS = ("topic", "group", "transactional_id", "cluster")
 OPERATIONS = (
     "All", "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction", "DescribeConfigs", "AlterConfigs",
-    "IdempotentWrite",
+    "IdempotentWrite", "TwoPhaseCommit",
 )  # fmt: skip
 """As Kafka's tool writes them."""
 _PRODUCER = ("Write", "Describe", "Create")
@@ -129,6 +129,8 @@ def _convenience(function: F) -> F:
 def add(bootstrap: str, **options: Any) -> None:
     """Allow or deny something: each operation, to each principal, from each host, with each thing that is named."""
     rules = _rules(**options)
+    for rule in rules:
+        _check(rule.resource_type, rule.operation)
     _ask(bootstrap, lambda admin: admin.add_acls(rules))
     say(f"{count_of(len(rules), 'rule')} added.")
 
@@ -183,6 +185,8 @@ def test(bootstrap: str, principal: str, operation: str, host: str, **named: Any
     if len(subjects) != 1:
         raise click.UsageError("Name one thing: --topic, --group, --transactional-id or --cluster.")
     [(kind, name)] = subjects
+    asked = _number("AclOperation", operation)
+    _check(_number("Resource", kind), asked)
 
     async def work(admin: Any) -> tuple[list[Any], dict[str, str]]:
         rules = await admin.list_acls()
@@ -197,8 +201,7 @@ def test(bootstrap: str, principal: str, operation: str, host: str, **named: Any
         super_users(settings.get("super.users", "")),
         open_without_rules=settings.get("allow.everyone.if.no.acl.found") == "true",
     )
-    asked = AclOperation(_number("AclOperation", operation))
-    allowed, basis = authorizer.verdict(principal, host, asked, Resource(_number("Resource", kind)), name)
+    allowed, basis = authorizer.verdict(principal, host, AclOperation(asked), Resource(_number("Resource", kind)), name)
     if isinstance(basis, Acl):
         row: dict[str, str] | None = _row(basis)
         because = " ".join(_row(basis).values())
@@ -292,6 +295,27 @@ def _wanted(
         yield "cluster", CLUSTER, "IdempotentWrite"
 
 
+def _check(kind: int, operation: int) -> None:
+    """Refuse an operation that a kind of resource does not have. Raises click.UsageError."""
+    from ottla.broker.core.security.acls import OPERATIONS as POSSIBLE
+    from ottla.broker.core.security.acls import AclOperation, Resource
+
+    possible = (AclOperation.ALL, *POSSIBLE[Resource(kind)])
+    if operation not in possible:
+        spelled = ", ".join(_spelled(one) for one in possible)
+        what = Resource(kind).name.lower().replace("_", " ")
+        raise click.UsageError(f"Nobody can {_spelled(operation)} a {what}: choose from {spelled}.")
+
+
+def _spelled(operation: int) -> str:
+    """An operation as Kafka's tool writes it."""
+    from ottla.broker.core.security.acls import AclOperation
+
+    spelled = {word.replace("_", "").upper(): word for word in OPERATIONS}
+    name = AclOperation(operation).name
+    return spelled.get(name.replace("_", ""), name)
+
+
 def _number(kind: str, word: str) -> int:
     """Kafka's number for a word, of one of the enumerations of rules."""
     from ottla.broker.core.security.acls import AclOperation, Permission, Resource
@@ -307,18 +331,16 @@ def _pattern_number(word: str) -> int:
 
 
 def _row(rule: Iterable[Any]) -> dict[str, str]:
-    from ottla.broker.core.security.acls import AclOperation, Pattern, Permission, Resource
+    from ottla.broker.core.security.acls import Pattern, Permission, Resource
 
     kind, name, pattern, principal, host, operation, permission = rule
-    spelled = {word.replace("_", "").upper(): word for word in OPERATIONS}
-    operation_name = AclOperation(operation).name
     values = (
         Resource(kind).name.lower(),
         name,
         Pattern(pattern).name.lower(),
         principal,
         host,
-        spelled.get(operation_name.replace("_", ""), operation_name),
+        _spelled(operation),
         Permission(permission).name,
     )
     return dict(zip(_FIELDS, values, strict=True))

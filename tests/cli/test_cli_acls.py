@@ -103,6 +103,7 @@ def test_rules_are_those_of_kafkas_tool(rules: Rules, words: str, made: list[Acl
         (f"{A} --consumer --topic t", "--consumer needs --topic and --group"),
         (f"{A} --idempotent --topic t", "--idempotent goes with --producer"),
         (f"{A} --topic t --operation Dance", "Dance"),
+        (f"{A} --topic t --group g --operation Write", "Nobody can Write a group: choose from All, Read, Delete"),
     ],
 )
 def test_slips(rules: Rules, words: str, said: str) -> None:

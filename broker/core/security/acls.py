@@ -61,7 +61,7 @@ class AclOperation(IntEnum):
 
 
 _A = AclOperation
-_OPERATIONS: Final[Mapping[Resource, tuple[AclOperation, ...]]] = {
+OPERATIONS: Final[Mapping[Resource, tuple[AclOperation, ...]]] = {
     Resource.TOPIC: (
         _A.READ, _A.WRITE, _A.CREATE, _A.DELETE, _A.ALTER, _A.DESCRIBE, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS,
     ),
@@ -69,12 +69,14 @@ _OPERATIONS: Final[Mapping[Resource, tuple[AclOperation, ...]]] = {
     Resource.CLUSTER: (
         _A.CREATE, _A.ALTER, _A.DESCRIBE, _A.CLUSTER_ACTION, _A.DESCRIBE_CONFIGS, _A.ALTER_CONFIGS, _A.IDEMPOTENT_WRITE,
     ),
+    Resource.TRANSACTIONAL_ID: (_A.WRITE, _A.DESCRIBE, _A.TWO_PHASE_COMMIT),
 }  # fmt: skip
+"""What may be done with a kind of resource; rules about anything else permit and deny nothing."""
 
 
 def operations_of(resource: Resource, may: Callable[[AclOperation], bool]) -> int:
     """Those operations on a kind of resource that ``may`` grants, as answers tell them: a bit for each (KIP-430)."""
-    return sum(1 << operation for operation in _OPERATIONS[resource] if may(operation))
+    return sum(1 << operation for operation in OPERATIONS[resource] if may(operation))
 
 
 @cache
