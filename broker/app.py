@@ -433,12 +433,14 @@ class Broker:
             raise CannotStart(str(error)) from error
 
     @property
-    def has_tls(self) -> bool:
-        """Whether it has keys and certificates."""
-        return self.settings.ottla_http_tls or any(one.has_tls for one in self.endpoints)
+    def has_files(self) -> bool:
+        """Whether it has keys and certificates, or users, in files."""
+        with_tls = self.settings.ottla_http_tls or any(one.has_tls for one in self.endpoints)
+        return with_tls or self._entrance.has_users
 
-    def look_at_keys(self) -> None:
-        """Read the files of keys and certificates now: somebody says that they are new."""
+    def look_at_files(self) -> None:
+        """Read the files of keys, certificates and users now: somebody says that they are new."""
+        self._entrance.look_again()
         self._server.look_at_keys()
         self.observing.look_at_keys()
 

@@ -104,6 +104,16 @@ class Entrance:
         """Tell the audit of a client that TLS did not let in."""
         self._audit.tell_once("authentication_failed", connection, reason, mechanism=TLS, reason=reason)
 
+    @property
+    def has_users(self) -> bool:
+        """Whether there are users in files, which `look_again` reads."""
+        return any(mechanisms.has_users for mechanisms in self._mechanisms.values())
+
+    def look_again(self) -> None:
+        """Read users in files anew."""
+        for mechanisms in self._mechanisms.values():
+            mechanisms.look_again()
+
     def stop(self) -> None:
         """Fetch nothing more for logins, and work at none."""
         for mechanisms in self._mechanisms.values():

@@ -364,7 +364,7 @@ class Settings:
         524_288, "The longest request of a client that has not authenticated yet.", ints(1), by_listener=True
     )
     ottla_sasl_plain_users_file: str = setting(
-        "", "A file with the users of PLAIN, as `ottla users hash` prints them.", by_listener=True
+        "", "A file with the users of PLAIN, as `ottla users hash` prints them; read again at SIGHUP.", by_listener=True
     )
     ottla_sasl_plain_without_tls: bool = setting(
         False, "Permit PLAIN without TLS on a listener that other machines reach.", by_listener=True

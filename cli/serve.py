@@ -262,8 +262,8 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: boo
             _tell_taken(where["endpoints"], loaded.settings.ottla_http_listen)
         return 1
     started.set()
-    if broker.has_tls:
-        loop.add_signal_handler(signal.SIGHUP, broker.look_at_keys)
+    if broker.has_files:
+        loop.add_signal_handler(signal.SIGHUP, broker.look_at_files)
     if not stopping.is_set():
         if ready is not None:
             _write_atomically(ready, f"{broker.listening}\n")

@@ -72,6 +72,7 @@ class ListenerMechanisms:
         self._settings = settings
         self._scram = scram
         self._clock = clock
+        self._log = log
         self._plain = plain_users(endpoint.name, settings) if PLAIN in self.names else None
         self._issuer: Issuer | None = None
         if OAUTHBEARER in self.names:
@@ -88,6 +89,21 @@ class ListenerMechanisms:
         """Fetch nothing more."""
         if self._issuer is not None:
             self._issuer.stop()
+
+    @property
+    def has_users(self) -> bool:
+        """Whether it has users of its own, which `look_again` reads."""
+        return self._plain is not None
+
+    def look_again(self) -> None:
+        """Read the users of PLAIN anew, for logins from now on; those that there were stay if they cannot be read."""
+        if self._plain is None:
+            return
+        try:
+            self._plain = plain_users(self._listener, self._settings)
+            self._log.info("The users of PLAIN were read again", listener=self._listener)
+        except BadSetting as error:
+            self._log.error("The users of PLAIN stay as they were", listener=self._listener, reason=str(error))
 
     def max_reauth_ms(self, mechanism: str) -> int:
         most_ms: int = self._settings.of_listener(self._listener, "connections.max.reauth.ms", mechanism)

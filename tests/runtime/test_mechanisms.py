@@ -79,6 +79,19 @@ def test_users_of_plain_in_a_file(tmp_path: Path) -> None:
     assert not accepts(offered, "bob", "no") and not accepts(offered, "carol", "pw")
 
 
+def test_a_file_of_users_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text(user_line("bob", Mechanism.SCRAM_SHA_512, credential("pw")) + "\n")
+    offered = mechanisms({"ottla.sasl.plain.users.file": str(file)})
+    assert accepts(offered, "bob", "pw")
+    file.write_text("bob")
+    offered.look_again()
+    assert accepts(offered, "bob", "pw"), "of what cannot be read nothing is taken"
+    file.write_text(user_line("carol", Mechanism.SCRAM_SHA_512, credential("pw")) + "\n")
+    offered.look_again()
+    assert accepts(offered, "carol", "pw") and not accepts(offered, "bob", "pw")
+
+
 @pytest.mark.parametrize(
     ("content", "said"), [(b"bob:s3cret\n", "line 1"), (b"\xff", "not in UTF-8"), (None, "cannot be read")]
 )
