@@ -210,6 +210,10 @@ class View:
         modern = self._consumer_group(group_id)
         return modern is not None and 0 < modern.state.classic_members < len(modern.state.members)
 
+    def counted_by(self, group_id: str) -> str:
+        """The word for what the members of a group are of: ``generation``, or ``epoch``."""
+        return "generation" if self._consumer_group(group_id) is None else "epoch"
+
     def client_of(self, group_id: str, member_id: str) -> tuple[str, str]:
         """Client id and host of a member; empty for who is none."""
         modern, group = self._consumer_group(group_id), self._group(group_id)

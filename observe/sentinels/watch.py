@@ -235,7 +235,7 @@ class Sentinels(events.ByType):
         for topic, partitions in foreign.items():
             what, whose = named(partitions), named(list(owners))
             text = (
-                f"Group {group_id}: {who} of generation {event.generation} commits for {what}, "
+                f"Group {group_id}: {who} of {self._view.counted_by(group_id)} {event.generation} commits for {what}, "
                 f"which {named([_called(owner, *self._view.client_of(group_id, owner)) for owner in owners])} owns"
             )
             facts = {"partitions": what, "members": f"{event.member_id}, {whose}", "client_id": event.client_id}
@@ -253,7 +253,7 @@ class Sentinels(events.ByType):
             return
         last = self._last_commit
         asked = None if last is None or last[0] != event.cause else events.commit_event(last)
-        of = "" if asked is None else f" of generation {asked.generation}"
+        of = "" if asked is None else f" of {self._view.counted_by(event.group_id)} {asked.generation}"
         whose = ("", "") if asked is None else (asked.client_id, asked.client_host)
         text = f"Group {event.group_id} refused a commit by {_called(event.member_id, *whose)}{of}: {event.error}"
         facts = {"member_id": event.member_id, "error": event.error}
