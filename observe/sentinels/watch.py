@@ -31,6 +31,9 @@ LONGEST_TURN_MS = 10
 
 LARGE_MEMBERS = 200
 """A group with more members is described over several turns of the loop."""
+MEMBERS_A_SECOND = 200
+"""So many members of such a group are described on average: one that grows would be described each second."""
+LONGEST_REST_MS = 60_000
 
 MOST_FAILED = 16
 """After a bug with so many groups no group is looked at any more: each costs a traceback in the log."""
@@ -66,6 +69,7 @@ class Sentinels(events.ByType):
         self._wanted: OrderedDict[str, None] = OrderedDict()
         self._failed: dict[str, None] = {}
         self._described: dict[str, None] = {}  # the large groups that are being described
+        self._rests_until_ms: dict[str, int] = {}  # large groups
         self._cycle: deque[str] = deque()
         self._timer: TimerHandle | None = None
         self._last_commit: events.CommitNote | None = None
@@ -131,8 +135,12 @@ class Sentinels(events.ByType):
         view = self._view
         # While it rebalances it is looked at each second, and to describe ten thousand members takes a part of that.
         is_calm = view.waits_calmly(group_id, self._settings.ottla_sentinel_barrier_ms)
-        if not is_calm and view.member_count(group_id) > LARGE_MEMBERS:
-            if group_id not in self._described:
+        if not is_calm and (members := view.member_count(group_id)) > LARGE_MEMBERS:
+            if now.ms < self._rests_until_ms.get(group_id, 0):
+                self._wanted[group_id] = None
+            elif group_id not in self._described:
+                rest_ms = min(members * 1_000 // MEMBERS_A_SECOND, LONGEST_REST_MS)
+                self._rests_until_ms[group_id] = now.ms + rest_ms
                 self._described[group_id] = None
                 self._go_on(group_id, view.group_in_steps(group_id))
             return
@@ -173,6 +181,7 @@ class Sentinels(events.ByType):
     def _forget(self, group_id: str, now: Now) -> None:
         self._repeats.forget(group_id)
         self._restless.pop(group_id, None)
+        self._rests_until_ms.pop(group_id, None)
         self._progress.forget(group_id)
         self.board.gone(group_id, now)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +60,23 @@ def test_a_large_group_that_changes_while_it_is_described_is_described_anew(stag
     assert stage.emitted == [], "no mixture of two generations"
     stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
     stage.wait(MINUTE)
+    assert stage.active == ["two_believers"]
+
+
+def test_a_large_group_rests_between_looks(stage: Stage, in_steps: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it changes it would be looked at each second."""
+    looks: list[int] = []
+    group_in_steps = stage.sentinels._view.group_in_steps
+
+    def counted(group_id: str) -> Any:
+        looks.append(stage.world.now_ms)
+        return group_in_steps(group_id)
+
+    monkeypatch.setattr(stage.sentinels._view, "group_in_steps", counted)
+    monkeypatch.setattr(watch, "MEMBERS_A_SECOND", 1)
+    stage.form({"a": {"orders": [0, 1, 2]}, "b": {"orders": [2, 3]}})
+    stage.wait(10_000)
+    assert {after - before for before, after in itertools.pairwise(looks)} == {2_000}, "it has two members"
     assert stage.active == ["two_believers"]
 
 
