@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from functools import cache, partial
 
 from ottla.broker.core.consumer_groups import notes
 from ottla.broker.core.consumer_groups.assigning import Assigning, Assignment, NotYet, assign
@@ -134,7 +133,15 @@ def _serve(
     issued = ""
     if not request.member_id and not request.member_epoch and ctx.api_version < CHOOSES_ITS_ID:
         issued = new_member_id(m)
-    announce = cache(partial(_announce, m, request, ctx, issued))
+    is_announced = False
+
+    def announce() -> None:
+        nonlocal is_announced
+        if not is_announced:
+            is_announced = True
+            m.begin(m.now_ms)
+            notes.heartbeat_received(m, request, ctx, issued)
+
     try:
         check(request, ctx.api_version, m.config)
         if shard.refusal:
@@ -159,11 +166,6 @@ def _wait(m: Machine, shard: GroupShard, request: ConsumerGroupHeartbeatRequest,
         assigning.tries = before.tries + 1
     m.assigning[request.group_id] = assigning
     m.effects.append(Work(assign(request.group_id, wanted.assignor, wanted.spec), assigning))
-
-
-def _announce(m: Machine, request: ConsumerGroupHeartbeatRequest, ctx: Asker, issued: str) -> None:
-    m.begin(m.now_ms)
-    notes.heartbeat_received(m, request, ctx, issued)
 
 
 def check(request: ConsumerGroupHeartbeatRequest, api_version: int, config: GroupConfig) -> None:
