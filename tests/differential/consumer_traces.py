@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.protocol.apis import ApiKey
 from tests.differential import calls, log_calls
 from tests.differential.calls import TOPIC
-from tests.differential.consumer_calls import IS_AWAY, beat, describe_consumers, join, leave_group
+from tests.differential.consumer_calls import IS_AWAY, beat, describe_consumers, join, leave_group, says
 from tests.differential.log_calls import until
 from tests.differential.tracing import Trace
 
@@ -104,3 +104,32 @@ def trace_consumers_wait_for_an_interval(t: Trace) -> None:
     describe_consumers(t)
     t.settle(3_200)
     beat(t, "c")
+
+
+def trace_consumers_come_by_regex_while_others_wait(t: Trace) -> None:
+    """Who comes by a regex that is not resolved changes no epoch, and the assignor is told of the group as it was
+    before: where an assignment waits for its interval, he gets partitions of topics that he did not ask for.
+    """
+    log_calls.alter(t, GROUP, t.name, ("consumer.assignment.interval.ms", 0, "2000"))
+    t.settle(500)
+
+    def comes(who: str, regex: str) -> None:
+        beat(t, who, joins=says(None, subscribed_topic_regex=regex, server_assignor="uniform"))
+
+    comes("a", "order.")
+    t.settle(2_500)
+    comes("b", "nothing.*")
+    describe_consumers(t)
+    t.settle(500)
+    for _ in range(2):
+        for who in "ab":
+            beat(t, who, owned="mine")
+    describe_consumers(t)
+    comes("c", "nowhere.*")
+    t.settle(500)
+    comes("d", "order.|x")
+    t.settle(2_500)
+    for _ in range(2):
+        for who in "abcd":
+            beat(t, who, owned="mine")
+    describe_consumers(t)
