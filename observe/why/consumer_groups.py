@@ -256,6 +256,9 @@ def _owes(account: Account, member_id: str, what: str, deadline_ms: int, event: 
     known = _member(account, member_id)
     if account.run is not None:
         note(account.run, _reconciling(account).wait_of(known, event.at_ms), event)
+        account.run.arrived(member_id, event)
+        if what:
+            account.run.waits_for([member_id], event)
     known.owes, known.owed_ms, known.owed_until_ms = what, event.at_ms, deadline_ms
 
 
@@ -397,6 +400,7 @@ def _leaves(account: Account, member_id: str, event: events.Event) -> None:
         return
     if account.run is not None and (known := reconciling.member(member_id)) is not None:
         note(account.run, reconciling.wait_of(known, event.at_ms), event, is_cut_off=True)
+        account.run.arrived(member_id, event)
     reconciling.behind.pop(member_id, None)
     reconciling.freed_ms = event.at_ms
 

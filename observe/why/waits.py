@@ -12,6 +12,8 @@ REVOKES = frozenset(("told-to-revoke", "still-owns", "says-nothing"))
 """Kinds of waits for a member that has to give partitions up."""
 _COMES = frozenset(("not-heard", "next-heartbeat"))
 """Kinds of waits for a member that has a new target."""
+_OWES = frozenset(("must-rejoin", "must-sync"))
+"""Kinds of waits for a member of the classic protocol that was told to do something."""
 WORTH_SAYING_MS = 1_000
 MOST_NAMED = 3
 _ENDS_WELL = frozenset(("waits-for-release", "free", "next-heartbeat", "interval"))
@@ -73,9 +75,11 @@ class Waits:
         if wait.kind in _COMES:
             came = "was gone before it came" if wait.is_cut_off else "came"
             return f"{who} {came} for its new target after {long}{self._waited(wait)}" if wait.blocked else ""
-        if wait.kind in ("must-rejoin", "must-sync"):
+        if wait.kind in _OWES:
             what = "join again" if wait.kind == "must-rejoin" else "fetch what it has"
-            return f"{who} took {long} to {what}{self._waited(wait)}" if not wait.is_cut_off else ""
+            if wait.is_cut_off:
+                return f"{who} had {long} to {what}{self._waited(wait)}, and was gone before it had"
+            return f"{who} took {long} to {what}{self._waited(wait)}"
         if wait.is_cut_off:
             return f"{who} had {long} to give up {_parts(wait)}{self._waited(wait)}, and was gone before it had"
         return f"{who} gave up {_parts(wait)} after {long}{self._waited(wait)}"
@@ -83,7 +87,7 @@ class Waits:
     def longest(self) -> str:
         """The clause for the headline about the one that held others up for longest; empty if none did for long."""
         held = [one for one in self._episode.member_waits if one.until_ms >= 0]
-        held = [one for one in held if one.kind in REVOKES or (one.kind in _COMES and one.blocked)]
+        held = [one for one in held if one.kind in REVOKES or (one.kind in _COMES | _OWES and one.blocked)]
         worst = max(held, key=lambda one: one.until_ms - one.since_ms, default=None)
         return "" if worst is None else self.over(worst)
 

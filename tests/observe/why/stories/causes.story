@@ -1823,6 +1823,7 @@ tell last
       22:13:20.000 w1 (10.0.0.9) joined.
       22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
       22:13:30.000 a gave up orders-3 to 5 after 5.0 s, for which w1 waited.
+      22:13:32.000 w1 had 12.0 s to fetch what it has, and was gone before it had.
       22:13:32.000 another rebalance began before the group was Stable.
       3 partitions stood still, the longest for 7.0 s: 21.0 partition-seconds in which nobody consumed, 13.5 of them on the account of w1.
     rebalance 3 stable, epoch 4, cause left-closed, triggered by w1, culprit w1
@@ -1852,10 +1853,11 @@ tell all
     conversion 2 converted, cause group-upgraded, triggered by a, no culprit
     The group became one of the consumer protocol.
       22:14:20.001 the group became one of the consumer protocol; it has 1 member.
-    rebalance 3 superseded, epoch 2, cause member-joined, triggered by a, culprit a
-    a joined; w1 came for its new target after 8.0 s, for which a waited; another rebalance began after 28.0 s, before the group was Stable.
+    rebalance 3 superseded, epoch 2, cause member-joined, triggered by a, culprit w1
+    a joined; w1 had 20.0 s to join again, for which a waited, and was gone before it had; another rebalance began after 28.0 s, before the group was Stable.
       22:14:20.001 a (10.0.0.7) joined.
       22:14:28.001 w1 came for its new target after 8.0 s, for which a waited.
+      22:14:48.001 w1 had 20.0 s to join again, for which a waited, and was gone before it had.
       22:14:48.001 another rebalance began before the group was Stable.
     rebalance 4 stable, epoch 3, cause classic-rejoin-missed, triggered by w1, culprit w1
     w1 was told to join again, did not in time and was removed; epoch 3 was Stable after 0 ms.
@@ -1878,13 +1880,14 @@ tell all
       22:13:20.000 a (10.0.0.7) started the group.
       22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
       6 partitions were handed out: 6 to a.
-    rebalance 2 superseded, epoch 3, cause member-joined, triggered by w1, culprit a
+    rebalance 2 superseded, epoch 3, cause member-joined, triggered by w1, culprit w1
     w1 joined; a came for its new target after 5.0 s, for which w1 waited; another rebalance began after 10.0 s, before the group was Stable.
       22:13:26.000 w1 (10.0.0.9) joined.
       22:13:31.000 a came for its new target after 5.0 s, for which w1 waited.
+      22:13:36.000 w1 had 10.0 s to fetch what it has, and was gone before it had.
       22:13:36.000 after 5.0 s a still had not given up orders-3 to 5, for which w1 waited.
       22:13:36.000 another rebalance began before the group was Stable.
-      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, 7.5 of them on the account of w1.
     rebalance 3 stable, epoch 4, cause classic-sync-missed, triggered by w1, culprit w1
     w1 did not send SyncGroup in time and was removed; a gave up orders-3 to 5 after 5.0 s; epoch 4 was Stable after 0 ms.
       22:13:36.000 w1 (10.0.0.9) did not send SyncGroup in time and was removed; it had 10.0 s.
