@@ -344,8 +344,9 @@ class Broker:
     def _new_audit(self) -> Audit:
         path = self.settings.ottla_audit_file
 
-        def failed(error: OSError) -> None:
-            self.log.error("The audit file cannot be written", path=path, reason=str(error))
+        def failed(reason: str) -> None:
+            what = "The audit file cannot be written: name another in ottla.audit.file"
+            self.log.error(what, path=path, reason=reason)
 
         def wake(after_ms: int, then: Callable[[], None]) -> None:
             self._clock.call_at(self._clock.monotonic_ms() + after_ms, then)

@@ -177,9 +177,9 @@ class Entrance:
     def _tls(self, endpoint: Endpoint) -> Contexts | None:
         if not endpoint.has_tls:
             return None
-        from ottla.broker.net.tls import Contexts
+        from ottla.broker.net.tls import contexts_of
 
-        return Contexts(self._topics.broker_configs.settings, endpoint.name, with_sasl=endpoint.has_sasl)
+        return contexts_of(self._topics.broker_configs.settings, endpoint)
 
     def _credentials_changed(self, changed: list[tuple[str, Mechanism]]) -> None:
         """Close connections of users who have another password now, or none, if the settings say so."""

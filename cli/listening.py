@@ -176,21 +176,6 @@ async def _check_issuer(listener: str, settings: Settings) -> None:
     issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), Silent())
 
 
-def check_certificates(found: Sequence[Endpoint], settings: Settings, log: Any) -> None:
-    """Read keys and certificates, as a start does, and log what is doubtful about them.
-
-    Raises:
-        BadSetting: one is missing, or cannot be used.
-    """
-    from ottla.broker.net.tls import Contexts, contexts_of_http
-
-    for one in found:
-        if one.has_tls:
-            Contexts(settings, one.name, with_sasl=one.has_sasl).tell_doubts(log)
-    if settings.ottla_http_tls:
-        contexts_of_http(settings)
-
-
 def openings(found: Sequence[Endpoint], settings: Settings) -> tuple[str, str] | None:
     """A sentence about what other machines may do, and which listeners that is about; None: nothing to warn of."""
     weak: list[str] = []

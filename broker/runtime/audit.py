@@ -51,20 +51,23 @@ class AuditFile:
     """A file with one JSON object a line, written by a thread of its own; ``.1`` is the one before it.
 
     Args:
-        report: told once that it cannot be written.
+        report: told once that it cannot be written, and why.
 
     Attributes:
         dropped: lines that found no room, or no disk.
     """
 
-    def __init__(self, path: Path, report: Callable[[OSError], None]) -> None:
+    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
         self.dropped = 0
+        self._is_told = False
         self._path = path
         self._report = report
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._waiting_bytes = 0
         self._room = threading.Lock()
         self._thread: threading.Thread | None = None
+        if reason := unwritable(path):  # told now: the first line may be long in coming
+            self._fail(reason)
 
     def write(self, line: bytes) -> None:
         """Have a line written, soon."""
@@ -85,17 +88,19 @@ class AuditFile:
             self._thread.join()
 
     def _run(self) -> None:
-        told = False
         while (line := self._lines.get()) is not None:
             try:
                 self._append(line)
             except OSError as error:
                 self.dropped += 1
-                if not told:
-                    told = True
-                    self._report(error)
+                self._fail(error.strerror or str(error))
             with self._room:
                 self._waiting_bytes -= len(line)
+
+    def _fail(self, reason: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._report(reason)
 
     def _append(self, line: bytes) -> None:
         # Opened for each line: whoever rotates logs may move the file away, and lines are few.
@@ -110,6 +115,16 @@ class AuditFile:
         finally:
             if file >= 0:
                 os.close(file)
+
+
+def unwritable(path: Path) -> str:
+    """Why lines cannot be written to a file, which need not be there; empty if they can. Nothing is made."""
+    if path.is_dir():
+        return "it is a directory"
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}"
+    at, mode = (path, os.W_OK) if path.exists() else (path.parent, os.W_OK | os.X_OK)
+    return "" if os.access(at, mode) else f"this user may not write to {at}"
 
 
 class Audit:

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.broker.core.security.session import Session
 from ottla.broker.runtime import audit as module
-from ottla.broker.runtime.audit import MOST_DIFFERENT, QUIET_MS, Audit, AuditFile
+from ottla.broker.runtime.audit import MOST_DIFFERENT, QUIET_MS, Audit, AuditFile, unwritable
 from tests.shell.host import Log
 
 NOW_MS = 1_700_000_000_123
@@ -176,12 +176,18 @@ def test_a_full_file_gives_way(path: Path, file: AuditFile, monkeypatch: pytest.
 
 
 def test_a_disk_that_fails_is_told_once_and_counted(tmp_path: Path) -> None:
-    told: list[OSError] = []
+    told: list[str] = []
     file = AuditFile(tmp_path / "nowhere" / "audit.log", told.append)
+    assert told == [f"there is no directory {tmp_path / 'nowhere'}"], "before there is anything to write"
     for _ in range(3):
         file.write(b"x\n")
     file.close()
     assert (len(told), file.dropped) == (1, 3)
+
+
+def test_a_file_that_can_be_written_is_not_made_by_looking(tmp_path: Path) -> None:
+    assert unwritable(tmp_path / "audit.log") == "" and not [*tmp_path.iterdir()]
+    assert unwritable(tmp_path) == "it is a directory"
 
 
 def test_nobody_waits_for_a_slow_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
