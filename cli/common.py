@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
-from ottla.cli.connecting import client_options, connecting_options, is_secured, properties
+from ottla.cli.connecting import client_options, connecting_options, is_secured, kept, properties
 from ottla.cli.output import Refused, print_json
 from ottla.clients.durations import parse_duration_ms
 from ottla.observe.printable import printable
@@ -405,20 +405,30 @@ def no_broker(bootstrap: str, error: Exception) -> Refused:
     from ottla.cli.greeting import Who, greet
 
     told = sorted(set(_REFUSED.findall(str(error))) - set(bootstrap.replace(" ", "").split(",")))
-    for host, port in _addresses(bootstrap):
+    sent_away = Refused(
+        f"The broker at {bootstrap} answers, and sends clients to {', '.join(told)}, where no broker answers "
+        f"({reason(str(error))}).",
+        "Start it with an address that this machine reaches: --advertise HOST:PORT (advertised.listeners).",
+    )
+    # Without TLS nobody is asked who he is where commands speak it: the broker's log would tell of another client.
+    if _has_tls() and not _UNREACHABLE.search(str(error)):
+        return Refused(
+            f"{bootstrap} does not take the connection ({reason(str(error))}).",
+            "The broker's log says why. If it wants a certificate, --certfile and --keyfile show one. If it wants to",
+            "know who you are, say --security-protocol SASL_SSL; if it has no TLS at this port, PLAINTEXT or",
+            "SASL_PLAINTEXT.",
+        )
+    if _has_tls() and told:
+        return sent_away
+    for host, port in () if _has_tls() else _addresses(bootstrap):
         match greet(host, port):
             case Who.OTTLA | Who.BROKER if told:
-                return Refused(
-                    f"The broker at {bootstrap} answers, and sends clients to {', '.join(told)}, "
-                    f"where no broker answers ({reason(str(error))}).",
-                    "Start it with an address that this machine reaches: --advertise HOST:PORT (advertised.listeners).",
-                )
+                return sent_away
             case Who.CLOSES:
                 return Refused(
                     f"{bootstrap} closes the connection at once.",
-                    "A broker does so where this machine has as many connections as it may (max.connections.per.ip,",
-                    "which the broker's log tells), and where it wants TLS, which --security-protocol SSL speaks,",
-                    "or a certificate, which --certfile and --keyfile show.",
+                    "A broker does so where it wants TLS, which --security-protocol SSL or SASL_SSL speaks, and where",
+                    "this machine has as many connections as it may (max.connections.per.ip). Its log says why.",
                 )
             case Who.OTTLA | Who.BROKER:
                 return Refused(
@@ -436,6 +446,12 @@ def no_broker(bootstrap: str, error: Exception) -> Refused:
     )
 
 
+def _has_tls() -> bool:
+    """Whether this command line speaks TLS."""
+    protocol = kept().get("security_protocol") or properties().get("security.protocol", "")
+    return protocol.upper() in ("SSL", "SASL_SSL")
+
+
 def reason(text: str) -> str:
     """The last clause of a connection error says why: ``… [Errno 111] Connect call failed ('127.0.0.1', 9)``."""
     if "Errno 111" in text or "refused" in text.lower():
@@ -443,6 +459,8 @@ def reason(text: str) -> str:
     return text.removeprefix("no broker answers: ")
 
 
+_UNREACHABLE = re.compile(r"\[Errno (?!104\b)|refused")
+"""Of those who are reached some close the connection: 104 is ECONNRESET."""
 _REFUSED = re.compile(r"cannot connect to (\S+:\d+): ")
 _SELF_EXPLAINING = (
     "INVALID_CONFIG",
@@ -459,7 +477,7 @@ def _plain(error: KafkaError) -> str:
     tried, named, said = str(error).partition(f": {error.code.text}; ")
     if named and error.code.name in _SELF_EXPLAINING:
         return f"Cannot {tried}: {said[:1].lower()}{said[1:]}"
-    return str(error)
+    return str(error).replace("ssl_cafile", "--cafile")  # clients' options have other names
 
 
 _PLACE = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+): (?P<what>.+)", re.ASCII | re.DOTALL)

@@ -10,9 +10,12 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from ottla.broker import dispatch
 from ottla.broker.handlers import HANDLERS, Handler, handler
@@ -24,6 +27,8 @@ from ottla.clients import Admin
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
 from tests.cli.commands import HERE, Ottla
+
+AUTHORITY = trustme.CA()
 
 
 @contextmanager
@@ -112,6 +117,48 @@ def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: C
     refused = Ottla(broker.bootstrap_servers).run("topics", "list", expect=1).stderr
     assert refused.startswith(f"Error: {broker.bootstrap_servers} closes the connection at once.\n")
     assert "max.connections.per.ip" in refused
+
+
+def test_who_speaks_tls_says_nothing_without_it() -> None:
+    """The broker's log would have a second client, which nobody runs."""
+    heard: list[bytes] = []
+    with server(lambda connection: heard.append(connection.recv(1))) as port:
+        refused = Ottla(f"127.0.0.1:{port}").run("topics", "list", "--security-protocol", "SSL", expect=1).stderr
+    assert set(heard) <= {b"", b"\x16"} and b"\x16" in heard, "nothing but a handshake"
+    assert refused.startswith(f"Error: 127.0.0.1:{port} does not take the connection (")
+    assert "()" not in refused and "--certfile" in refused and "SASL_SSL" in refused
+
+
+def test_nobody_is_nobody_with_tls_too(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "_await_listener", lambda bootstrap: None)
+    for address in (f"127.0.0.1:{unused_tcp_port}", "no.such.host.invalid:1"):
+        refused = Ottla(address).run("topics", "list", "--security-protocol", "SSL", expect=1).stderr
+        assert refused.startswith(f"Error: No broker answers at {address} (")
+
+
+@pytest.mark.parametrize(
+    ("names", "days", "words"),
+    [
+        (["localhost"], -1, "certificate has expired; the broker needs one that is good now, unless the clock"),
+        (["other.example"], 1, "not valid for 'localhost'; connect by a name that it is for, or let the broker"),
+    ],
+)
+def test_a_certificate_whose_authority_is_not_what_is_wrong(
+    tmp_path: Path, names: list[str], days: int, words: str
+) -> None:
+    now = datetime.now(UTC)
+    leaf = AUTHORITY.issue_cert(*names, not_before=now - timedelta(days=9), not_after=now + timedelta(days=days))
+    pem, ca = tmp_path / "broker.pem", tmp_path / "ca.pem"
+    leaf.private_key_and_cert_chain_pem.write_to_path(str(pem))
+    AUTHORITY.cert_pem.write_to_path(str(ca))
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(str(other))
+    with Broker({"ssl.keystore.location": str(pem)}, tls=True) as broker:
+        where = ("-b", f"localhost:{broker.port}", "--security-protocol", "SSL")
+        refused = HERE.run("topics", "list", *where, "--cafile", ca, expect=1).stderr
+        assert " ".join(words.split()) in " ".join(refused.split()) and "cafile" not in refused
+        refused = HERE.run("topics", "list", *where, "--cafile", other, expect=1).stderr
+        assert "; --cafile names the authorities to trust." in refused
 
 
 def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
