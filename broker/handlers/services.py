@@ -323,6 +323,7 @@ class Services:
     ) -> None:
         """Note that something was denied; ``verdict`` says why."""
         row = _row(ctx, operation, resource, name, items, verdict)
+        self.audit.denied[operation.name, resource.name] += 1
         self.audit.tell_once("denied", ctx, (ctx.api, operation, resource, name), **row)
 
     def rules_changed(self, acls: Acls) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -265,6 +266,9 @@ class Guest:
         outcome = self._conversation.take(
             bytes(frame) if frame.__class__ is bytearray else frame, start, self._lobby.guests.wall_ms()
         )
+        if (raw := self._conversation.client_id) != connection.client_id_bytes:
+            with suppress(UnicodeDecodeError):  # which ends the connection at its first request
+                connection.client_id, connection.client_id_bytes = raw.decode(), raw
         self._carry_out(outcome, hold)
         return None
 

@@ -204,14 +204,21 @@ class Contexts:
         Raises:
             OSError: it failed; see `reason_of`. The protocol hears nothing then.
         """
-        _arriving.set(sock)
-        await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: protocol,
-            sock,
-            ssl=self.context,
-            ssl_handshake_timeout=timeout_s,
-            ssl_shutdown_timeout=SHUTDOWN_S,
-        )
+        _arriving.set(arrival := _Arrival(sock))
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol,
+                sock,
+                ssl=self.context,
+                ssl_handshake_timeout=timeout_s,
+                ssl_shutdown_timeout=SHUTDOWN_S,
+            )
+        except ConnectionResetError:
+            if not arrival.is_answered:
+                raise
+            raise ConnectionAbortedError(
+                "the client left once it had seen the certificate, which it may not trust"
+            ) from None
 
     @staticmethod
     def reason_of(error: OSError) -> str:
@@ -225,6 +232,14 @@ class Contexts:
     def principal_of(self, der: bytes) -> str | None:
         """The principal of a client by its certificate; see the function."""
         return principal_of(der, self.rules)
+
+    @staticmethod
+    def subject_of(der: bytes) -> str:
+        """The subject of a certificate, as rules see it; empty if it is too long for them."""
+        try:
+            return read_certificate(der).subject
+        except ValueError:
+            return ""
 
     # -- while the broker runs
 
@@ -321,8 +336,15 @@ def _made(look_up: Lookup, material: Material) -> _Made:
     return _Made(_context(look_up, material), material, chain)
 
 
-_arriving: ContextVar[socket.socket | None] = ContextVar("_arriving", default=None)
-"""The socket of the handshake that a task is about."""
+class _Arrival:
+    """The handshake that a task is about."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.is_answered = False
+
+
+_arriving: ContextVar[_Arrival | None] = ContextVar("_arriving", default=None)
 
 
 class _Connection(ssl.SSLObject):
@@ -347,11 +369,13 @@ class _Connection(ssl.SSLObject):
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if self.words.pending and (arrival := _arriving.get()) is not None:
+                arrival.is_answered = True
             raise
         except ssl.SSLError as error:
-            if (sock := _arriving.get()) is not None and error.reason not in _NO_TLS:
+            if (arrival := _arriving.get()) is not None and error.reason not in _NO_TLS:
                 with suppress(OSError):
-                    sock.send(self.words.read())
+                    arrival.sock.send(self.words.read())
             raise
 
 

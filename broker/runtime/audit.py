@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,6 +138,7 @@ class Audit:
 
     Attributes:
         on_event: is told each event, and what belongs to it.
+        denied: how often clients were not permitted to do something, by operation and kind of resource.
     """
 
     def __init__(
@@ -153,6 +154,7 @@ class Audit:
         self._is_to_wake = False
         self._file = file
         self.on_event: Callable[[str, dict[str, Any]], None] = lambda event, row: None
+        self.denied: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
         self._told: defaultdict[str, dict[Hashable, _Told]] = defaultdict(dict)  # by event, the oldest first
 
