@@ -187,7 +187,8 @@ class Broker:
     def tell_ready(self) -> None:
         """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
         where = [f"all interfaces, port {self.port}" if self.host in EVERYWHERE else self.listening]
-        where += map(str, self.endpoints[1:])
+        if len(self.endpoints) > 1:
+            where = [*map(str, self.endpoints)]
         self.log.info(
             "Ready", listen=", ".join(where), node_id=self._engine.node_id, cluster_id=self._engine.cluster_id
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from ottla.cli.common import bootstrap_option, chosen_partitions, near, pair, run
+from ottla.cli.common import ask_by_name, bootstrap_option, chosen_partitions, near, pair, run
 from ottla.cli.completion import complete_topics
 from ottla.cli.connecting import client_options
 from ottla.cli.escapes import unescape
@@ -202,12 +202,13 @@ async def _produce(
 
 
 async def _tell_new(where: dict[str, Any], topic: str) -> None:
-    """Say that a topic will be made, as a slip of the finger would be."""
+    """Say that a topic will be made, as a slip of the finger would be. Raises KafkaError: it may not be seen."""
     from ottla.clients import Admin
 
     async with Admin(**where) as admin:
         known = await admin.list_topics()
     if topic not in known:
+        await ask_by_name(where, [topic])
         meant = near(topic, known)
         note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
 

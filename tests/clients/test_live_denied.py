@@ -105,16 +105,30 @@ def test_commands(broker: Broker, tmp_path: Path) -> None:
             f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.username={user}\n"
             f"sasl.password={USERS[user]}\nbootstrap.servers={broker.bootstrap_servers}\n"
         )
-        return HERE.run("acls", *words, "--command-config", config, expect=expect)
+        return HERE.run(*words, "--command-config", config, expect=expect, given="a\n")
 
     def verdict(principal: str, operation: str, *about: str, expect: int = 0) -> str:
-        said = ask("admin", "test", "--principal", principal, "--operation", operation, *about, expect=expect).stdout
-        return str(said)
+        asked = ("--principal", principal, "--operation", operation, *about)
+        return str(ask("admin", "acls", "test", *asked, expect=expect).stdout)
 
     assert "may Read topic 'orders': topic orders literal User:bob" in verdict("User:bob", "Read", "--topic", "orders")
     assert "may not Write" in verdict("User:bob", "Write", "--topic", "orders", expect=1)
     assert "super user" in verdict("User:admin", "Alter", "--cluster")
-    ask("admin", "add", "--allow-principal", "User:bob", "--producer", "--topic", "made")
-    assert ask("admin", "list", "--topic", "made").stdout.count("User:bob") == 3
-    assert ask("admin", "remove", "--topic", "made", "--force").stdout == "3 rules removed.\n"
-    assert "access" in ask("bob", "list", expect=1).stderr
+    ask("admin", "acls", "add", "--allow-principal", "User:bob", "--producer", "--topic", "made")
+    assert ask("admin", "acls", "list", "--topic", "made").stdout.count("User:bob") == 3
+    assert ask("admin", "acls", "remove", "--topic", "made", "--force").stdout == "3 rules removed.\n"
+    assert "access" in ask("bob", "acls", "list", expect=1).stderr
+    for command in ("consume", "produce"):
+        said = ask("bob", command, "pay", expect=1).stderr
+        denied = "Describe topic 'pay': topic authorization failed; ask for access to the topic."
+        assert said == f"Error: {denied}\n", "nothing about what the broker would make"
+
+
+def test_who_sees_no_topic_is_not_told_that_there_are_none(tmp_path: Path) -> None:
+    with Broker(RULES, topics={"orders": 1}, sasl=USERS) as closed:
+        config = tmp_path / "bob"
+        config.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.username=bob\n"
+            f"sasl.password=bob-secret\nbootstrap.servers={closed.bootstrap_servers}\n"
+        )
+        assert "There are no topics that you may see" in HERE.run("topics", "list", "--command-config", config).stderr
