@@ -15,7 +15,6 @@ import click
 
 from ottla.cli.common import (
     TOPICS,
-    ask_by_name,
     bootstrap_option,
     chosen_partitions,
     duration_option,
@@ -31,6 +30,7 @@ from ottla.cli.log_rows import bytes_json
 from ottla.cli.output import Refused, count_of, json_text, note, on_terminal
 from ottla.cli.resets import Target, To, offsets_of, parse_start
 from ottla.cli.silence import silence_told
+from ottla.cli.topics import ask_by_name
 
 if TYPE_CHECKING:
     from ottla.clients import Consumer, ConsumerRecord, TopicPartition

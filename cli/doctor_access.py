@@ -10,9 +10,11 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding, check_certificate
 from ottla.cli.output import count_of
+from ottla.observe.http.address import parse_address
 
 if TYPE_CHECKING:
     from ottla.broker.core.security.scram import Credentials
@@ -86,11 +88,30 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
             advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
             words = "with PLAIN passwords go over the network as they are"
             findings.append(Finding(f"SASL of {one.name}", WARN, words, advice))
+    for one in listeners:
+        if "OAUTHBEARER" in one.mechanisms(settings):
+            findings += _check_issuer(one.name, settings)
     if settings.ottla_http_tls:
         from ottla.broker.net.tls import contexts_of_http
 
         findings.append(check_certificate("HTTP", partial(contexts_of_http, settings)))
+    elif settings.ottla_http_listen:
+        host, _ = parse_address(settings.ottla_http_listen, "ottla.http.listen")
+        if not is_this_machine(host):
+            advice = "Say --http-tls (ottla.http.tls=true), or let a proxy with TLS be the only one that reaches it."
+            findings.append(Finding("HTTP", WARN, "other machines reach it, and nothing is encrypted", advice))
     return findings
+
+
+def _check_issuer(listener: str, settings: Settings) -> list[Finding]:
+    """Whether the file with the keys of an issuer of tokens is there; nobody is asked over the network."""
+    key = "sasl.oauthbearer.jwks.endpoint.url"
+    url = settings.of_listener(listener, key, "OAUTHBEARER")
+    parts = urlsplit(url)
+    if parts.scheme != "file" or os.access(unquote(parts.path), os.R_OK):
+        return []
+    advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
+    return [Finding(f"SASL of {listener}", WARN, f"{key}={url}: the file cannot be read", advice)]
 
 
 class Known(NamedTuple):

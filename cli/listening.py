@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ottla.broker.endpoints import PROTOCOLS, Endpoint, address_of, endpoints
@@ -221,8 +222,22 @@ def check_http(settings: Settings, *, by_option: bool = False) -> None:
                 f"looks; say --http-token-file FILE (`ottla token new NAME` makes tokens), or --http {port} to serve "
                 "this machine alone"
             )
+        if settings.ottla_http_token_file:
+            _check_tokens(settings.ottla_http_token_file)
     elif settings.ottla_http_token_file:
         raise BadSetting("there is a token for HTTP, but no port: add --http PORT")
+
+
+def _check_tokens(path: str) -> None:
+    from ottla.observe.http.tokens import read_tokens
+
+    try:
+        read_tokens(Path(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise BadSetting(
+            f"ottla.http.token.file={path}: cannot be read: {reason}; `ottla token new NAME --file {path}` makes one"
+        ) from None
 
 
 def is_this_machine(host: str) -> bool:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from ottla.cli.common import ask_by_name, bootstrap_option, chosen_partitions, near, pair, run
+from ottla.cli.common import bootstrap_option, chosen_partitions, near, pair, run
 from ottla.cli.completion import complete_topics
 from ottla.cli.connecting import client_options
 from ottla.cli.escapes import unescape
 from ottla.cli.output import Refused, count_of, duration, note
 from ottla.cli.silence import silence_told
+from ottla.cli.topics import ask_by_name
 
 if TYPE_CHECKING:
     from ottla.clients import Producer, RecordMetadata

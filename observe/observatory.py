@@ -253,7 +253,9 @@ class Observatory(Observing):
         history = self.history if self.history.keeps else None
         alarms = None if self.sentinels is None else self.sentinels.board
         assert self.measuring is not None
-        metrics = self.measuring.metrics(self.view, server, address.told, recorder, alarms, self.history)
+        metrics = self.measuring.metrics(
+            self.view, server, address.told, recorder, alarms, self.history, port.certificates_end
+        )
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
 

@@ -170,7 +170,7 @@ class Conversation:
             return answer
         if key == ApiKey.SASL_HANDSHAKE:
             return self._handshake(version, correlation_id, frame, position)
-        return self._end(f"a request with API key {key} came before authentication", at_once=True)
+        return self._end(f"{_name(key)} came before authentication: the client does not speak SASL", at_once=True)
 
     def _handshake(self, version: int, correlation_id: int, frame: bytes, position: int) -> Outcome:
         if (request := _decoded(ApiKey.SASL_HANDSHAKE, version, frame, position)) is None:
@@ -199,7 +199,7 @@ class Conversation:
                 is_known = _decoded(ApiKey(key), version, frame, position) is not None
                 code = ErrorCode.ILLEGAL_SASL_STATE
                 answer = _encoded(ApiKey(key), version if is_known else 0, correlation_id, error_code=code)
-            reason = f"a request with API key {key} came in the place of a token"
+            reason = f"{_name(key)} came in the place of a token"
             return self._end(reason, answer, at_once=not served)
         if (request := _decoded(ApiKey.SASL_AUTHENTICATE, version, frame, position)) is None:
             return self._end(f"SaslAuthenticate has no version {version}", at_once=True)
@@ -255,6 +255,14 @@ class Conversation:
 
 
 _LENGTH = Struct(">i")
+
+
+def _name(key: int) -> str:
+    """A request as people call it: ``FindCoordinator``."""
+    try:
+        return ApiKey(key).name.title().replace("_", "")
+    except ValueError:
+        return f"a request with API key {key}"
 
 
 def _is_served(key: int, version: int) -> bool:

@@ -34,6 +34,8 @@ AGAIN_MS: Final = 1_000
 TLS_BYTES: Final = 512 << 10
 """So much the TLS of a connection may hold that nobody counts: what an event loop reads at a time, and, where a guest
 is not read any more, what it has read of him before; 256 KiB each."""
+TLS_ENDS_MS: Final = 1_000
+"""A handshake of TLS has as much time as a guest, and begins a moment later: it tells of its end itself."""
 _SASL_HANDSHAKE: Final = b"\x00\x11"  # how its frames begin
 
 Versions = Callable[[int, int, bytes, int, "Connection"], bytes]
@@ -408,7 +410,9 @@ class Guest:
         lobby, connection = self._lobby, self._connection
         if self._conversation is None:
             return
-        if self._conversation.state is State.FAILED:
+        if not connection.client_host:
+            self._late = lobby.guests.clock.call_at(lobby.guests.clock.monotonic_ms() + TLS_ENDS_MS, self._is_late)
+        elif self._conversation.state is State.FAILED:
             if self._failing is None:
                 connection.kill()
         else:

@@ -156,6 +156,7 @@ class Audit:
         self.on_event: Callable[[str, dict[str, Any]], None] = lambda event, row: None
         self.denied: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
+        self._crowds: dict[str, _Told] = {}  # of more events of a kind than are told
         self._told: defaultdict[str, dict[Hashable, _Told]] = defaultdict(dict)  # by event, the oldest first
 
     @property
@@ -192,6 +193,9 @@ class Audit:
             self._wake_for(told, now_ms)
         elif len(kind) >= MOST_DIFFERENT:
             self._left_out += 1
+            crowd = self._crowds.setdefault(event, _Told(now_ms, {"of": event}))
+            crowd.others += 1
+            self._wake_for(crowd, now_ms)
         else:
             row = self._of(who, fields)
             kind[of] = _Told(now_ms, row)
@@ -216,6 +220,10 @@ class Audit:
                 del kind[of]
                 if told.others:
                     self._write(self._log.info, event, told.row | {"others": told.others})
+        for event, crowd in list(self._crowds.items()):
+            if before_ms is None or crowd.at_ms <= before_ms:
+                del self._crowds[event]
+                self._write(self._log.warning, "left_out", crowd.row | {"events": crowd.others})
 
     def _wake_for(self, told: _Told, now_ms: int) -> None:
         """Tell of the others of an event in time, whether or not anything happens until then."""
@@ -228,6 +236,7 @@ class Audit:
         now_ms = self._wall_ms()
         self._tell_of_others(now_ms - QUIET_MS)
         waiting = [told for kind in self._told.values() for told in kind.values() if told.others]
+        waiting += self._crowds.values()
         if waiting:
             self._wake_for(min(waiting, key=lambda told: told.at_ms), now_ms)
 

@@ -167,6 +167,10 @@ class HttpPort:
         turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))
         self._app = application(parts, self._feed, turns, protected=self._tokens is not None, more=more)
 
+    def certificates_end(self) -> dict[str, int]:
+        """When the certificate of the port ends, in Unix milliseconds; nothing without TLS."""
+        return {} if self._contexts is None else {"HTTP": self._contexts.ends_ms}
+
     def look_at_keys(self) -> None:
         """Read the files of keys and certificates now."""
         if self._contexts is not None:

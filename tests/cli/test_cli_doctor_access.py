@@ -104,6 +104,30 @@ def test_a_super_user_with_a_slip(tmp_path: Path, password: Path, name: str, wor
         assert (found["verdict"], found["found"]) == (WARN, f"nobody can log in as {words}")
 
 
+def test_a_file_with_the_keys_of_an_issuer_that_is_not_there(tmp_path: Path) -> None:
+    keys, prefix = tmp_path / "keys.json", "sasl.oauthbearer"
+    given = {f"{prefix}.jwks.endpoint.url": keys.as_uri(), f"{prefix}.expected.issuer": "i"}
+    given |= {f"{prefix}.expected.audience": "a", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+    pairs = [part for pair in given.items() for part in ("--set", "=".join(pair))]
+    words = (*HERE_SASL, "--data-dir", tmp_path, *pairs)
+    found = checks(*words)["SASL of SASL_PLAINTEXT"]
+    assert (found["verdict"], str(keys) in found["found"], "JSON Web Key Set" in found["advice"]) == (WARN, True, True)
+    assert "the file cannot be read" in HERE.run("serve", "--check", *words[1:]).stderr
+    keys.write_text("{}")
+    assert "SASL of SASL_PLAINTEXT" not in checks(*words)
+
+
+def test_the_http_port_is_looked_at(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    http = ("--set", "ottla.http.listen=0.0.0.0:0", "--set", f"ottla.http.token.file={tokens}")
+    said = "cannot be read: No such file or directory; `ottla token new NAME --file"
+    assert said in checks("--no-disk", "--listen", "127.0.0.1:0", *http, expect=1)["settings"]["found"]
+    assert said in " ".join(HERE.run("serve", "--ephemeral", "--listen", "127.0.0.1:0", *http, expect=2).stderr.split())
+    tokens.write_text("alice a-good-one-of-20-chars")
+    found = checks("--no-disk", "--listen", "127.0.0.1:0", *http)["HTTP"]
+    assert (found["verdict"], found["found"]) == (WARN, "other machines reach it, and nothing is encrypted")
+
+
 def test_rules_about_topics_that_do_not_exist(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
     broker = ottla_broker_factory(
         data_dir=tmp_path / "data", acls=["User:admin ALLOW ALL cluster"], super_users=["User:ANONYMOUS"]

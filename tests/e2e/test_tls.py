@@ -256,6 +256,19 @@ def test_a_handshake_that_does_not_go_on_is_closed(tmp_path: Path) -> None:
         assert silent.recv(100) == b""
 
 
+def test_a_handshake_that_does_not_go_on_is_told_once(tmp_path: Path) -> None:
+    """Also where SASL is to follow, which has a time of its own."""
+    log, limits = io.StringIO(), {"ottla.authentication.timeout.ms": 200}
+    with Broker(limits, tls=True, sasl=("PLAIN", {"alice": "alice-secret"}), log=logger(stream=log)) as broker:
+        with socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S) as silent:
+            assert silent.recv(100) == b""
+        wait_for(lambda: "authentication_failed" in log.getvalue(), "the event")
+        server = broker._running._server
+        assert [*broker.run(lambda: server.authentications.values())] == [1]
+    (line,) = [line for line in log.getvalue().splitlines() if "authentication_failed" in line]
+    assert "host=127.0.0.1" in line and "mechanism=TLS" in line
+
+
 def test_handshakes_under_way_are_bounded_and_others_wait(tmp_path: Path) -> None:
     """Whoever comes while there are so many waits in the backlog, and gets in when one of them has given up."""
     limits = {"ottla.tls.handshakes.max": 3, "ottla.authentication.timeout.ms": 1_000}

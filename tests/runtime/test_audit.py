@@ -13,7 +13,7 @@ import pytest
 
 from ottla.broker.core.security.session import Session
 from ottla.broker.runtime import audit as module
-from ottla.broker.runtime.audit import MOST_DIFFERENT, QUIET_MS, Audit, AuditFile, unwritable
+from ottla.broker.runtime.audit import LOGGER, MOST_DIFFERENT, QUIET_MS, Audit, AuditFile, unwritable
 from tests.shell.host import Log
 
 NOW_MS = 1_700_000_000_123
@@ -121,9 +121,13 @@ def test_there_are_so_many_different_ones_at_most() -> None:
     for number in range(MOST_DIFFERENT + 5):
         told.denied(client(), f"t{number}")
     assert (len(told.log.lines), told.audit.dropped) == (MOST_DIFFERENT, 5)
+    told.wait()
+    assert told.log.lines[MOST_DIFFERENT:] == [("left_out", {"logger": LOGGER, "of": "denied", "events": 5})]
+    told.audit.stop()
+    assert len(told.log.lines) == MOST_DIFFERENT + 1, "and not again"
     told.now_ms += QUIET_MS
     told.denied(client(), "another")
-    assert len(told.log.lines) == MOST_DIFFERENT + 1
+    assert len(told.log.lines) == MOST_DIFFERENT + 2
 
 
 def test_names_of_clients_cannot_make_lines() -> None:
