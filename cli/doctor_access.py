@@ -248,7 +248,7 @@ def _check_super_users(settings: Settings, listeners: Sequence[Endpoint], known:
     words = _some(wanted)
     if any(one is None for one in names):
         missing = [name for name in missing if slips[name] or not name.startswith("User:")]
-        words += "; who issues tokens and certificates says who comes as one"
+        words += "; whoever has a token or a certificate with such a name is one"
     if not missing:
         return Finding("super users", OK, words, details={"missing": []})
     advice = (

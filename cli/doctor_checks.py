@@ -298,7 +298,8 @@ def check_certificate(
         "warnings": warnings,
     }
     if faults := tls.faults():
-        return Finding(check, FAIL, "; ".join(faults), "A broker would start with this, for no client.", details)
+        advice = "A broker would start with this, but no client could connect."
+        return Finding(check, FAIL, "; ".join(faults), advice, details)
     words = f"{', '.join(first.names) or first.subject or 'no name'}, until {tls.until} ({count_of(days, 'day', ',')})"
     if not is_complete:
         words += f"; clients need the authority {last.issuer!r}, or the chain lacks its certificate"

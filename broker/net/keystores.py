@@ -9,6 +9,7 @@ import stat
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -272,6 +273,23 @@ def _lines(body: str) -> str:
         return body.strip()
     packed = "".join(body.split())
     return "\n".join(packed[at : at + 64] for at in range(0, len(packed), 64))
+
+
+@contextmanager
+def as_file(data: bytes) -> Iterator[str]:
+    """A path from which OpenSSL reads bytes: it takes keys from nothing else. In memory, where the system can."""
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("ottla-tls"), "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        import tempfile
+
+        with tempfile.NamedTemporaryFile() as file:  # which its owner alone may read
+            file.write(data)
+            file.flush()
+            yield file.name
 
 
 def signature(paths: Iterable[str]) -> tuple[object, ...]:

@@ -6,12 +6,11 @@ Imported only where there is TLS. Nobody else in the broker imports `ssl`.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from math import inf
 from typing import Any, Final, NamedTuple, cast
@@ -25,6 +24,7 @@ from ottla.broker.net.keystores import (
     Lookup,
     Material,
     Unreadable,
+    as_file,
     doubts,
     faults,
     in_words,
@@ -226,6 +226,8 @@ class Contexts:
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"the certificate of the client: {error.verify_message}"
         if isinstance(error, ssl.SSLError):
+            if error.reason in _NO_TLS:
+                return "the client does not speak TLS"
             return (error.reason or "not understood").replace("_", " ").lower()
         return "" if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)
 
@@ -407,7 +409,7 @@ def _context(look_up: Lookup, material: Material) -> ssl.SSLContext:
         _load_trusted(context, material)
     if material.revoked:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-        with _as_file(material.revoked) as path:
+        with as_file(material.revoked) as path:
             context.load_verify_locations(cafile=path)
     return context
 
@@ -419,7 +421,7 @@ def _load_key(context: ssl.SSLContext, material: Material) -> None:
         return material.key_password
 
     try:
-        with _as_file(material.key + material.chain) as path:
+        with as_file(material.key + material.chain) as path:
             context.load_cert_chain(path, password=password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -481,20 +483,3 @@ def _rules(look_up: Lookup) -> Sequence[Rule]:
 
 def _list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
-
-
-@contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
-    """A path from which OpenSSL reads bytes: it takes keys from nothing else. In memory, where the system can."""
-    if hasattr(os, "memfd_create"):
-        with open(os.memfd_create("ottla-tls"), "wb") as file:
-            file.write(data)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        import tempfile
-
-        with tempfile.NamedTemporaryFile() as file:  # which its owner alone may read
-            file.write(data)
-            file.flush()
-            yield file.name

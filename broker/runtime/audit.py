@@ -27,8 +27,10 @@ QUIET_MS = 10_000
 MOST_DIFFERENT = 1_000
 """So many different ones of a kind are told in it; others are left out and counted."""
 
-LONGEST = 100
-"""Characters that are shown of what a client chose."""
+LONGEST = 250
+"""Characters that are shown of what a client chose: a whole name of a topic, and most subjects of certificates."""
+MOST_ITEMS = 100
+"""So many are shown of a list."""
 
 MOST_WAITING_BYTES = 32 << 20
 """Lines that wait for a slow disk. More are left out and counted: nobody waits for the file."""
@@ -278,5 +280,5 @@ def shown(value: Any) -> Any:
             return cut
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)
     if isinstance(value, list):
-        return [shown(each) for each in value[:LONGEST]]
+        return [shown(each) for each in value[:MOST_ITEMS]]
     return value

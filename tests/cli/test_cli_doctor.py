@@ -404,7 +404,7 @@ def test_a_certificate_that_ends_soon_or_has_ended(tmp_path: Path) -> None:
     assert (soon["verdict"], soon["details"]["days_left"], "(3 days)" in soon["found"]) == (WARN, 3, True)
     assert "Put a new certificate in its place" in soon["advice"]
     ended = tls_of(tmp_path, 1, not_before=now - timedelta(days=9), not_after=now - timedelta(days=1))
-    assert (ended["verdict"], ended["advice"]) == (FAIL, "A broker would start with this, for no client.")
+    assert (ended["verdict"], ended["advice"]) == (FAIL, "A broker would start with this, but no client could connect.")
     assert "the certificate ended at" in ended["found"]
 
 

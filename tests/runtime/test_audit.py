@@ -132,9 +132,9 @@ def test_there_are_so_many_different_ones_at_most() -> None:
 
 def test_names_of_clients_cannot_make_lines() -> None:
     told = Told()
-    told.audit.tell("topic_created", client("a\nb" + "x" * 200, client_id="\x1b[2J"), topics=["ok", "\u2028"])
+    told.audit.tell("topic_created", client("a\nb" + "x" * 300, client_id="\x1b[2J"), topics=["ok", "\u2028"])
     _, fields = told.log.lines[0]
-    assert fields["principal"] == "User:a\\nb" + "x" * 92 + "…"
+    assert fields["principal"] == "User:a\\nb" + "x" * 242 + "…"
     assert fields["client_id"] == "\\x1b[2J"
     assert fields["topics"] == ["ok", "\\u2028"]
 
