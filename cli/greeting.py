@@ -21,7 +21,7 @@ class Who(Enum):
 
     OTTLA = "an Ottla broker"
     BROKER = "Apache Kafka, or another broker that speaks its protocol"
-    CLOSES = "something that closes connections at once"
+    CLOSES = "something that closes connections at once, as a broker with TLS does"
     STRANGER = "something that does not speak Kafka's protocol"
     NOBODY = "nobody"
 

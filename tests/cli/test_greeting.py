@@ -182,6 +182,17 @@ def test_all_ports_that_are_taken_are_told_at_once_with_one_command_that_works(o
 
 
 @pytest.mark.e2e
+def test_a_taken_port_of_several_listeners_does_not_make_them_one(ottla: Any, broker: Broker) -> None:
+    listeners = f"PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://{broker.bootstrap_servers}"
+    done = ottla.process("serve", "--ephemeral", "--set", f"listeners={listeners}", expect=1).stderr.decode()
+    assert f"Port {broker.port} is taken by an Ottla broker" in done
+    assert re.search(r"name other ports: listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:\d+\n", done), (
+        done
+    )
+    assert "--listen" not in done
+
+
+@pytest.mark.e2e
 def test_a_port_for_http_that_is_taken_leaves_the_other_as_it_is(ottla: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as console:
         http = f"127.0.0.1:{console.getsockname()[1]}"

@@ -84,6 +84,11 @@ log.retention.check.interval.ms=300000
         (["--set", "listeners=SASL_PLAINTEXT://localhost:1", "--set", "sasl.enabled.mechanisms="], "has no mechanism"),
         (["--listen", ":9092", "--sasl", "PLAIN"], "nothing is encrypted; say --tls-cert FILE, or --insecure"),
         (["--set", "listeners=SASL_PLAINTEXT://:9092"], "with PLAIN passwords go over the network as they are"),
+        (
+            ["--set", "listeners=SSL://:9093", "--set", "ssl.keystore.location=x"],
+            "say SSL://127.0.0.1:9093 in listeners to serve this machine alone, "
+            "listener.name.ssl.ssl.client.auth=required to ask who comes",
+        ),
         (["--set", "ssl.keystore.type=JKS"], "keytool -importkeystore"),
         (["--set", "ssl.engine.factory.class=a.b.C"], "there is no such protection here"),
         (["--set", "group.max.siz=3"], "there is no such setting; did you mean group.max.size?"),
@@ -250,6 +255,41 @@ def test_an_option_makes_the_listener_safe(warnings_of: Warnings, monkeypatch: p
         warnings_of("", *options.split())
         (one,) = serve.call_args.kwargs["endpoints"]
         assert (one.name, one.protocol, one.host) == (protocol, protocol, "localhost")
+
+
+@pytest.mark.parametrize(
+    ("listeners", "options", "found"),
+    [
+        ("SASL_SSL://:9092", "--listen 0", "SASL_SSL://localhost:0 SASL_SSL"),
+        ("SASL_SSL://:9092", "--listen :21801", "SASL_SSL://:21801 SASL_SSL"),
+        ("IN://:9092", "--listen 0", "IN://localhost:0 SASL_PLAINTEXT"),
+        ("IN://:9092", "--listen 0 --tls-cert c.pem", "IN://localhost:0 SASL_SSL"),
+        ("SSL://:9092", "--listen 0 --sasl SCRAM-SHA-512", "SSL://localhost:0 SASL_SSL"),
+        ("PLAINTEXT://:9092", "--listen 0 --sasl SCRAM-SHA-512", "SASL_PLAINTEXT://localhost:0 SASL_PLAINTEXT"),
+        ("OUT://localhost:1,PLAINTEXT://localhost:2", "--listen 0", "PLAINTEXT://localhost:0 PLAINTEXT"),
+    ],
+)
+def test_an_option_takes_nothing_away_from_a_listener_of_the_settings(
+    warnings_of: Warnings, monkeypatch: pytest.MonkeyPatch, listeners: str, options: str, found: str
+) -> None:
+    serve = Mock()
+    monkeypatch.setattr("ottla.cli.serve._serve", serve)
+    protocols = "IN:SASL_PLAINTEXT,OUT:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL"
+    warnings_of(
+        f"listeners={listeners}\nlistener.security.protocol.map={protocols}\nssl.keystore.location=x\n"
+        "sasl.enabled.mechanisms=SCRAM-SHA-512\n",
+        *options.split(),
+    )
+    assert [f"{one} {one.protocol}" for one in serve.call_args.kwargs["endpoints"]] == [found]
+
+
+@pytest.mark.parametrize("options", ["--listen 0", "--listen 0 --sasl SCRAM-SHA-512"])
+def test_an_option_does_not_stand_for_several_listeners_of_which_one_is_secured(options: str) -> None:
+    settings = "listeners=PLAINTEXT://localhost:1,SASL_SSL://:2"
+    test_a_bad_option_says_what_is_allowed(
+        ["--set", settings, *options.split()],
+        "the settings name 2, with TLS or SASL: leave --listen out, or say the other addresses as --set " + settings,
+    )
 
 
 def test_only_close_spellings_are_suggested(warnings_of: Warnings) -> None:
