@@ -202,7 +202,7 @@ def load(
                 values[target] = parse_value(target, str(number * factor if number >= 0 else number))
     if "," in values.get("log.dirs", ""):
         raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory; name one, or say --data-dir DIR")
-    left_out = _leave_out_controllers(values, controllers)
+    left_out = _leave_out_controllers(values, by_listener, controllers)
     fields = {FIELDS[key].name: value for key, value in values.items()}
     settings = Settings(given=frozenset(values), by_listener=by_listener, **fields)
     _check_order(settings)
@@ -341,12 +341,16 @@ def protects(key: str, text: str) -> bool:
     return bare.startswith(("ssl.", "sasl.", "security."))
 
 
-def _leave_out_controllers(values: dict[str, Any], controllers: str) -> list[tuple[str, str]]:
+def _leave_out_controllers(
+    values: dict[str, Any], by_listener: dict[str, Any], controllers: str
+) -> list[tuple[str, str]]:
     """Take the listeners of controllers out of the values, which a KRaft broker in combined mode names (KIP-500).
 
     A value that names no others stays as it is, to be refused.
     """
     names = {name.strip().upper() for name in controllers.split(",")} - {"PLAINTEXT", ""}
+    for key in [key for key in by_listener if key.partition(".")[0].upper() in names]:
+        del by_listener[key]
     left_out: list[tuple[str, str]] = []
     for key in ("listeners", "advertised.listeners"):
         listeners = [listener.strip() for listener in values.get(key, "").split(",")]

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ottla.broker.endpoints import DEFAULT_LISTENER, PROTOCOLS, Endpoint, address_of, endpoints
+from ottla.broker.endpoints import DEFAULT_LISTENER, PROTOCOLS, Endpoint, address_of, check_names, endpoints
 from ottla.broker.settings import BadSetting, Settings
 
 DEFAULT = "localhost:9092"
@@ -93,6 +93,8 @@ def listeners(settings: Settings, options: Options = Options(), log: Any = None)
         listen = f"localhost:{listen}" if listen.isdecimal() else listen
         where = f"--listen {listen!r}"
         found = [_told_of(options.listener(address_of(listen, where), settings), settings, options, log)]
+    # Where --listen stands for several, what is set for them means nothing, and is no slip.
+    check_names([*found, *(endpoints(settings) if "listeners" in settings.given else [])], settings)
     for one in found:
         _check(one, where, settings, options)
     return found

@@ -292,6 +292,27 @@ def test_an_option_does_not_stand_for_several_listeners_of_which_one_is_secured(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mlts", "no listener is named mlts; did you mean listener.name.mtls.ssl.client.auth?"),
+        ("internal", "no listener is named internal; allowed are mtls"),
+    ],
+)
+def test_a_setting_for_a_listener_that_there_is_not_ends_the_start(name: str, said: str) -> None:
+    """Kafka ignores it, and whoever has no certificate would get in."""
+    settings = (
+        "listeners=MTLS://localhost:9093", "listener.security.protocol.map=MTLS:SSL", "ssl.keystore.location=x",
+        f"listener.name.{name}.ssl.client.auth=required",
+    )  # fmt: skip
+    test_a_bad_option_says_what_is_allowed([word for one in settings for word in ("--set", one)], said)
+
+
+def test_a_setting_for_a_listener_of_controllers_is_left_out_with_it(warnings_of: Warnings) -> None:
+    (said,) = warnings_of(STOCK + "listener.name.controller.ssl.client.auth=required\n")
+    assert said["event"] == "Settings that one broker alone does not need are left out"
+
+
 def test_only_close_spellings_are_suggested(warnings_of: Warnings) -> None:
     text = "delegation.token.max=3\nmax.connection.creation.rate=9\nlog.retention.hour=1\n"
     said = warnings_of(text)
