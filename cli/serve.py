@@ -216,6 +216,8 @@ def _warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:
     """Say what of the settings is not done, and what is open."""
     if (opening := openings(found, loaded.settings)) is not None:
         log.warning(opening[0], listen=opening[1])
+    if loaded.settings.super_users and not loaded.settings.authorizer_class_name:
+        log.warning("There are no access rules: super.users means nothing without authorizer.class.name")
     slips = {key: meant for key in loaded.unknown if (meant := meant_by(key))}
     for key, meant in slips.items():
         log.warning("Unknown setting is ignored", key=key, did_you_mean=meant)
@@ -383,11 +385,15 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
     loaded = load(file, environment, given)
     if loaded.unprotected:
         sources = (("--set", given), ("environment", environment), (config_file, file))
-        keys = [f"{key} ({next(name for name, told in sources if key in told)})" for key in loaded.unprotected]
-        raise BadSetting(
-            f"{', '.join(keys)}: there is no such protection here, and what it is for would be open. Remove these "
-            "settings if you can do without; `ottla help settings` lists those for TLS, SASL and access control"
-        )
+        told = {key: f"{key} ({next(name for name, told in sources if key in told)})" for key in loaded.unprotected}
+        slips = [f"{told.pop(key)}: there is no such setting{did_you_mean(key)}" for key in [*told] if meant_by(key)]
+        if told:
+            slips.append(
+                f"{', '.join(told.values())}: there is no such protection here, and what it is for would be open. "
+                "Remove these settings if you can do without; `ottla help settings` lists those for TLS, SASL and "
+                "access control"
+            )
+        raise BadSetting("; ".join(slips))
     if loaded.settings.super_users:
         from ottla.broker.core.security.authorizer import super_users
 

@@ -91,6 +91,10 @@ log.retention.check.interval.ms=300000
         ),
         (["--set", "ssl.keystore.type=JKS"], "keytool -importkeystore"),
         (["--set", "ssl.engine.factory.class=a.b.C"], "there is no such protection here"),
+        (
+            ["--set", "listener.name.in.ssl.client.auht=required"],
+            "(--set): there is no such setting; did you mean listener.name.in.ssl.client.auth?",
+        ),
         (["--set", "group.max.siz=3"], "there is no such setting; did you mean group.max.size?"),
         (["--set", "log.dirs=/a,/b"], "allowed is one directory; name one, or say --data-dir DIR"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
@@ -111,9 +115,13 @@ def test_a_bad_option_says_what_is_allowed(arguments: list[str], said: str) -> N
     ("content", "said"),
     [
         (b"group.max.size=none\n", "group.max.size='none'"),
+        (
+            b"autorizer.class.name=x\n",
+            "server.properties): there is no such setting; did you mean authorizer.class.name?",
+        ),
         ("# größer\nnum.partitions=3\n".encode("latin-1"), "is not in UTF-8"),
     ],
-    ids=["a bad line", "another encoding"],
+    ids=["a bad line", "a slip that would leave all open", "another encoding"],
 )
 def test_a_properties_file_that_cannot_be_used(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "server.properties"
@@ -320,6 +328,11 @@ def test_only_close_spellings_are_suggested(warnings_of: Warnings) -> None:
         ("log.retention.hours", None),
         (None, "delegation.token.max, max.connection.creation.rate"),
     ]
+
+
+def test_super_users_without_rules_are_told(warnings_of: Warnings) -> None:
+    (said,) = warnings_of("super.users=User:admin\n")
+    assert said["event"] == "There are no access rules: super.users means nothing without authorizer.class.name"
 
 
 def test_what_comes_with_kafka_is_told_in_one_line(warnings_of: Warnings) -> None:
