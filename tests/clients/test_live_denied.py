@@ -78,6 +78,9 @@ async def test_producers(bob: dict[str, Any]) -> None:
         with pytest.raises(TopicAuthorizationFailed) as raised:
             await producer.send_and_wait("orders", b"b")
         assert raised.value.topics == ("orders",)
+    async with Producer(**bob) as producer:
+        with pytest.raises(ClusterAuthorizationFailed, match="to no topic: ask for WRITE on 'orders'"):
+            await producer.send_and_wait("orders", b"b")
     producer = Producer(**bob, transactional_id="t")
     with pytest.raises(TransactionalIdAuthorizationFailed):
         await producer.start()
