@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
-from ottla.cli.connecting import client_options, connecting_options, is_secured, properties
+from ottla.cli.connecting import as_written, client_options, connecting_options, is_secured, properties
 from ottla.cli.output import Refused, print_json
 from ottla.clients.durations import parse_duration_ms
 from ottla.observe.printable import printable
@@ -350,7 +350,7 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     except KafkaError as error:
         raise Refused(_sentence(_plain(error))) from None
     except OptionError as error:
-        raise click.UsageError(_sentence(str(error))) from None
+        raise click.UsageError(as_written(str(error))) from None
 
 
 def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:

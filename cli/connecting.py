@@ -87,6 +87,14 @@ def kept(context: click.Context | None = None) -> dict[str, str]:
 def properties() -> dict[str, str]:
     """The lines of the profile and of the file that this command line names; those of the file win.
 
+    Raises as `_files`.
+    """
+    return {key: text for lines in _files().values() for key, text in lines.items()}
+
+
+def _files() -> dict[Path, dict[str, str]]:
+    """The profile and the file that this command line names, and the lines of each.
+
     Raises:
         Refused: there is no such profile.
         click.UsageError: a file cannot be read.
@@ -107,11 +115,11 @@ def properties() -> dict[str, str]:
     from ottla.broker.setting_sources import parse_properties, resolved
     from ottla.broker.settings import BadSetting
 
-    found: dict[str, str] = {}
+    found: dict[Path, dict[str, str]] = {}
     for file in files:
         try:
             lines = parse_properties(file.read_text(encoding="utf-8"))
-            found |= {key: resolved(key, text, os.environ) for key, text in lines.items()}
+            found[file] = {key: resolved(key, text, os.environ) for key, text in lines.items()}
         except (OSError, UnicodeDecodeError, BadSetting) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise click.UsageError(f"{file}: {why}.") from None
@@ -149,7 +157,7 @@ def client_options(bootstrap: str) -> dict[str, Any]:
             options["sasl_plain_password"] = _asked(f"Password of {options['sasl_plain_username']}")
         ClientOptions(**options)
     except OptionError as error:
-        raise click.UsageError(_in_flags(f"{error}.")) from None
+        raise click.UsageError(as_written(str(error))) from None
     return options
 
 
@@ -205,10 +213,19 @@ def _asked(what: str) -> str | None:
     return text
 
 
-def _in_flags(text: str) -> str:
-    """The message about a client's option, with the option of commands in its place."""
+def as_written(text: str) -> str:
+    """The message about a client's option, named as its user wrote it: an option of commands, or a line of a file."""
+    from ottla.clients.properties import written
+
+    files = _files()
     named = {name: flag for name, (flag, _, _) in _FLAGS.items()} | {
         "sasl_plain_password": "--password-file",
         "sasl_oauth_token_provider": "--token-file",
     }
-    return re.sub(r"\b(s(?:sl|asl|ecurity)_\w+)", lambda found: named.get(found[1], found[1]), text)
+    given = {named[name] for name in kept() if name in named}
+    named |= {name: key for name, key in written(properties()).items() if named.get(name) not in given}
+    text = re.sub(r"\b(s(?:sl|asl|ecurity)_\w+)", lambda found: named.get(found[1], found[1]), text)
+    key = re.match(r"[\w.]*", text)
+    file = next((file for file, lines in reversed(files.items()) if key is not None and key[0] in lines), None)
+    text = text if text.endswith("?") else f"{text}."
+    return text if file is None else f"{file}: {text}"

@@ -83,6 +83,8 @@ def _context(options: ClientOptions) -> ssl.SSLContext:
 
 
 def _why(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+        return "this key is of another certificate"
     if isinstance(error, ssl.SSLError):
         return "it cannot be read; allowed are files in PEM, a key that fits, and its password as ssl_password"
     return error.strerror or str(error)

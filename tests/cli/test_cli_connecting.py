@@ -15,6 +15,7 @@ from ottla.broker.setting_sources import NOT_SETTINGS
 from ottla.cli.common import bootstrap_option
 from ottla.cli.connecting import client_options
 from ottla.cli.main import command as ottla
+from ottla.clients.errors import OptionError
 from ottla.clients.options import ClientOptions
 from ottla.clients.properties import FileTokens
 from ottla.clients.security import security_of
@@ -172,8 +173,18 @@ SASL = "security.protocol=SASL_SSL\n"
 @pytest.mark.parametrize(
     "config, words",
     [
-        ("security.protocol=TLS", "--security-protocol='TLS'"),
-        ("sasl.username=alice\nsasl.password=my-secret", "--username='alice': allowed is None"),
+        ("security.protocol=TLS", "client.properties: security.protocol='TLS'"),
+        (
+            "sasl.username=alice\nsasl.password=my-secret",
+            "client.properties: sasl.username='alice': it means nothing, as --security-protocol is 'PLAINTEXT'; say "
+            "SASL_SSL or SASL_PLAINTEXT there, or leave this out.",
+        ),
+        (
+            "security.protocol=SASL_PLAINTEXT\nssl.ca.location=ca.pem\nsasl.username=a\nsasl.password=my-secret",
+            "client.properties: ssl.ca.location='ca.pem': it means nothing, as security.protocol is 'SASL_PLAINTEXT'; "
+            "say SASL_SSL there, or leave this out.",
+        ),
+        ("security.protcol=SSL", "possible here; did you mean security.protocol?"),
         (f"{SASL}sasl.username=alice", "--password-file=None"),
         (f"{SASL}sasl.jaas.config={PLAIN} username=my/secret;", "sasl.jaas.config: it cannot be read"),
         (f'{SASL}sasl.jaas.config=com.sun.Krb5LoginModule required x="my-secret";', "Krb5LoginModule is not possible"),
@@ -197,6 +208,19 @@ def test_what_cannot_be_is_named_and_not_shown(tmp_path: Path, config: str, word
     said = " ".join(run(tmp_path, config=config, expect=2)[1].stderr.split())
     assert words in said
     assert "my-secret" not in said
+
+
+def test_what_an_option_says_is_named_as_one(tmp_path: Path) -> None:
+    said = run(tmp_path, "--username", "bob", config="sasl.username=alice\nsasl.password=x", expect=2)[1].stderr
+    assert "Error: --username='bob': it means nothing" in said
+
+
+def test_a_key_of_another_certificate(certificates: dict[str, str], tmp_path: Path) -> None:
+    key = str(tmp_path / "other.key")
+    trustme.CA().private_key_pem.write_to_path(key)
+    options = ClientOptions(security_protocol="SSL", ssl_certfile=certificates["chain"], ssl_keyfile=key)
+    with pytest.raises(OptionError, match="this key is of another certificate"):
+        security_of(options)
 
 
 def test_a_file_of_a_password_has_one(tmp_path: Path) -> None:

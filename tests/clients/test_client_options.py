@@ -21,7 +21,12 @@ SASL = {"security_protocol": "SASL_PLAINTEXT"}
         (ClientOptions, {"request_timeout_ms": 1.5}, "request_timeout_ms", "an integer from 1"),
         (ClientOptions, {"request_timeout_ms": True}, "request_timeout_ms", "an integer from 1"),
         (ClientOptions, {"security_protocol": "TLS"}, "security_protocol", "'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT'"),
-        (ClientOptions, {"ssl_cafile": "/ca.pem"}, "ssl_cafile", "None, as security_protocol is 'PLAINTEXT'"),
+        (
+            ClientOptions,
+            {"ssl_cafile": "/ca.pem"},
+            "ssl_cafile",
+            "as security_protocol is 'PLAINTEXT'; say SASL_SSL or SSL",
+        ),
         (ClientOptions, {"sasl_plain_username": "a", "security_protocol": "SSL"}, "sasl_plain_username", "'SSL'"),
         (ClientOptions, {"sasl_mechanism": "GSSAPI", **SASL}, "sasl_mechanism", "'OAUTHBEARER'"),
         (ClientOptions, {**SASL}, "sasl_plain_username", "what the broker is to be told"),
