@@ -75,8 +75,8 @@ def endpoints(settings: Settings) -> list[Endpoint]:
     for name, host, port in _addresses(settings.listeners, key):
         if name not in protocols:
             raise BadSetting(
-                f"{key}={settings.listeners!r}: {name} is no protocol ({', '.join(PROTOCOLS)}); say which one it has "
-                f"in listener.security.protocol.map, as {name}:SASL_SSL"
+                f"{key}={settings.listeners!r}: listener.security.protocol.map does not say which protocol {name} "
+                f"has; add {name}: to it, and one of {', '.join(PROTOCOLS)}"
             )
         if name in found or any(port and port == other.port for other in found.values()):
             raise BadSetting(f"{key}={settings.listeners!r}: each name and each port may stand there once")

@@ -68,7 +68,8 @@ log.retention.check.interval.ms=300000
         (["--set", "listeners="], "allowed is NAME://HOST:PORT, or several with commas"),
         (
             ["--set", "listeners=CONTROLLER://:9093"],
-            "CONTROLLER is no protocol (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)",
+            "listener.security.protocol.map does not say which protocol CONTROLLER has; add CONTROLLER: to it, and one "
+            "of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             ["--set", "listeners=PLAINTEXT://localhost:1,SSL://localhost:1"],
@@ -80,7 +81,14 @@ log.retention.check.interval.ms=300000
         (["--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"], "clients need a host and a port"),
         (["--sasl", "PLAIN", "--set", "listeners=PLAINTEXT://localhost:9092"], "are for the listener of --listen"),
         (["--tls-key", "key.pem"], "say --tls-cert FILE, too"),
-        (["--sasl", "GSSAPI"], "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        (
+            ["--sasl", "PLAIN,GSSAPI"],
+            "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; there is no GSSAPI, which is Kerberos",
+        ),
+        (
+            ["--set", "authorizer.class.name=com.acme.Foo"],
+            "allowed are nothing, org.apache.kafka.metadata.authorizer.StandardAuthorizer, kafka.security",
+        ),
         (["--set", "listeners=SASL_PLAINTEXT://localhost:1", "--set", "sasl.enabled.mechanisms="], "has no mechanism"),
         (["--listen", ":9092", "--sasl", "PLAIN"], "nothing is encrypted; say --tls-cert FILE, or --insecure"),
         (["--set", "listeners=SASL_PLAINTEXT://:9092"], "with PLAIN passwords go over the network as they are"),
