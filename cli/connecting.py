@@ -156,6 +156,8 @@ def client_options(bootstrap: str) -> dict[str, Any]:
         if "sasl_plain_username" in options and "sasl_plain_password" not in options:
             options["sasl_plain_password"] = _asked(f"Password of {options['sasl_plain_username']}")
         ClientOptions(**options)
+        if isinstance(tokens := options.get("sasl_oauth_token_provider"), FileTokens):
+            read_secret(tokens.path, "token")  # the client looks for it later, again and again
     except OptionError as error:
         raise click.UsageError(as_written(str(error))) from None
     return options
@@ -185,7 +187,7 @@ def source_options() -> dict[str, str]:
     return {f"kafka.{key}": value for key, value in found.items()}
 
 
-def read_secret(file: str) -> str:
+def read_secret(file: str, what: str = "password") -> str:
     """The text of a file without the line break at its end.
 
     Raises:
@@ -198,7 +200,7 @@ def read_secret(file: str) -> str:
             f"{file}: {error.strerror if isinstance(error, OSError) else 'it is no text'}."
         ) from None
     if not text:
-        raise click.UsageError(f"{file}: it is empty; a password was expected.")
+        raise click.UsageError(f"{file}: it is empty; write the {what} into it.")
     return text
 
 
@@ -225,6 +227,7 @@ def as_written(text: str) -> str:
     given = {named[name] for name in kept() if name in named}
     named |= {name: key for name, key in written(properties()).items() if named.get(name) not in given}
     text = re.sub(r"\b(s(?:sl|asl|ecurity)_\w+)", lambda found: named.get(found[1], found[1]), text)
+    text = re.sub(r"^([\w.-]+)=None: ", r"\1: ", text)  # nobody has written that
     key = re.match(r"[\w.]*", text)
     file = next((file for file, lines in reversed(files.items()) if key is not None and key[0] in lines), None)
     text = text if text.endswith("?") else f"{text}."

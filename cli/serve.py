@@ -389,11 +389,10 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
         slips = [f"{told.pop(key)}: there is no such setting{did_you_mean(key)}" for key in [*told] if meant_by(key)]
         if told:
             slips.append(
-                f"{', '.join(told.values())}: there is no such protection here, and what it is for would be open. "
-                "Remove these settings if you can do without; `ottla help settings` lists those for TLS, SASL and "
-                "access control"
+                f"{', '.join(told.values())}: there is no such protection here. If you can do without it, remove these "
+                "settings; `ottla help settings` lists those for TLS, SASL and access control"
             )
-        raise BadSetting("; ".join(slips))
+        raise BadSetting(" ".join(slips))
     if loaded.settings.super_users:
         from ottla.broker.core.security.authorizer import super_users
 

@@ -192,8 +192,9 @@ class ClientOptions:
         for name in ("sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider"):
             given = getattr(self, name) is not None
             if given is not (name in needed):
-                what = "None" if given else "what the broker is to be told"
-                self.refuse(name, f"{what}, as {protocol} and sasl_mechanism {self.sasl_mechanism!r}")
+                what = "it means nothing" if given else "it is needed"
+                mechanism = f"sasl_mechanism is {self.sasl_mechanism!r}"
+                raise OptionError(f"{self._shown(name)}: {what}, as {protocol} and {mechanism}")
 
     @property
     def has_tls(self) -> bool:

@@ -185,14 +185,17 @@ SASL = "security.protocol=SASL_SSL\n"
             "say SASL_SSL there, or leave this out.",
         ),
         ("security.protcol=SSL", "possible here; did you mean security.protocol?"),
-        (f"{SASL}sasl.username=alice", "--password-file=None"),
+        (f"{SASL}sasl.username=alice", "--password-file: it is needed, as security.protocol is 'SASL_SSL'"),
         (f"{SASL}sasl.jaas.config={PLAIN} username=my/secret;", "sasl.jaas.config: it cannot be read"),
         (f'{SASL}sasl.jaas.config=com.sun.Krb5LoginModule required x="my-secret";', "Krb5LoginModule is not possible"),
         (f'{SASL}sasl.jaas.config={SCRAM} tokenauth="true" password="my-secret";', "tokenauth"),
         (f'{SASL}sasl.jaas.config={BEARER} clientSecret="my-secret";', "clientSecret is not possible"),
         (f"{SASL}sasl.jaas.config={BEARER};", "sasl.oauthbearer.token.endpoint.url"),
         (f"{SASL}sasl.oauthbearer.token.endpoint.url=https://issuer/token", "the file: URL"),
-        (f"{SASL}sasl.username=a\nsasl.jaas.config={PLAIN} username=b;", "--password-file=None"),
+        (
+            f"{SASL}sasl.username=a\nsasl.jaas.config={PLAIN} username=b;",
+            "--password-file: it is needed, as security.protocol is 'SASL_SSL'",
+        ),
         ("security.protocol=SSL\nssl.truststore.location=/x.jks", "ssl.truststore.type=PEM"),
         ("security.protocol=SSL\nssl.keystore.location=/x.p12\nssl.keystore.type=PKCS12", "ssl.keystore.type=PEM"),
         ("security.protocol=SSL\nssl.keystore.password=my-secret", "ssl.keystore.password: it is about security"),
@@ -228,6 +231,9 @@ def test_a_file_of_a_password_has_one(tmp_path: Path) -> None:
     assert "No such file" in run(tmp_path, *flags, str(tmp_path / "none"), expect=2)[1].stderr
     (tmp_path / "empty").write_text("\n")
     assert "it is empty" in run(tmp_path, *flags, str(tmp_path / "empty"), expect=2)[1].stderr
+    flags = *flags[:2], "--sasl-mechanism", "OAUTHBEARER", "--token-file"
+    assert "none: No such file" in run(tmp_path, *flags, str(tmp_path / "none"), expect=2)[1].stderr
+    assert "write the token into it" in run(tmp_path, *flags, str(tmp_path / "empty"), expect=2)[1].stderr
 
 
 def test_a_password_is_no_argument() -> None:

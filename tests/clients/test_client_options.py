@@ -29,14 +29,14 @@ SASL = {"security_protocol": "SASL_PLAINTEXT"}
         ),
         (ClientOptions, {"sasl_plain_username": "a", "security_protocol": "SSL"}, "sasl_plain_username", "'SSL'"),
         (ClientOptions, {"sasl_mechanism": "GSSAPI", **SASL}, "sasl_mechanism", "'OAUTHBEARER'"),
-        (ClientOptions, {**SASL}, "sasl_plain_username", "what the broker is to be told"),
-        (ClientOptions, {**SASL, "sasl_plain_username": "a"}, "sasl_plain_password", "what the broker is to be told"),
-        (ClientOptions, {**SASL, "sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token_provider", "what the broker"),
+        (ClientOptions, {**SASL}, "sasl_plain_username", "it is needed, as"),
+        (ClientOptions, {**SASL, "sasl_plain_username": "a"}, "sasl_plain_password", "it is needed, as"),
+        (ClientOptions, {**SASL, "sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token_provider", "it is needed"),
         (
             ClientOptions,
             {**SASL, "sasl_mechanism": "OAUTHBEARER", "sasl_plain_username": "a"},
             "sasl_plain_username",
-            "None, as security_protocol is 'SASL_PLAINTEXT' and sasl_mechanism 'OAUTHBEARER'",
+            "it means nothing, as security_protocol is 'SASL_PLAINTEXT' and sasl_mechanism is 'OAUTHBEARER'",
         ),
         (ClientOptions, {"security_protocol": "SSL", "ssl_keyfile": "/key.pem"}, "ssl_certfile", "certificate"),
         (
