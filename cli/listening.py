@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ottla.broker.endpoints import DEFAULT_LISTENER, PROTOCOLS, Endpoint, address_of, check_names, endpoints
@@ -245,8 +246,8 @@ def check_http(settings: Settings, *, by_option: bool = False) -> None:
     """Check where the HTTP port is to be, which ``--http`` may have said.
 
     Raises:
-        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that;
-            with access rules they never do.
+        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that
+            (with access rules they never do); or tokens cannot be read.
     """
     if settings.ottla_http_listen:
         from ottla.observe.http.address import parse_address
@@ -265,8 +266,22 @@ def check_http(settings: Settings, *, by_option: bool = False) -> None:
                 f"looks; say --http-token-file FILE (`ottla token new NAME` makes tokens), or --http {port} to serve "
                 "this machine alone"
             )
+        if settings.ottla_http_token_file:
+            _check_tokens(settings.ottla_http_token_file)
     elif settings.ottla_http_token_file:
         raise BadSetting("there is a token for HTTP, but no port: add --http PORT")
+
+
+def _check_tokens(file: str) -> None:
+    from ottla.observe.http.tokens import read_tokens
+
+    try:
+        read_tokens(Path(file))
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise BadSetting(
+            f"ottla.http.token.file={file!r}: {why}; `ottla token new NAME --file FILE` makes one"
+        ) from None
 
 
 def is_this_machine(host: str) -> bool:

@@ -64,6 +64,10 @@ log.retention.check.interval.ms=300000
             ["--set", "listeners=SSL://localhost:9093"],
             "SSL needs a certificate; say --tls-cert FILE, or set ssl.keystore",
         ),
+        (
+            ["--http", "0", "--http-token-file", "/no/such/file"],
+            "ottla.http.token.file='/no/such/file': No such file or directory; `ottla token new NAME",
+        ),
         (["--set", "listeners=localhost:9092"], "allowed is NAME://HOST:PORT, or several with commas"),
         (["--set", "listeners="], "allowed is NAME://HOST:PORT, or several with commas"),
         (
