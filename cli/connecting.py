@@ -131,6 +131,14 @@ def is_secured() -> bool:
     return bool(kept() or properties())
 
 
+def security_said() -> dict[str, Any]:
+    """What the command line and its files say about security, by the names of a client's options."""
+    from ottla.clients.properties import security_options
+
+    said = security_options(properties()) | kept()
+    return said | {"security_protocol": str(said.get("security_protocol", "PLAINTEXT")).upper()}
+
+
 def client_options(bootstrap: str) -> dict[str, Any]:
     """The options of a client that connects as this command line says.
 

@@ -10,9 +10,11 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from ottla.broker import dispatch
 from ottla.broker.handlers import HANDLERS, Handler, handler
@@ -112,6 +114,35 @@ def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: C
     refused = Ottla(broker.bootstrap_servers).run("topics", "list", expect=1).stderr
     assert refused.startswith(f"Error: {broker.bootstrap_servers} closes the connection at once.\n")
     assert "max.connections.per.ip" in refused
+
+
+BY_TLS = "--security-protocol", "SSL", "--cafile", "CA"
+
+
+@pytest.mark.parametrize(
+    ("broker_has", "words", "said"),
+    [
+        ({"tls": True}, (), "closes the connection at once.\n  It may want TLS: say --security"),
+        ({}, BY_TLS, "answers without TLS, and this command speaks TLS.\n  Say --security-protocol SASL_PLAINTEXT"),
+        ({"tls": True, "sasl": {"bob": "secret"}}, BY_TLS, "closes the connection.\n  It may want a password: say"),
+        ({"tls": "mutual"}, BY_TLS, "wants to see your certificate.\n  Say --certfile FILE"),
+        (
+            {"tls": "mutual"},
+            ("--certfile", "OWN", *BY_TLS),
+            "does not accept your certificate.\n  Its ssl.truststore",
+        ),
+    ],
+)
+def test_a_broker_that_hangs_up_is_said_to_want_what_it_wants(
+    ottla_broker_factory: Callable[..., Broker], tmp_path: Path, broker_has: Any, words: tuple[str, ...], said: str
+) -> None:
+    broker = ottla_broker_factory(**broker_has)
+    client = trustme.CA().issue_cert("alice@example.org")
+    client.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    trusted = str(tmp_path / "own.pem") if "tls" not in broker_has else broker.cafile
+    files = {"OWN": str(tmp_path / "own.pem"), "CA": trusted}
+    words = tuple(files.get(word, word) for word in words)
+    assert said in HERE.run("topics", "list", "-b", broker.bootstrap_servers, *words, expect=1).stderr
 
 
 def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
