@@ -198,12 +198,16 @@ def check_keys(found: Sequence[Endpoint], settings: Settings) -> None:
             asyncio.run(_check_issuer(one.name, settings))
 
 
-async def _check_issuer(listener: str, settings: Settings) -> None:
+async def _check_issuer(listener: str, settings: Settings, log: Any = None) -> None:
+    """Whether the settings name an issuer of tokens; and with a ``log``, which is told of it, whether it has keys."""
     from ottla.broker.clock import LoopClock
     from ottla.broker.logger import Silent
     from ottla.broker.runtime.jwks import issuer_of
 
-    issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), Silent())
+    issuer = issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), log or Silent())
+    if log is not None:
+        await issuer.start()
+        issuer.stop()
 
 
 def check_certificates(found: Sequence[Endpoint], settings: Settings, log: Any) -> None:
@@ -217,6 +221,8 @@ def check_certificates(found: Sequence[Endpoint], settings: Settings, log: Any) 
     for one in found:
         if one.has_tls:
             Contexts(settings, one.name, with_sasl=one.has_sasl).tell_doubts(log)
+        if "OAUTHBEARER" in one.mechanisms(settings):
+            asyncio.run(_check_issuer(one.name, settings, log))
     if settings.ottla_http_tls:
         contexts_of_http(settings)
 
