@@ -203,13 +203,19 @@ async def _produce(
 
 async def _tell_new(where: dict[str, Any], topic: str) -> None:
     """Say that a topic will be made, as a slip of the finger would be."""
-    from ottla.clients import Admin
+    from ottla.clients import Admin, KafkaError, TopicAuthorizationFailed
 
     async with Admin(**where) as admin:
         known = await admin.list_topics()
-    if topic not in known:
-        meant = near(topic, known)
-        note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
+        if topic in known:
+            return
+        try:
+            await admin.describe_topics([topic])
+        except KafkaError as error:
+            if isinstance(error, TopicAuthorizationFailed):  # it may well be there, for others
+                return
+    meant = near(topic, known)
+    note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
 
 
 async def _send_lines(producer: Producer, shape: Shape, source: AsyncIterator[bytes], outcome: Outcome) -> None:

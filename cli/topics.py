@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import TOPICS, Answer, asks_broker, formatted, pair, topics_exist
+from ottla.cli.connecting import is_secured
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Refused, Row, count_of, print_each, print_fields, say
 
@@ -44,7 +45,8 @@ async def list_(admin: Admin, exclude_internal: bool) -> Answer:
     topics = await admin.describe_topics(await admin.list_topics(include_internal=not exclude_internal))
     listed = [_brief(topics[name]) for name in sorted(topics)]
     headings, fields = ("topic", "partitions", "replicas", ""), ("topic", "partition_count", "replication_factor")
-    nothing = "There are no topics yet; `ottla topics create NAME` makes one."
+    none = "There are no topics yet, or none that you may see" if is_secured() else "There are no topics yet"
+    nothing = f"{none}; `ottla topics create NAME` makes one."
     return Answer(listed, partial(print_fields, headings, listed, *fields, _internal, nothing=nothing))
 
 

@@ -10,9 +10,11 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from ottla.broker import dispatch
 from ottla.broker.handlers import HANDLERS, Handler, handler
@@ -114,6 +116,35 @@ def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: C
     assert "max.connections.per.ip" in refused
 
 
+BY_TLS = "--security-protocol", "SSL", "--cafile", "CA"
+
+
+@pytest.mark.parametrize(
+    ("broker_has", "words", "said"),
+    [
+        ({"tls": True}, (), "closes the connection at once.\n  It may want TLS: say --security"),
+        ({}, BY_TLS, "answers without TLS, and this command speaks TLS.\n  Say --security-protocol SASL_PLAINTEXT"),
+        ({"tls": True, "sasl": {"bob": "secret"}}, BY_TLS, "closes the connection.\n  It may want a password: say"),
+        ({"tls": "mutual"}, BY_TLS, "wants to see your certificate.\n  Say --certfile FILE"),
+        (
+            {"tls": "mutual"},
+            ("--certfile", "OWN", *BY_TLS),
+            "does not accept your certificate.\n  Its ssl.truststore",
+        ),
+    ],
+)
+def test_a_broker_that_hangs_up_is_said_to_want_what_it_wants(
+    ottla_broker_factory: Callable[..., Broker], tmp_path: Path, broker_has: Any, words: tuple[str, ...], said: str
+) -> None:
+    broker = ottla_broker_factory(**broker_has)
+    client = trustme.CA().issue_cert("alice@example.org")
+    client.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    trusted = str(tmp_path / "own.pem") if "tls" not in broker_has else broker.cafile
+    files = {"OWN": str(tmp_path / "own.pem"), "CA": trusted}
+    words = tuple(files.get(word, word) for word in words)
+    assert said in HERE.run("topics", "list", "-b", broker.bootstrap_servers, *words, expect=1).stderr
+
+
 def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(
     ottla_broker_factory: Callable[..., Broker], unused_tcp_port: int
 ) -> None:
@@ -179,6 +210,17 @@ def test_all_ports_that_are_taken_are_told_at_once_with_one_command_that_works(o
     )
     assert found is not None, done
     assert len({found[1], found[2], str(broker.port), str(http)}) == 4
+
+
+@pytest.mark.e2e
+def test_a_taken_port_of_several_listeners_does_not_make_them_one(ottla: Any, broker: Broker) -> None:
+    listeners = f"PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://{broker.bootstrap_servers}"
+    done = ottla.process("serve", "--ephemeral", "--set", f"listeners={listeners}", expect=1).stderr.decode()
+    assert f"Port {broker.port} is taken by an Ottla broker" in done
+    assert re.search(r"name other ports: listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:\d+\n", done), (
+        done
+    )
+    assert "--listen" not in done
 
 
 @pytest.mark.e2e
