@@ -26,7 +26,7 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
         return []
     names = member_names(episode)
     is_brokers = any(one.cause in _OF_BROKER for one in episode.triggers)
-    if (waiting := for_wait(episode, names)) is not None:
+    if (waiting := for_wait(episode, names, facts)) is not None:
         return [waiting]
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
         return [present]
@@ -345,6 +345,12 @@ _ADVICE: dict[str, Make] = {
     Cause.DUPLICATE_INSTANCE_ID: _duplicate,
     Cause.TURNED_AWAY_GROUP_FULL: _full,
     Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_CLASSIC: say(
+        "group.consumer.migration.policy",
+        "Start {who} with group.protocol=consumer. If it has to be classic, restart the broker with "
+        "group.consumer.migration.policy=bidirectional (or downgrade), which cannot change while it runs, or stop all "
+        "members and start them with group.protocol=classic.",
+    ),
     Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
     Cause.INVALID_SESSION_TIMEOUT: _session,
     Cause.UPGRADE_REFUSED: _upgrade,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.observe.why.case import Case, Make, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Advice, Episode, Trigger
@@ -67,6 +69,20 @@ _restart = say(
 )
 
 
+def _stays(case: Case) -> Advice:
+    policy = "group.consumer.migration.policy"
+    by_itself = (
+        f" With {policy}=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by "
+        "itself."
+    )
+    return case.advice(
+        policy,
+        "Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer "
+        "group whose members are all classic. To make it a classic group, stop all members and start them.{by_itself}",
+        by_itself=by_itself if case.value(policy).lower() in ("upgrade", "disabled") else "",
+    )
+
+
 def _regex(case: Case) -> Advice | None:
     if case.trigger.facts.get("matched") != "0":
         return None
@@ -98,6 +114,7 @@ ADVICE: dict[str, Make] = {
     Cause.SESSION_EXPIRED_SILENT: _expired,
     Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
     Cause.FENCED_EPOCH: _fenced,
+    Cause.DOWNGRADE_REFUSED: _stays,
     Cause.REGEX_RESOLVED: _regex,
     Cause.LEFT_CLOSED: _restart,
     Cause.MEMBER_RETURNED: _returned,
@@ -120,14 +137,20 @@ _OF_WAITS: dict[str, Make] = {
 }
 
 
-def for_wait(episode: Episode, names: list[str]) -> Advice | None:
-    """What to do about a member that is away, or late, while a rebalance runs; None where that is nobody."""
-    wait = next((one for one in episode.member_waits if one.until_ms < 0), None)
+def for_wait(episode: Episode, names: list[str], facts: Mapping[str, str]) -> Advice | None:
+    """What to do about what a rebalance that runs waits for: a member that is away, or late, or somebody who joins.
+
+    None where it waits for none of these.
+    """
+    present = [one for one in episode.member_waits if one.until_ms < 0]
+    if any(one.kind == "nobody-joins" for one in present):
+        return _stays(Case(episode, Trigger(Cause.UNKNOWN), names, facts))
+    wait = next(iter(present), None)
     if wait is None or not 0 <= wait.member < len(episode.members):
         return None
     if wait.kind not in _OF_WAITS or (wait.member != episode.culprit and wait.kind != "away"):
         return None
-    return _OF_WAITS[wait.kind](Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, {}))
+    return _OF_WAITS[wait.kind](Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, facts))
 
 
 def for_latecomer(episode: Episode, names: list[str]) -> Advice | None:

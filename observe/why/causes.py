@@ -406,6 +406,12 @@ class Cause(StrEnum):
         "{who} was turned away: the members have no assignor in common with it",
         gravity=GRAVE,
     )
+    TURNED_AWAY_CLASSIC = Row(
+        "turned-away-classic",
+        "a member of the classic protocol came to a consumer group, and the policy of the broker lets none in",
+        "{who} was turned away: the group takes nobody of the classic protocol",
+        gravity=GRAVE,
+    )
     TURNED_AWAY_PROTOCOL_TYPE = Row(
         "turned-away-protocol-type",
         "the member is of another kind than the group",

@@ -67,7 +67,7 @@ def on_subscribed(account: Account, event: events.MemberSubscribed) -> None:
         _came(account, event)
         return
     names, regex = known.asked.topics or [], known.regex
-    known.take(event)
+    _take(account, known, event)
     if names != event.names:
         came = [topic for topic in event.names if topic not in names]
         went = [topic for topic in names if topic not in event.names]
@@ -79,8 +79,16 @@ def on_subscribed(account: Account, event: events.MemberSubscribed) -> None:
         account.happenings.append(Happening(Cause.REGEX_CHANGED, known, "", facts))
 
 
+def _take(account: Account, known: Reconciled, event: events.MemberSubscribed) -> None:
+    """Take over what a member says of itself; of its assignors only its request tells."""
+    known.take(event)
+    if isinstance(account.input, events.JoinReceived):
+        known.asked.names = [protocol.name for protocol in account.input.protocols]
+
+
 def _came(account: Account, event: events.MemberSubscribed) -> None:
-    known = Reconciled.subscribed(event)
+    known = Reconciled(event.member_id, event.client_id, event.client_host, event.group_instance_id)
+    _take(account, known, event)
     known.heard(event.at_ms)
     before = account.departures.returned(known, event.wall_ms)
     is_first = not account.members and account.run is None
@@ -422,7 +430,9 @@ def on_loaded(account: Account, event: events.ConsumerGroupLoaded) -> None:
         account.members[member.member_id] = known
         known.rebalance_timeout_ms, known.regex = member.rebalance_timeout_ms, member.regex
         known.subscribe(list(member.names))
-        known.is_classic = member.classic is not None
+        if member.classic is not None:
+            known.is_classic = True
+            known.asked.names = [name for name, _ in member.classic.protocols]
         known.epoch, known.previous_epoch, known.state = member.epoch, member.previous_epoch, member.state.name
         known.since_ms = event.at_ms
         for owned, held in ((known.has, member.assigned), (known.giving_up, member.pending)):

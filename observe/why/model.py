@@ -97,7 +97,8 @@ class MemberWait(Struct, omit_defaults=True):
             ``waits-for-release`` (others have what it shall have), ``free`` (they have given it up, and the member
             gets it with its next heartbeat), ``away`` (a static
             member is gone for a while), ``interval`` (the next target may not be computed yet), ``nobody-heartbeats``
-            (it may, with the next heartbeat of anybody), ``must-rejoin`` and ``must-sync`` (a
+            (it may, with the next heartbeat of anybody), ``nobody-joins`` (it may, and as all members are classic, only
+            with the next JoinGroup), ``must-rejoin`` and ``must-sync`` (a
             classic member has to do that), ``regex`` (its regex has not been held against the topics).
         member_id: of who has not done it; empty in what is told, which has ``member``, an index into `Episode.members`.
         since_ms: after the start of the episode; until_ms: the same, -1 while it lasts.

@@ -342,6 +342,7 @@ _DETAILS: dict[str, Details] = {
     Cause.COORDINATOR_LOADED: _over,
     Cause.TURNED_AWAY_GROUP_FULL: _full,
     Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_CLASSIC: lambda facts: ["group.consumer.migration.policy is disabled"],
     Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
     Cause.INVALID_SESSION_TIMEOUT: _session,
     Cause.FLAPPING_MEMBER: _flapping,

@@ -79,13 +79,6 @@ class Reconciled(Known):
     owed_ms: int = NEVER
     owed_until_ms: int = 0
 
-    @classmethod
-    def subscribed(cls, event: MemberSubscribed) -> Reconciled:
-        """A member that came."""
-        known = cls(event.member_id, event.client_id, event.client_host, event.group_instance_id)
-        known.take(event)
-        return known
-
     def take(self, event: MemberSubscribed) -> None:
         """Take over what it says of itself."""
         self.client_id, self.client_host = event.client_id, event.client_host
@@ -283,7 +276,9 @@ class Reconciling:
         found = [wait for known in self.each() if (wait := self.wait_of(known, at_ms)) is not None]
         if self.epoch > self.assignment_epoch and self.members:
             since_ms = self.bumped_ms if self.bumped_ms != NEVER else at_ms
-            if wall_ms < self.until_wall_ms:
+            if all(known.is_classic for known in self.each()):
+                found.append(MemberWait("nobody-joins", "", since_ms))
+            elif wall_ms < self.until_wall_ms:
                 limit_ms = at_ms + self.until_wall_ms - wall_ms
                 found.append(MemberWait("interval", "", since_ms, -1, limit_ms))
             else:

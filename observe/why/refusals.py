@@ -41,6 +41,8 @@ def _turned_away(account: Account, event: RequestRefused, join: JoinReceived, ca
     if cause == Cause.TURNED_AWAY_ASSIGNOR_MISMATCH:
         if account.protocol_type not in (None, "") and join.protocol_type != account.protocol_type:
             cause = Cause.TURNED_AWAY_PROTOCOL_TYPE
+        elif account.reconciling is not None and _has_common_assignor(account, join):
+            cause = Cause.TURNED_AWAY_CLASSIC  # a consumer group asks for nothing else but what the policy says
         facts |= mismatch(account, join)
     elif cause == Cause.INVALID_SESSION_TIMEOUT:
         facts["session_timeout_ms"] = str(join.session_timeout_ms)
@@ -153,10 +155,20 @@ def _begin(
     account.told(account.refusals[key])
 
 
+def _others(account: Account, join: JoinReceived) -> list[Known]:
+    """The other members that have assignors: for those of the consumer protocol the broker assigns."""
+    return [one for one in account.members.values() if one.is_classic and one.member_id != join.member_id]
+
+
+def _has_common_assignor(account: Account, join: JoinReceived) -> bool:
+    others = [one.asked.names for one in _others(account, join)]
+    return any(all(protocol.name in names for names in others) for protocol in join.protocols)
+
+
 def mismatch(account: Account, join: JoinReceived) -> dict[str, str]:
     """The assignors of a member and of the others, and those that have nothing in common with it."""
     offered = [protocol.name for protocol in join.protocols]
-    others = [one for one in account.members.values() if one.member_id != join.member_id]
+    others = _others(account, join)
     common = set(others[0].asked.names) if others else set()
     for one in others[1:]:
         common &= set(one.asked.names)

@@ -58,7 +58,7 @@ class Waits:
     def over(self, wait: MemberWait) -> str:
         """A wait that is over, if it took long enough to be told."""
         long_ms = wait.until_ms - wait.since_ms
-        if long_ms < WORTH_SAYING_MS or wait.kind in ("away", "nobody-heartbeats"):
+        if long_ms < WORTH_SAYING_MS or wait.kind in ("away", "nobody-heartbeats", "nobody-joins"):
             return ""
         who, long = self._who(wait), duration(long_ms)
         if wait.kind == "interval":
@@ -124,6 +124,9 @@ class Waits:
             case "interval":
                 at = self._clock(wait.limit_ms)
                 return f"a new target may be computed at {at} at the earliest, with the next heartbeat of anybody"
+            case "nobody-joins":
+                only = "only members of the classic protocol are left, and their heartbeats do not bring it"
+                return f"a new target has been due since {since}, and is computed when somebody joins; {only}"
             case "nobody-heartbeats":
                 return f"a new target has been due since {since}, and is computed with the next heartbeat of anybody"
         return f"the regex of {who} has not been held against the topics since {since}"

@@ -1340,6 +1340,47 @@ tell all
       22:14:20.001 w3 (10.0.0.1) was turned away: the members have no assignor in common with it; it offers cooperative-sticky; all members of the group have range; w1, w2 have nothing in common with it.
       > Let all members have one partition.assignment.strategy in common (w3 has cooperative-sticky). Add range to those of w3.
 
+== a classic member that comes to a consumer group whose policy lets none in
+# cause turned-away-classic, culprit w1
+setup group_consumer_migration_policy=disabled
+modern a
+live8 6s a
+join w1
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    refusal 2 refused, cause turned-away-classic, triggered by w1, culprit w1
+    w1 was turned away: the group takes nobody of the classic protocol.
+      22:13:26.000 w1 (10.0.0.9) was turned away: the group takes nobody of the classic protocol; group.consumer.migration.policy is disabled.
+      > Start w1 with group.protocol=consumer. If it has to be classic, restart the broker with group.consumer.migration.policy=bidirectional (or downgrade), which cannot change while it runs, or stop all members and start them with group.protocol=classic.
+
+== classic members of a consumer group without a common assignor
+# cause turned-away-assignor-mismatch, culprit w2
+modern a
+join w1
+live8 6s a
+new w2 assignors=sticky
+join w2
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    refusal 3 refused, cause turned-away-assignor-mismatch, triggered by w2, culprit w2
+    w2 was turned away: the members have no assignor in common with it.
+      22:13:26.000 w2 (10.0.0.0) was turned away: the members have no assignor in common with it; it offers sticky; all members of the group have range; w1 has nothing in common with it.
+      > Let all members have one partition.assignment.strategy in common (w2 has sticky). Add range to those of w2.
+    rebalance 2 running, epoch 3, cause member-joined, triggered by w1, no culprit
+    w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has; w1 joined; the rebalance is running.
+      22:13:20.000 w1 (10.0.0.9) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:13:26.000 a gave up orders-3 to 5 after 1.0 s, for which w1 waited.
+      3 partitions stand still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumes.
+
 == other type
 # cause turned-away-protocol-type, culprit w3
 stable w1 w2
@@ -1975,8 +2016,9 @@ tell all
     refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
     a consumer group stays one.
       22:13:26.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
+      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
     rebalance 4 running, epoch 4, cause left-closed, triggered by a, no culprit
     w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has; a was closed; the rebalance is running.
       22:13:26.000 a (10.0.0.7) was closed.
-      a new target has been due since 22:13:26.000, and is computed with the next heartbeat of anybody.
-      > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+      a new target has been due since 22:13:26.000, and is computed when somebody joins; only members of the classic protocol are left, and their heartbeats do not bring it.
+      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.

@@ -673,3 +673,51 @@ tell
     rebalance 4 running, epoch 5, cause member-returned, triggered by v, no culprit
     a hears of its new target with its next heartbeat, within 4.0 s, and then gives up orders-3 to 5, which others shall have; v waits for that; v came back, 2 min after it was closed; the rebalance has been running for 1.0 s.
       22:15:40.000 v (10.0.0.8) came back; 2 min earlier it was closed.
+
+== classic members that are left alone in a consumer group
+setup group_consumer_migration_policy=upgrade
+modern a
+join w1
+sync w1
+live8 6s a
+beat w1
+join w1
+sync w1
+live8 6s a
+go a
+clock
+wait 60s w1
+tell
+    rebalance 4 running, epoch 4, cause left-closed, triggered by a, no culprit
+    a new target has been due since 22:13:32.000, and is computed when somebody joins; only members of the classic protocol are left, and their heartbeats do not bring it; a was closed; the rebalance has been running for 60.0 s.
+      22:13:32.000 a (10.0.0.7) was closed.
+      3 partitions stand still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumes.
+      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+join w1
+sync w1
+wait 3s w1
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 stable, epoch 3, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3 to 5 after 1.0 s, for which w1 waited; epoch 3 was Stable after 6.0 s.
+      22:13:20.000 w1 (10.0.0.9) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:13:26.000 a gave up orders-3 to 5 after 1.0 s, for which w1 waited.
+      22:13:26.000 the group was Stable with 2 members, 6.0 s after it began.
+      3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of w1.
+      3 partitions changed hands: 3 from a to w1.
+    refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
+    a consumer group stays one.
+      22:13:32.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
+      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+    rebalance 4 stable, epoch 4, cause left-closed, triggered by a, culprit a
+    a was closed; epoch 4 was Stable after 60.0 s.
+      22:13:32.000 a (10.0.0.7) was closed.
+      22:14:32.000 the group was Stable with 1 member, 60.0 s after it began.
+      3 partitions stood still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      3 partitions changed hands: 3 from a to w1.
+      > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
