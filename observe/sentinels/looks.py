@@ -63,12 +63,15 @@ def _unbalanced(group: GroupState) -> str:
     """Who holds a consumer group up, with what, and who waits for that."""
     names, holding = _names(group), dict.fromkeys(group.awaited)
     awaited = [one for one in group.members if one.member_id in holding]
+    waited = f"Group {group.group_id} has not been balanced for {group.barrier_age_ms // 1000} s"
+    if group.generation > group.assignment_epoch:
+        return f"{waited}: no target has been computed for epoch {group.generation}"
     says = [f"{names[one.member_id]} has not given up {ranges(one.pending)}" for one in awaited if one.pending]
     if late := [names[one.member_id] for one in awaited if not one.pending]:
         says.append(f"{named(late)} {'has' if len(late) == 1 else 'have'} not come for the new target")
     waiting = [names[one.member_id] for one in group.members if one.state == WAITS and one.member_id not in holding]
     wait = f"; {named(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for that" if waiting else ""
-    return f"Group {group.group_id} has not been balanced for {group.barrier_age_ms // 1000} s: {named(says)}{wait}"
+    return f"{waited}: {named(says)}{wait}"
 
 
 def _overlaps(group: GroupState, owned: dict[str, set[int]]) -> Iterator[Finding]:

@@ -128,11 +128,72 @@ def test_why_a_stable_group_has_no_partitions(ottla: Any, broker: Broker) -> Non
         {"topic": "ordrs", "did_you_mean": "orders"}
     ]
     said = ottla.run("groups", "describe", "regex", "--members").stdout
-    assert "subscribed to evnets-.*: it gives nobody partitions. It has to match the whole name of a topic.\n" in said
+    assert "subscribed to evnets-.*: no topic matches it. It has to match the whole name of a topic.\n" in said
     epoch = beat("reads", regex="ord.*")
     wait_for(lambda: beat("reads", epoch) > epoch, "the regex to be resolved")
     assert "By regex: peer subscribed to ord.*.\n" in ottla.run("groups", "describe", "reads").stdout
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("reads", "idles", "missed", "whose"),
+    [
+        ("a", "b", "orders 1-2", "they are in the target of idles, which did not subscribe"),
+        ("b", "a", "orders 0-2", "no target has them"),
+    ],
+)
+def test_partitions_that_stay_without_an_owner(
+    reads: str, idles: str, missed: str, whose: str, ottla: Any, broker: Broker
+) -> None:
+    """Who comes by another regex while a target waits for its interval spoils that, here as in Apache Kafka.
+
+    What comes of it depends on the ids of the members.
+    """
+    interval = "consumer.assignment.interval.ms=2000"
+    ottla.run("configs", "alter", "g", "--entity-type", "groups", "--add-config", interval)
+    broker.clock.freeze()
+    clients = {reads: Client(broker.port, client_id="reads"), idles: Client(broker.port, client_id="idles")}
+    epochs: dict[str, int] = {}
+
+    def beat(member_id: str, regex: str | None = None, epoch: int | None = None) -> None:
+        epoch = epochs.get(member_id, 0) if epoch is None else epoch
+        fields = consumer_heartbeat_fields("g", member_id, epoch, names=None if regex is None else ())
+        answer = clients[member_id].call(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **fields, subscribed_topic_regex=regex)
+        epochs[member_id] = max(answer.member_epoch, 0)
+
+    def described() -> Any:
+        return ottla.json("groups", "describe", "g")[0]
+
+    def resolved() -> None:
+        wait_for(lambda: described()["state"] == "Assigning", "the regex of reads to be resolved")
+        broker.clock.advance(seconds=11)
+
+    beat(reads, "ord.*")
+    resolved()
+    beat(idles, "nothing.*")
+    for member_id in (reads, idles, reads, idles):
+        beat(member_id)
+    said = ottla.run("groups", "describe", "g", "--members").stdout
+    assert f"Nobody reads {missed}, to which reads subscribed: {whose}. If that lasts, stop " in said
+    assert ("does not get orders 1-2" in said) == ("idles" in whose)
+    assert "By regex: reads subscribed to ord.*.\n" in said
+    found = described()
+    assert found["state"] == "Stable"
+
+    # What it says mends it.
+    stopped = idles if found["without_owner"][0]["in_target_of"] else reads
+    assert f"stop {clients[stopped].client_id} and start it again" in said
+    beat(stopped, epoch=-1)
+    beat(reads if stopped == idles else idles)
+    beat(stopped, "ord.*" if stopped == reads else "nothing.*")
+    if stopped == reads:
+        resolved()
+    broker.clock.advance(seconds=3)
+    for member_id in (reads, idles, reads, idles):
+        beat(member_id)
+    assert described()["without_owner"] == []
+    for client in clients.values():
+        client.close()
 
 
 def test_a_member_tells_what_it_still_has(ottla: Any, broker: Broker) -> None:
@@ -232,8 +293,8 @@ OWN = member("own", "classic", user_data=b"x")
         (group(kind="classic"), "bidirectional", "empty", "becomes what its first member speaks"),
         (group(kind="classic"), "disabled", "empty", "becomes what its first member speaks"),
         (group(OLD, kind="classic"), "bidirectional", "classic", "Restart old on 10.0.0.1 with group.protocol=c"),
-        (group(OLD, kind="classic"), "Upgrade", "classic", "group.protocol=consumer: it turns the group."),
-        (group(OLD, OLDER, kind="classic"), "upgrade", "classic", "consumer, one by one: the first turns the group."),
+        (group(OLD, kind="classic"), "Upgrade", "classic", "=consumer: it makes the group a consumer group."),
+        (group(OLD, OLDER, kind="classic"), "upgrade", "classic", "by one: the first makes the group a consumer "),
         (group(OLD, PYTHON, kind="classic"), "upgrade", "classic", "aiokafka-0.14.0 on 10.0.0.1 may stay classic"),
         (group(PYTHON, NEW), "upgrade", "mixed", "its client has no group.protocol. Members of both"),
         (group(OLD, NEW), "upgrade", "mixed", "A member may stay classic if its client has no group.protocol."),
@@ -274,6 +335,18 @@ def test_where_a_migration_stands(described: GroupDescription, policy: str | Non
             "Use a broker that has",
         ),
         (group(OLD, kind="classic", protocol_type="connect"), "upgrade", "of the type connect", ""),
+        (
+            group(OLD, OLDER),
+            "downgrade",
+            "policy is downgrade: the group becomes a classic one when a member leaves, and stays one.",
+            "Restart the broker with group.consumer.migration.policy=bidirectional (or upgrade)",
+        ),
+        (
+            group(OLD, OLDER, state="Assigning", group_epoch=4, assignment_epoch=3),
+            "upgrade",
+            "As all members are classic, no target is computed before somebody joins.",
+            "Restart one of them, such as old on 10.0.0.1.",
+        ),
         (
             group(OLD, NEW, state="Reconciling"),
             "upgrade",
@@ -316,13 +389,15 @@ def test_what_is_in_the_way_and_how_it_gets_out_of_it(
     [
         (group(OLD, kind="classic"), "bidirectional", ""),
         (group(OLD, NEW), "upgrade", "It stays a consumer group even then"),
-        (group(OLD), "bidirectional", "it turns when one of them leaves"),
+        (group(OLD), "bidirectional", "it becomes a classic group when one of them leaves"),
+        (group(OLD), "upgrade", "the group stays a consumer group, as group.consumer.migration.policy is upgrade. Re"),
         (group(NEW), "bidirectional", "Restart new on 10.0.0.1 with group.protocol=classic"),
         (
             group(NEW),
             "disabled",
             "Restart the broker with group.consumer.migration.policy=bidirectional (or downgrade)",
         ),
+        (group(NEW), "disabled", "Or stop all members, and start them with group.protocol=classic."),
     ],
 )
 def test_the_way_back(described: GroupDescription, policy: str, back: str) -> None:
@@ -408,7 +483,7 @@ def test_what_a_member_has_still_to_do() -> None:
     waits = MemberDescription("b", None, "b", "/h", ["t"], [], "consumer", 4, [T1, T2])
     away = MemberDescription("c", "i", "c", "/h", ["t"], [], "consumer", -2, [])
     late = MemberDescription("d", None, "d", "/h", ["t"], [], "consumer", 3, [])
-    all_of_them = group(keeps, waits, away, late, group_epoch=4, assignment_epoch=4)
+    all_of_them = group(keeps, waits, away, late, state="Reconciling", group_epoch=4, assignment_epoch=4)
     assert [still_to_do(all_of_them, one) for one in all_of_them.members] == [
         "has not given up t 1",
         "waits for t 2; waits for t 1 of a",
