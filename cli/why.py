@@ -41,8 +41,8 @@ def command(
     """Say why a GROUP rebalanced: who began it, whom it waited for, what stood still, and what to do.
 
     Without options, it tells of the latest rebalance, or of the one that is running. If a member only came back in that
-    one, it tells why the member had gone as well. It also tells of members that were refused, of static members that
-    came back, and of restarts of the broker.
+    one, it tells why the member had gone as well. If it cut off one that had cost more, a line tells of that. It also
+    tells of members that were refused, of static members that came back, and of restarts of the broker.
     """
     if recording is not None and not group:
         history, _ = _history_of(recording)
@@ -142,11 +142,13 @@ def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
     if body is not None:
         # Fields that only a newer broker knows stay as they are.
         document = json.loads(body)
-        numbers = {one.number for one in (choice.main, *choice.later)}
+        numbers = {one.number for one in (choice.earlier, choice.main, *choice.later) if one is not None}
         document["episodes"] = [one for one in document["episodes"] if one["number"] in numbers]
         print_json(document, indent=None)
         return
     print_episodes([choice.main])
+    if choice.earlier is not None:
+        say(in_a_line(choice.earlier, is_earlier=True))
     if choice.main.kind == "loaded":
         say("What the broker remembers begins there.")
     for one in choice.later:
