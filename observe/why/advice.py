@@ -126,8 +126,8 @@ def _dropped(case: Case) -> Advice:
 def _restart(case: Case) -> Advice:
     return case.advice(
         "group.instance.id",
-        "If it is restarted, not stopped for good: give each member a group.instance.id of its own ({is_set} now), so "
-        "that it comes back within session.timeout.ms ({session}) without a rebalance.",
+        "If {who} is restarted, not stopped for good: give each member a group.instance.id of its own ({is_set} now), "
+        "so that it comes back within session.timeout.ms ({session}) without a rebalance.",
         is_set="set" if case.part.group_instance_id else "not set",
     )
 

@@ -55,18 +55,42 @@ _not_back = say(
     "group.consumer.session.timeout.ms",
     "{who} has a group.instance.id and was away for longer than the session timeout ({session}). If that is the time "
     "that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave "
-    "without group.instance.id or remove it.",
+    "without group.instance.id, or remove it with `ottla groups evict`.",
 )
 _fenced = say(
     "",
     "See whether two processes use the member id of {who}, or whether it was restored from an old copy or stood still "
     "for long: only its own last epoch counts. A good client gives up all it has now and joins again by itself.",
 )
-_restart = say(
-    "group.instance.id",
-    "If {who} is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps "
-    "its partitions while it is away for no longer than the session timeout of the group ({session}).",
-)
+
+
+def _restart(case: Case) -> Advice:
+    is_classic = case.trigger.facts.get("protocol") == "classic"
+    return case.advice(
+        "group.instance.id",
+        "If {who} is restarted, not stopped for good: give each member a group.instance.id of its own, so that it "
+        "keeps its partitions while it is away for no longer than {which} ({session}).",
+        which="its session.timeout.ms" if is_classic else "the session timeout of the group",
+    )
+
+
+def _rolling(case: Case) -> Advice | None:
+    if case.episode.kind == "replacement":
+        return None
+    which = "consumer.session.timeout.ms of the group, and session.timeout.ms of a client of the classic protocol"
+    if case.part.group_instance_id is not None:
+        return case.advice(
+            "consumer.session.timeout.ms",
+            "Members have a group.instance.id and were away for longer than the session timeout ({session}): raise it "
+            "above the time that a restart takes. That timeout is {which}.",
+            which=which,
+        )
+    return case.advice(
+        "group.instance.id",
+        "Give each member a group.instance.id of its own (not set now), and let the session timeout ({session}) be "
+        "above the time that a restart takes: then a restart needs no rebalance. That timeout is {which}.",
+        which=which,
+    )
 
 
 def _stays(case: Case) -> Advice:
@@ -117,6 +141,7 @@ ADVICE: dict[str, Make] = {
     Cause.DOWNGRADE_REFUSED: _stays,
     Cause.REGEX_RESOLVED: _regex,
     Cause.LEFT_CLOSED: _restart,
+    Cause.ROLLING_RESTART: _rolling,
     Cause.MEMBER_RETURNED: _returned,
     Cause.MEMBER_JOINED: lambda case: None,
     Cause.STATIC_MEMBER_JOINED: lambda case: None,

@@ -53,7 +53,7 @@ class Case:
         """
         value = self.value(setting) if value is None else value
         session = _now(self.value("session.timeout.ms"))
-        said = text.format(who=self.who, now=_now(value), session=session, **more)
+        said = text.format(who=self.who, now=_now(value), session=session, **more).replace(f" ({_now('')})", "")
         return Advice(said, setting, of_client=setting not in BROKERS_OWN, value=value)
 
     @property

@@ -86,6 +86,11 @@ def _take(account: Account, known: Reconciled, event: events.MemberSubscribed) -
         known.asked.names = [protocol.name for protocol in account.input.protocols]
 
 
+def _protocol(known: Reconciled) -> dict[str, str]:
+    """The protocol of a member that is of the other one than its group."""
+    return {"protocol": "classic"} if known.is_classic else {}
+
+
 def _came(account: Account, event: events.MemberSubscribed) -> None:
     known = Reconciled(event.member_id, event.client_id, event.client_host, event.group_instance_id)
     _take(account, known, event)
@@ -94,6 +99,7 @@ def _came(account: Account, event: events.MemberSubscribed) -> None:
     is_first = not account.members and account.run is None
     account.members[event.member_id] = known
     facts = {} if before is None else judge.return_facts(before, event)
+    facts |= _protocol(known)
     facts |= judge.missing_facts(event.missing, _reconciling(account).names.values())
     if is_first:
         cause = Cause.GROUP_STARTED
@@ -178,6 +184,7 @@ def on_target_delayed(account: Account, event: events.TargetDelayed) -> None:
 
 def on_regexes_resolved(account: Account, event: events.RegexesResolved) -> None:
     reconciling = _reconciling(account)
+    unknown = {regex for regex in event.regexes if regex not in reconciling.resolved}
     for regex in event.regexes:
         reconciling.resolved.setdefault(regex, 0)
         reconciling.asked_ms.pop(regex, None)
@@ -186,6 +193,7 @@ def on_regexes_resolved(account: Account, event: events.RegexesResolved) -> None
         user = next((known for known in reconciling.each() if known.regex == change.regex), None)
         facts = {"regex": change.regex, "matched": str(change.matched)}
         facts |= {"came": ", ".join(change.came), "went": ", ".join(change.went)}
+        facts |= {"first": "yes"} if change.regex in unknown else {}
         if change.came or change.went:
             account.happenings.append(Happening(Cause.REGEX_RESOLVED, user, "", facts))
         elif not change.matched:
@@ -394,6 +402,7 @@ def on_fenced(account: Account, event: events.MemberFenced) -> None:
         reason = said(came.reason)
         own = leaving_class(reason) if known.is_classic else Cause.REMOVED_BY_ADMIN
         cause, facts = judge.departure(known, came, own, event)
+        facts |= _protocol(known)
     elif cause == Cause.REVOCATION_TIMEOUT:
         fate, facts = "expired", judge.unrevoked_facts(known, event)
     elif cause in (Cause.CLASSIC_REJOIN_MISSED, Cause.CLASSIC_SYNC_MISSED):

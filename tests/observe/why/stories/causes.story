@@ -99,7 +99,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 10.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 3 was Stable after 2.0 s.
       22:14:30.031 w2 (10.0.0.0) came back; 10.0 s earlier it was closed.
@@ -110,7 +110,7 @@ tell all
       22:14:32.051 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       3 partitions changed hands: 3 from w1 to w2.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left closed
 # cause left-closed, culprit w2
@@ -136,7 +136,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left and disconnected
 # cause left-closed, culprit w2
@@ -165,7 +165,7 @@ tell all
       22:14:22.051 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.2 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left poll timeout
 # cause left-poll-timeout, culprit w2
@@ -246,7 +246,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left unsubscribed
 # cause left-unsubscribed, culprit w2
@@ -297,7 +297,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == removed by admin
 # cause removed-by-admin
@@ -1465,7 +1465,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 5.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 3 was Stable after 2.0 s.
       22:14:25.031 w2 (10.0.0.0) came back; 5.0 s earlier it was closed.
@@ -1476,7 +1476,7 @@ tell all
       22:14:27.051 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       3 partitions changed hands: 3 from w1 to w2.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 4 stable, cause left-closed, triggered by w2, culprit w2
     w2 was closed; the join barrier waited 2.0 s for w1; generation 4 was Stable after 2.0 s.
       22:14:32.061 w2 (10.0.0.0) was closed; it said "the consumer is being closed".
@@ -1487,7 +1487,7 @@ tell all
       22:14:34.081 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 5 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 5.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 5 was Stable after 2.0 s.
       22:14:37.091 w2 (10.0.0.0) came back; 5.0 s earlier it was closed.
@@ -1498,7 +1498,7 @@ tell all
       22:14:39.111 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       3 partitions changed hands: 3 from w1 to w2.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 6 stable, cause flapping-member, triggered by w2, culprit w2
     w2 comes and goes, 3 times within ten minutes: w2 was closed; the join barrier waited 2.0 s for w1; generation 6 was Stable after 2.0 s.
       22:14:44.121 w2 (10.0.0.0) was closed; it said "the consumer is being closed".
@@ -1571,7 +1571,7 @@ tell all
       22:14:22.021 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 4.1 partition-seconds in which nobody consumed, all of them on the account of w1.
       4 partitions changed hands: 1 from w2 to w3, 1 from w3 to w2, 1 from w1 to w2, 1 from w1 to w3.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w1, culprit w1
     w1 came back, 8.0 s after it was closed; the join barrier waited 2.0 s for w3; generation 3 was Stable after 2.0 s.
       22:14:28.031 w1 (10.0.0.9) came back; 8.0 s earlier it was closed.
@@ -1582,7 +1582,7 @@ tell all
       22:14:30.051 the group was Stable with 3 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       4 partitions changed hands: 1 from w2 to w3, 1 from w2 to w1, 1 from w3 to w2, 1 from w3 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 4 stable, cause left-closed, triggered by w2, culprit w2
     w2 was closed; the join barrier waited 2.0 s for w3; generation 4 was Stable after 2.0 s.
       22:14:40.061 w2 (10.0.0.0) was closed; it said "the consumer is being closed".
@@ -1593,7 +1593,7 @@ tell all
       22:14:42.081 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 4.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       4 partitions changed hands: 1 from w3 to w1, 1 from w1 to w3, 1 from w2 to w3, 1 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 5 stable, cause rolling-restart, triggered by w2, culprit w2
     Rolling restart, 2 members so far: w2 came back, 8.0 s after it was closed; the join barrier waited 2.0 s for w3; generation 5 was Stable after 2.0 s.
       22:14:48.091 w2 (10.0.0.0) came back; 8.0 s earlier it was closed.
@@ -1793,7 +1793,7 @@ tell
       22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       3 partitions changed hands: 3 from i1 to b.
-      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id or remove it.
+      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id, or remove it with `ottla groups evict`.
 
 == a group that becomes one of the consumer protocol
 # cause group-upgraded
@@ -1873,7 +1873,7 @@ tell last
       22:13:37.000 the group was Stable with 1 member, 5.0 s after it began.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of w1.
       Everybody has the partitions that it had before.
-      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than its session.timeout.ms (45000 now).
 
 == a classic member that does not join again
 # cause classic-rejoin-missed, culprit w1
@@ -1956,7 +1956,7 @@ tell all
       22:14:20.001 w1 (10.0.0.9) left without saying why.
       22:14:20.001 nobody was left and the group was Empty.
       6 partitions have no owner and stand still afterwards.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     conversion 3 converted, cause took-over-from-classic, triggered by a, no culprit
     a group without members is of the other protocol from now on.
       22:14:20.001 a group without members is of the other protocol from now on.

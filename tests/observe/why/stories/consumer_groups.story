@@ -154,7 +154,7 @@ tell all
       22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       3 partitions changed hands: 3 from i1 to b.
-      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id or remove it.
+      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id, or remove it with `ottla groups evict`.
 
 == a static member that comes back in time
 modern a instance=i1
@@ -200,7 +200,7 @@ tell all
     rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
     a started the group; epoch 2 was Stable after 5.0 s.
       22:13:20.000 a (10.0.0.7) started the group.
-      22:13:20.000 the regex of a comes to other topics; "orders.*" matches 1 topic; it did not match orders before.
+      22:13:20.000 the regex of a was held against the topics; "orders.*" matches 1 topic: orders.
       22:13:25.000 the group was Stable with 1 member, 5.0 s after it began.
       6 partitions were handed out: 6 to a.
     rebalance 2 stable, epoch 3, cause regex-resolved, triggered by a, no culprit
@@ -721,3 +721,40 @@ tell all
       3 partitions stood still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumed, all of them on the account of a.
       3 partitions changed hands: 3 from a to w1.
       > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+
+== members of the consumer protocol that are restarted one by one
+modern a b
+live8 20s a b
+go a
+live8 2s b
+modern a
+live8 20s a b
+go b
+live8 2s a
+modern b
+live8 20s a b
+tell
+    rebalance 6 stable, epoch 7, cause rolling-restart, triggered by b, culprit a
+    Rolling restart, 2 members so far: b came back, 2.0 s after it was closed; a gave up orders-3 to 5 after 5.0 s, for which b waited; epoch 7 was Stable after 10.0 s.
+      22:14:04.000 b (10.0.0.8) came back; 2.0 s earlier it was closed.
+      22:14:09.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:14:14.000 a gave up orders-3 to 5 after 5.0 s, for which b waited.
+      22:14:14.000 b got orders-3 to 5, which others had to give up first, after 5.0 s.
+      22:14:14.000 the group was Stable with 2 members, 10.0 s after it began.
+      The members are being restarted one after the other; 2 of them went and came back within ten minutes, each once.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      3 partitions changed hands: 3 from a to b.
+      > Give each member a group.instance.id of its own (not set now), and let the session timeout (45000 now) be above the time that a restart takes: then a restart needs no rebalance. That timeout is consumer.session.timeout.ms of the group, and session.timeout.ms of a client of the classic protocol.
+
+== a member of the consumer protocol that crashes
+modern a b
+live8 20s a b
+live8 60s a
+tell
+    rebalance 3 stable, epoch 4, cause session-expired-silent, triggered by b, culprit b
+    b fell silent with its connection open, and its session ran out; epoch 4 was Stable after 0 ms.
+      22:14:25.000 b (10.0.0.8) fell silent with its connection open, and its session ran out; it was last heard of 45.0 s before; the session timeout of its group is 45 s.
+      22:14:25.000 the group was Stable with 1 member, 0 ms after it began.
+      3 partitions stood still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumed, all of them on the account of b.
+      3 partitions changed hands: 3 from b to a.
+      > Look for pauses of b: garbage collection, a stopped container, a blocked event loop, too little CPU. If such pauses are normal, raise the session timeout (45000 now): consumer.session.timeout.ms of the group, or session.timeout.ms of a client of the classic protocol.
