@@ -345,6 +345,15 @@ _ADVICE: dict[str, Make] = {
     Cause.DUPLICATE_INSTANCE_ID: _duplicate,
     Cause.TURNED_AWAY_GROUP_FULL: _full,
     Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_UNKNOWN_ASSIGNOR: say(
+        "group.consumer.assignors",
+        "Let {who} ask for an assignor that the broker has ({now}): set its group.remote.assignor, or leave it out.",
+    ),
+    Cause.TURNED_AWAY_INVALID_REGEX: say(
+        "subscription",
+        "Mend the regex of {who}: the broker reads it as RE2, which has no lookahead, no lookbehind and no references "
+        "to groups. A pattern that the client matches itself, as Java's subscribe(Pattern) does, may have these.",
+    ),
     Cause.TURNED_AWAY_CLASSIC: say(
         "group.consumer.migration.policy",
         "Start {who} with group.protocol=consumer. If it has to be classic, restart the broker with "

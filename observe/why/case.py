@@ -8,6 +8,7 @@ from ottla.observe.why.model import Advice, Episode, MemberPart, Trigger
 from ottla.observe.why.plain import application
 
 BROKERS_OWN = (
+    "group.consumer.assignors",
     "group.consumer.max.size",
     "group.consumer.migration.policy",
     "group.consumer.session.timeout.ms",

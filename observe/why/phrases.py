@@ -273,6 +273,17 @@ def _regex(facts: Mapping[str, str]) -> list[str]:
     return [f"it was {quoted(before) if before else 'none'} and is {quoted(after) if after else 'none'} now"]
 
 
+def _invalid_regex(facts: Mapping[str, str]) -> list[str]:
+    from ottla.broker.core.pattern import BadPattern, Pattern  # few need it
+
+    regex = facts.get("regex", "")
+    try:
+        Pattern(regex)
+    except BadPattern as error:
+        return [f"it is {quoted(regex)}", str(error)]
+    return [f"it begins with {quoted(regex)}"]  # the rest was not kept
+
+
 def _not_back(facts: Mapping[str, str]) -> list[str]:
     away = span(facts, "away_ms")
     clauses = [f"it went {away} before, and its session had begun with its last heartbeat"] if away else []
@@ -348,6 +359,8 @@ _DETAILS: dict[str, Details] = {
     Cause.COORDINATOR_LOADED: _over,
     Cause.TURNED_AWAY_GROUP_FULL: _full,
     Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_UNKNOWN_ASSIGNOR: _clause("offered", "it asks for {offered}"),
+    Cause.TURNED_AWAY_INVALID_REGEX: _invalid_regex,
     Cause.TURNED_AWAY_CLASSIC: lambda facts: ["group.consumer.migration.policy is disabled"],
     Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
     Cause.INVALID_SESSION_TIMEOUT: _session,

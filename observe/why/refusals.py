@@ -13,6 +13,9 @@ from ottla.observe.why.reconciling import Reconciled, places
 MOST_OPEN = 8
 """So many kinds of refusals are counted at a time."""
 
+MOST_CHARACTERS = 200
+"""So much is kept of a text of a client's."""
+
 _JOIN = {
     "GROUP_MAX_SIZE_REACHED": Cause.TURNED_AWAY_GROUP_FULL,
     "INCONSISTENT_GROUP_PROTOCOL": Cause.TURNED_AWAY_ASSIGNOR_MISMATCH,
@@ -32,6 +35,12 @@ def refused(account: Account, event: RequestRefused) -> None:
     elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "GROUP_MAX_SIZE_REACHED":
         facts = {"error": event.error, "members": str(len(account.members))}
         _refused_member(account, event, asked, Cause.TURNED_AWAY_GROUP_FULL, facts)
+    elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "UNSUPPORTED_ASSIGNOR":
+        facts = {"error": event.error, "offered": (asked.server_assignor or "")[:MOST_CHARACTERS]}
+        _refused_member(account, event, asked, Cause.TURNED_AWAY_UNKNOWN_ASSIGNOR, facts)
+    elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "INVALID_REGULAR_EXPRESSION":
+        facts = {"error": event.error, "regex": (asked.regex or "")[:MOST_CHARACTERS]}
+        _refused_member(account, event, asked, Cause.TURNED_AWAY_INVALID_REGEX, facts)
     elif isinstance(asked, JoinReceived) and (cause := _JOIN.get(event.error)) is not None:
         _turned_away(account, event, asked, cause)
 

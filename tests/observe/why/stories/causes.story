@@ -1340,6 +1340,30 @@ tell all
       22:14:20.001 w3 (10.0.0.1) was turned away: the members have no assignor in common with it; it offers cooperative-sticky; all members of the group have range; w1, w2 have nothing in common with it.
       > Let all members have one partition.assignment.strategy in common (w3 has cooperative-sticky). Add range to those of w3.
 
+== a member that asks for an assignor that the broker does not have
+# cause turned-away-unknown-assignor, culprit b
+modern a
+modern b assignor=sticky
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    refusal 2 refused, cause turned-away-unknown-assignor, triggered by b, culprit b
+    b was turned away: the broker does not have the assignor that it asks for.
+      22:13:20.000 b (10.0.0.8) was turned away: the broker does not have the assignor that it asks for; it asks for sticky.
+      > Let b ask for an assignor that the broker has: set its group.remote.assignor, or leave it out.
+
+== a member whose regex the broker cannot read
+# cause turned-away-invalid-regex, culprit a
+modern a regex="o(?=r).*"
+tell all
+    refusal 1 refused, cause turned-away-invalid-regex, triggered by a, culprit a
+    a was turned away: its regex is none for the broker.
+      22:13:20.000 a (10.0.0.7) was turned away: its regex is none for the broker; it is "o(?=r).*"; invalid perl operator: (?=.
+      > Mend the regex of a: the broker reads it as RE2, which has no lookahead, no lookbehind and no references to groups. A pattern that the client matches itself, as Java's subscribe(Pattern) does, may have these.
+
 == a classic member that comes to a consumer group whose policy lets none in
 # cause turned-away-classic, culprit w1
 setup group_consumer_migration_policy=disabled
