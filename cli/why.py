@@ -23,7 +23,13 @@ MOST_NAMED = 20
 
 @click.command()
 @GROUPS.one("group", required=False)
-@click.option("--generation", type=click.IntRange(0), help="Only the rebalance that led to this generation.")
+@click.option(
+    "--generation",
+    "--epoch",
+    "generation",
+    type=click.IntRange(0),
+    help="Only the rebalance that led to this generation, or epoch of a consumer group.",
+)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The latest N rebalances, each in full.")
 @since_option
 @recording_option
@@ -111,10 +117,13 @@ def _history_of(path: Path) -> tuple[History, int]:
 
 def _generations(episodes: Sequence[Episode]) -> str:
     """The generations that can be asked for."""
+    from ottla.observe.why.plain import listed, runs
+
     known = sorted({one.generation_after for one in episodes if one.generation_after >= 0})
     if not known:
         return "No generation of it is known."
-    return f"Known are generations {known[0]} to {known[-1]}." if len(known) > 1 else f"Known is generation {known[0]}."
+    parts = [f"{first} to {last}" if first != last else f"{first}" for first, last in runs(known)]
+    return f"Known {'is generation' if len(known) == 1 else 'are generations'} {listed(parts, len(parts))}."
 
 
 def _of_recording(path: Path, group_id: str, **chosen: Any) -> tuple[list[Episode], str]:
