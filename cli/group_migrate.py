@@ -26,6 +26,8 @@ MODERN = "group.protocol=consumer"
 CLASSIC = "group.protocol=classic"
 STOP_ALL = "stop all members, and start them with "
 """A group without members may change under each policy, and whatever its assignor was."""
+REFUSED = "session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy"
+"""Settings of classic members that Java's client and librdkafka do not take together with the protocol ``consumer``."""
 COOPERATIVE = "cooperative-sticky"
 GENERATION_BYTES = 4
 """What the cooperative-sticky of Java's client and of Ottla's own adds to a subscription. librdkafka's adds something
@@ -143,8 +145,8 @@ def _without(assignor: str) -> str:
     """How a group gets rid of an assignor that adds data of its own."""
     if assignor == COOPERATIVE:
         return (
-            f"Nobody reads for a moment: {STOP_ALL}{MODERN}. librdkafka does not take range and cooperative-sticky "
-            "together, so its members cannot change to range first."
+            f"S{STOP_ALL[1:]}{MODERN}: nobody reads for a moment. librdkafka does not take range and "
+            "cooperative-sticky together, so its members cannot change to range first."
         )
     return (
         f"Restart all members with partition.assignment.strategy=range,{assignor}, one by one: the group uses range "
@@ -185,7 +187,11 @@ def _next(phase: str, classic: list[MemberDescription]) -> list[str]:
         return [f"{stays}{mixed}"]
     which = "it" if len(move) == 1 else "the first"
     turns = "" if phase == "mixed" else f": {which} makes the group a consumer group"
-    return [f"Restart {_named(move)} with {MODERN}{_in_turn(move)}{turns}.", f"{stays if stay else either}{mixed}"]
+    return [
+        f"Restart {_named(move)} with {MODERN}{_in_turn(move)}{turns}.",
+        f"Take {REFUSED} out of the configuration, as clients do not start with {MODERN} and one of these.",
+        f"{stays if stay else either}{mixed}",
+    ]
 
 
 def _back(phase: str, modern: list[MemberDescription], policy: str | None) -> str:

@@ -296,6 +296,12 @@ OWN = member("own", "classic", user_data=b"x")
         (group(OLD, kind="classic"), "Upgrade", "classic", "=consumer: it makes the group a consumer group."),
         (group(OLD, OLDER, kind="classic"), "upgrade", "classic", "by one: the first makes the group a consumer "),
         (group(OLD, PYTHON, kind="classic"), "upgrade", "classic", "aiokafka-0.14.0 on 10.0.0.1 may stay classic"),
+        (
+            group(OLD, kind="classic"),
+            "upgrade",
+            "classic",
+            "Take session.timeout.ms, heartbeat.interval.ms and partition",
+        ),
         (group(PYTHON, NEW), "upgrade", "mixed", "its client has no group.protocol. Members of both"),
         (group(OLD, NEW), "upgrade", "mixed", "A member may stay classic if its client has no group.protocol."),
         (group(JAVA, kind="classic", assignor="cooperative-sticky"), "upgrade", "classic", "Restart java on 10.0.0.1"),
@@ -364,13 +370,13 @@ def test_where_a_migration_stands(described: GroupDescription, policy: str | Non
             group(OWN, kind="classic", assignor="cooperative-sticky"),
             "upgrade",
             "adds data of its own to the assignment of own",
-            "stop all members",
+            "Stop all members",
         ),
         (
             group(JAVA, OLD, kind="classic", assignor="cooperative-sticky"),
             "upgrade",
             "old on 10.0.0.1 may use librdkafka",
-            "stop all members",
+            "Stop all members",
         ),
     ],
 )
@@ -431,7 +437,9 @@ def test_a_group_in_which_librdkafka_will_be_in_the_way(kind: str, ottla: Any, b
         one.stop()
     if kind == "confluent":
         assert " may use librdkafka" in " ".join(found["in_the_way"])
-        assert found["next"][0].startswith("Nobody reads for a moment: stop all members")
+        assert found["next"][0].startswith(
+            "Stop all members, and start them with group.protocol=consumer: nobody reads"
+        )
     else:
         assert found["in_the_way"] == [] and found["next"][0].startswith("Restart k1 on ")
 
