@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.observe.why.advice_reconciling import ADVICE as _OF_RECONCILING
-from ottla.observe.why.advice_reconciling import SLOW_MS, for_latecomer, for_wait
+from ottla.observe.why.advice_reconciling import SLOW_MS, for_latecomer, for_unread, for_wait
 from ottla.observe.why.case import Case, Make, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.interference import explaining
@@ -28,6 +28,8 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
     is_brokers = any(one.cause in _OF_BROKER for one in episode.triggers)
     if (waiting := for_wait(episode, names, facts)) is not None:
         return [waiting]
+    if (unread := for_unread(episode, names)) is not None:
+        return [unread]
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
         return [present]
     latecomer = _for_latecomer(episode, names) or for_latecomer(episode, names)

@@ -101,8 +101,9 @@ def _stays(case: Case) -> Advice:
     )
     return case.advice(
         policy,
-        "Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer "
-        "group whose members are all classic. To make it a classic group, stop all members and start them.{by_itself}",
+        "Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that "
+        "nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, "
+        "stop all members and start them.{by_itself}",
         by_itself=by_itself if case.value(policy).lower() in ("upgrade", "disabled") else "",
     )
 
@@ -153,6 +154,12 @@ ADVICE: dict[str, Make] = {
 }
 """Advice by the cause, in place of that about groups of the classic protocol."""
 
+UNREAD = frozenset(("not-subscribed", "no-target"))
+_starts_anew = say(
+    "subscription",
+    "Stop {who} and start it again: then the broker divides all partitions anew. This comes of members that start "
+    "together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.",
+)
 _OF_WAITS: dict[str, Make] = {
     "not-heard": _silent,
     "away": _away,
@@ -176,6 +183,12 @@ def for_wait(episode: Episode, names: list[str], facts: Mapping[str, str]) -> Ad
     if wait.kind not in _OF_WAITS or (wait.member != episode.culprit and wait.kind != "away"):
         return None
     return _OF_WAITS[wait.kind](Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, facts))
+
+
+def for_unread(episode: Episode, names: list[str]) -> Advice | None:
+    """What to do about partitions that nobody reads in a group that is Stable."""
+    wait = next((one for one in episode.member_waits if one.kind in UNREAD), None)
+    return None if wait is None else _starts_anew(Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, {}))
 
 
 def for_latecomer(episode: Episode, names: list[str]) -> Advice | None:

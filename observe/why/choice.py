@@ -51,6 +51,8 @@ def choose(episodes: Sequence[Episode]) -> Choice | None:
     newest = episodes[at]
     after = list(episodes[at + 1 :])
     main = at
+    if at and newest.kind == "resolution" and _ended_ms(episodes[at - 1]) > newest.started_ms:
+        main, after = at - 1, [newest, *after]  # it happened while that one ran
     for place in reversed(range(at)):
         if is_return_of(newest, episodes[place]):
             main, after = place, [one for one in episodes[place + 1 : at] if one.kind == "refusal"] + [newest, *after]
@@ -72,12 +74,16 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
         if not away.isdigit() or int(away) > SOON_MS or not 0 <= trigger.member < len(episode.members):
             continue
         went_ms = episode.started_ms + trigger.at_ms - int(away)
-        began_ms, ended_ms = before.started_ms - SLACK_MS, before.started_ms + max(before.duration_ms, 0) + SLACK_MS
+        began_ms, ended_ms = before.started_ms - SLACK_MS, _ended_ms(before) + SLACK_MS
         name = plain_name(episode.members[trigger.member])
         gone = any(plain_name(one) == name and one.fate not in HERE for one in before.members)
         if gone and began_ms <= went_ms <= ended_ms:
             return True
     return False
+
+
+def _ended_ms(episode: Episode) -> int:
+    return episode.started_ms + max(episode.duration_ms, 0)
 
 
 def in_a_line(episode: Episode, zone: tzinfo | None = None, *, is_earlier: bool = False) -> str:

@@ -6,7 +6,7 @@ up first another one waits for. So the question is who has not done what, since 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -287,6 +287,25 @@ class Reconciling:
             if self.awaits_regex(known):
                 found.append(MemberWait("regex", known.member_id, self.asked_ms.get(known.regex, at_ms)))
         return sorted(found, key=lambda one: (not is_holding_up(one, at_ms), one.since_ms))
+
+    def leave_unread(self, run: Run, event: Event) -> None:
+        """An episode ends with partitions that a regex matches and nobody reads: an assignor took its member for one of
+        those that subscribe to the same topics.
+        """
+        unread = []
+        for known in self.each():
+            if known.target and (stray := [one for one in known.target if one not in known.has]):
+                unread.append(self._wait("not-subscribed", known, event.at_ms, stray))
+        if not any(known.has for known in self.each()):
+            matching = [known for known in self.each() if self.resolved.get(known.regex)]
+            unread += [self._wait("no-target", known, event.at_ms, []) for known in matching[:1]]
+        for wait in unread:
+            wait.until_ms, wait.goes_on = event.at_ms, True
+            run.episode.member_waits.append(told(run, wait))
+
+    def _wait(self, kind: str, known: Reconciled, since_ms: int, partitions: Collection[Partition]) -> MemberWait:
+        named = [f"{topic}-{number}" for topic, number in islice(partitions, MOST_PARTITIONS)]
+        return MemberWait(kind, known.member_id, since_ms, partitions=named, untold=len(partitions) - len(named))
 
     def leave_open(self, run: Run, event: Event) -> None:
         """An episode ends, and members have not done what others waited for."""

@@ -57,6 +57,15 @@ class Waits:
 
     def over(self, wait: MemberWait) -> str:
         """A wait that is over, if it took long enough to be told."""
+        if wait.kind == "not-subscribed":
+            it = "it" if len(wait.partitions) == 1 else "them"
+            return (
+                f"{self._who(wait)} has {_parts(wait)} in its target and did not subscribe to {it}: nobody reads {it}"
+            )
+        if wait.kind == "no-target":
+            return (
+                f"the regex of {self._who(wait)} matches topics, and no target has their partitions: nobody reads them"
+            )
         long_ms = wait.until_ms - wait.since_ms
         if long_ms < WORTH_SAYING_MS or wait.kind in ("away", "nobody-heartbeats", "nobody-joins"):
             return ""

@@ -124,5 +124,14 @@ def test_a_refusal_between_going_and_coming_back_is_told() -> None:
     assert [cause for _, cause in chosen(story.episodes())] == ["left-closed", "upgrade-refused", "member-returned"]
 
 
+def test_a_regex_that_matched_nothing_while_a_rebalance_ran_does_not_hide_it() -> None:
+    story = Story()
+    story.modern_join("a", regex="ord.*")
+    story.wait(11_000)
+    story.modern_join("b", regex="nothing.*")
+    story.live8(20_000, "a", "b")
+    assert chosen(story.episodes()) == [("rebalance", "group-started"), ("resolution", "regex-resolved")]
+
+
 def test_nothing_is_chosen_of_nothing() -> None:
     assert choose([]) is None

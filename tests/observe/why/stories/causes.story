@@ -2040,9 +2040,9 @@ tell all
     refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
     a consumer group stays one.
       22:13:26.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
-      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
     rebalance 4 running, epoch 4, cause left-closed, triggered by a, no culprit
     w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has; a was closed; the rebalance is running.
       22:13:26.000 a (10.0.0.7) was closed.
       a new target has been due since 22:13:26.000, and is computed when somebody joins; only members of the classic protocol are left, and their heartbeats do not bring it.
-      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.

@@ -692,7 +692,7 @@ tell
     a new target has been due since 22:13:32.000, and is computed when somebody joins; only members of the classic protocol are left, and their heartbeats do not bring it; a was closed; the rebalance has been running for 60.0 s.
       22:13:32.000 a (10.0.0.7) was closed.
       3 partitions stand still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumes.
-      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
 join w1
 sync w1
 wait 3s w1
@@ -713,7 +713,7 @@ tell all
     refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
     a consumer group stays one.
       22:13:32.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
-      > Restart one of the members, or start another one: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
     rebalance 4 stable, epoch 4, cause left-closed, triggered by a, culprit a
     a was closed; epoch 4 was Stable after 60.0 s.
       22:13:32.000 a (10.0.0.7) was closed.
@@ -758,3 +758,43 @@ tell
       3 partitions stood still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumed, all of them on the account of b.
       3 partitions changed hands: 3 from b to a.
       > Look for pauses of b: garbage collection, a stopped container, a blocked event loop, too little CPU. If such pauses are normal, raise the session timeout (45000 now): consumer.session.timeout.ms of the group, or session.timeout.ms of a client of the classic protocol.
+
+== members with different regexes that start together
+modern a regex=ord.*
+wait 11s
+modern b regex=nothing.*
+live8 20s a b
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 16.0 s.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the regex of a was held against the topics; "ord.*" matches 1 topic: orders.
+      22:13:31.000 b (10.0.0.8) joined.
+      22:13:36.000 b has orders-3 to 5 in its target and did not subscribe to them: nobody reads them.
+      22:13:36.000 the group was Stable with 2 members, 16.0 s after it began.
+      3 partitions were handed out: 3 to a.
+      > Stop b and start it again: then the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
+    resolution 2 resolved, cause regex-resolved, triggered by b, culprit b
+    The regex of b matches no topic.
+      22:13:31.000 the regex of b (10.0.0.8) matches no topic; it is "nothing.*".
+      > Compare the regex of b with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
+
+== members with different regexes that start together, and nobody gets anything
+modern b regex=ord.*
+wait 11s
+modern c regex=nothing.*
+live8 20s b c
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by b, no culprit
+    b started the group; epoch 2 was Stable after 16.0 s.
+      22:13:20.000 b (10.0.0.8) started the group.
+      22:13:20.000 the regex of b was held against the topics; "ord.*" matches 1 topic: orders.
+      22:13:31.000 c (10.0.0.9) joined.
+      22:13:36.000 the regex of b matches topics, and no target has their partitions: nobody reads them.
+      22:13:36.000 the group was Stable with 2 members, 16.0 s after it began.
+      Nobody has partitions.
+      > Stop b and start it again: then the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
+    resolution 2 resolved, cause regex-resolved, triggered by c, culprit c
+    The regex of c matches no topic.
+      22:13:31.000 the regex of c (10.0.0.9) matches no topic; it is "nothing.*".
+      > Compare the regex of c with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
