@@ -218,7 +218,8 @@ _ADVICE: dict[ErrorCode, str] = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that subscribe to the topic first",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
         "no assignor in common with the other members; give all of them one, e.g. "
-        "partition_assignment_strategy='roundrobin'"
+        "partition_assignment_strategy='roundrobin'; or the broker's group.consumer.migration.policy lets no member of "
+        "the classic protocol into a consumer group"
     ),
     ErrorCode.INVALID_GROUP_ID: "group_id must not be empty",
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers",
