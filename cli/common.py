@@ -347,7 +347,8 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     except KafkaConnectionError as error:
         raise no_broker(bootstrap, str(error), reason(str(error))) from None
     except SomeFailed as error:
-        raise Refused(*(_sentence(_plain(one)) for one in error.errors.values())) from None
+        said = dict.fromkeys(_sentence(_plain(one)) for one in error.errors.values())  # of each partition the same
+        raise Refused(*said) from None
     except KafkaError as error:
         raise Refused(_sentence(_plain(error))) from None
     except OptionError as error:
