@@ -69,7 +69,8 @@ ALWAYS = {
 PICTURES = """# Results
 
 {pictures}
-Each number of this file has the command that measures it; [README.md](README.md) says how they are measured.
+Each table says which command measures it; where something was sampled by hand, the text says so. [README.md](README.md)
+says how all of it is measured. Compare ratios, not microseconds, with your own machine.
 """
 PICTURE = """<picture>
   <source media="(prefers-color-scheme: dark)" srcset="../docs/images/{name}-dark.svg">
@@ -191,7 +192,7 @@ def open_with(path: Path, pictures: str, goals: str) -> None:
 @click.option("--write/--no-write", default=True, help="Write RESULTS.md and the pictures.")
 def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
     write, failed = write and not quick, []
-    if not only:
+    if write and not only:
         shutil.rmtree(FIGURES, ignore_errors=True)  # all are to be of this run
     for script in only or STEPS:
         command = [sys.executable, str(HERE / script), *ALWAYS.get(script, ()), *(STEPS[script] if quick else ())]
@@ -200,6 +201,14 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
         click.echo(f"\n=== {script}", err=True)
         if subprocess.run(command).returncode:
             failed.append(script)
+    if write:
+        _judge()
+    if failed:
+        raise click.ClickException(f"could not measure: {', '.join(failed)}")
+
+
+def _judge() -> None:
+    """Hold what was measured against the goals, and begin RESULTS.md with that and the pictures."""
     figures = Figures.saved(
         "heartbeats", "commits", "rebalances", "consumer_groups", "records", "security", "before", "size", "startup"
     )
@@ -208,23 +217,20 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
     head = ("load", "what", "goal", "measured", "Ottla / the other", "at the goals' pace", "verdict")
     table = [head, *(goal.judged(figures, pace) for goal in goals())]
     click.echo(plain(table))
-    if write:
-        chart.draw_all(chart.IMAGES)
-        pictures = "\n".join(PICTURE.format(name=p.name, title=p.title, better=p.better) for p in chart.PICTURES)
-        about = describe(choose_cores()[0] is not None)
-        verdicts = [row[-1] for row in table[1:]]
-        reached = f"{verdicts.count('reached')} of {len(verdicts)}"
-        if pace is not None:
-            more = verdicts.count("reached at that pace")
-            reached += f", and {more} more at the pace of the machine that they were set for"
-            about["pace"] = (
-                f"a bare uvloop server takes {pace:.2f} times as long for a heartbeat here as on that machine; times "
-                "of Ottla alone are told once more, divided by this"
-            )
-        about |= {"before": BEFORE, "reached": reached}
-        open_with(RESULTS, PICTURES.format(pictures=pictures), section("Goals", about, table))
-    if failed:
-        raise click.ClickException(f"could not measure: {', '.join(failed)}")
+    chart.draw_all(chart.IMAGES)
+    pictures = "\n".join(PICTURE.format(name=p.name, title=p.title, better=p.better) for p in chart.PICTURES)
+    about = describe(choose_cores()[0] is not None)
+    verdicts = [row[-1] for row in table[1:]]
+    reached = f"{verdicts.count('reached')} of {len(verdicts)}"
+    if pace is not None:
+        more = verdicts.count("reached at that pace")
+        reached += f", and {more} more at the pace of the machine that they were set for"
+        about["pace"] = (
+            f"goals of Ottla alone were set for a machine on which a bare uvloop server needs {BARE_US} µs for a "
+            f"heartbeat; here it needs {pace:.2f} times that, so these figures are told once more, divided by this"
+        )
+    about |= {"before": BEFORE, "reached": reached}
+    open_with(RESULTS, PICTURES.format(pictures=pictures), section("Goals", about, table))
 
 
 if __name__ == "__main__":

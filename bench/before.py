@@ -149,10 +149,10 @@ def main(
                 row.cpu_us.append((cost[0], cost[1]))
                 figures.add(row.load, "ottla", grown=cost[1] / cost[0] - 1)
             print(f"pair {number + 1} of {pairs}", file=sys.stderr)
-    figures.save("before")
     section = as_markdown(rows, describe(server_core is not None))
     click.echo(section)
     if write is not None:
+        figures.save("before")
         rewrite_section(write, section)
 
 

@@ -23,7 +23,7 @@ BAR, STEP = 20, 31
 BAR_SHARE = 0.58
 """Of a panel's width for the longest bar and its spread; behind it the figure stands."""
 HEAD, PANEL_HEAD, ROW_GAP, FOOT = 84, 54, 26, 62
-SYNCED = "Ottla and “Kafka, synced” (flush.messages=1) answer commits and produced records when they are on the disk."
+SYNCED = "Ottla answers commits and records when they are on the disk; “Kafka, synced” (flush.messages=1) does so, too."
 UNSYNCED = "Kafka answers when the operating system has them; kfake and the mock keep them in memory. –: not measured."
 
 

@@ -65,6 +65,13 @@ COLUMNS = {
     "longest wait of others, ms": ("max_ms", 1),
 }
 KINDS = ("classic", "consumer")
+LASTING = (
+    "--set",
+    "group.consumer.max.session.timeout.ms=1800000",
+    "--set",
+    "group.consumer.session.timeout.ms=1800000",
+)
+"""Of Ottla: members do not expire while another server has its turn."""
 
 
 def beat_load(connections: int) -> str:
@@ -225,9 +232,9 @@ def main(
     data = Path(tempfile.mkdtemp(prefix="consumer-groups-", dir=HERE / ".build"))
     try:
         for count in connections:
-            with started(names, server_core, data / str(count)) as servers:
+            with started(names, server_core, data / str(count), options=LASTING) as servers:
                 measure_heartbeats(servers, count, rounds, seconds, warm, core, figures)
-        with started(names, server_core, data / "balance") as servers:
+        with started(names, server_core, data / "balance", options=LASTING) as servers:
             for server in servers:
                 if server.name in JUST_IN_TIME:
                     until = time.monotonic() + warm

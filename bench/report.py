@@ -122,11 +122,11 @@ def tell(
     write: Path | None,
     remarks: Sequence[str] = (),
 ) -> None:
-    """Print a benchmark's table, keep its figures, and rewrite its section of a file."""
+    """Print a benchmark's table; rewrite its section of a file, and keep its figures for the goals there."""
     remarks = [*remarks, *(f"skipped: {server}: {reason}" for server, reason in figures.missing.items())]
-    figures.save(name)
     print("\n".join([plain(table), "", *remarks]).rstrip())
     if write is not None:
+        figures.save(name)
         rewrite_section(write, section(heading, about, table, remarks))
 
 

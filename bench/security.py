@@ -397,7 +397,8 @@ def told(benches: Sequence[Bench], figures: Figures, timed: Sequence[str], write
             for without, secured in pair.found:
                 ratio = secured / without
                 figures.add(pair.load, bench.name, **({"grown": ratio - 1} if pair.costs else {"kept": ratio}))
-    figures.save("security")
+    if write is not None:
+        figures.save("security")
     about = describe(choose_cores()[0] is not None, beside.versions([bench.name for bench in benches]))
     about["rules"] = f"{RULES}, authorizer on, users by PLAIN on SASL_PLAINTEXT; TLS 1.3, ECDSA P-256"
     coming = Figures()

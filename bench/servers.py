@@ -38,12 +38,8 @@ STOP_SECONDS = 5.0
 ANSWER_SECONDS = 60.0
 WARM_UP_SECONDS = 1.0
 JUST_IN_TIME = frozenset({"kafka", "kafka-flush"})
-OTTLA_OPTIONS = (
-    # Long enough for all members of a group to meet in its first generation; and for as many connections as are asked.
-    *("--set", "group.initial.rebalance.delay.ms=1000", "--set", "max.connections=15000"),
-    # Members of the consumer protocol do not expire while another server has its turn.
-    *("--set", "group.consumer.max.session.timeout.ms=1800000", "--set", "group.consumer.session.timeout.ms=1800000"),
-)
+OTTLA_OPTIONS = ("--set", "group.initial.rebalance.delay.ms=1000", "--set", "max.connections=15000")
+"""Long enough for all members of a group to meet in its first generation; and for as many connections as are asked."""
 FLUSHED = "log.flush.interval.messages=1"
 """Of Apache Kafka: sync every batch, as Ottla does."""
 

@@ -210,10 +210,10 @@ def main(runs: int, write: Path | None) -> None:
     for name, taken_ms in commands.items():
         for one in taken_ms:
             figures.add(name, "ottla", process_cpu_ms=one)
-    figures.save("startup")
     text = as_markdown(results, commands, missing, runs)
     print(text)
     if write is not None:
+        figures.save("startup")
         rewrite_section(write, text)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ottla.broker.setting_keys import OF_LISTENER
 from ottla.broker.settings import BadSetting, Settings
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -73,8 +75,8 @@ def endpoints(settings: Settings) -> list[Endpoint]:
     for name, host, port in _addresses(settings.listeners, key):
         if name not in protocols:
             raise BadSetting(
-                f"{key}={settings.listeners!r}: {name} is no protocol ({', '.join(PROTOCOLS)}); say which one it has "
-                f"in listener.security.protocol.map, as {name}:SASL_SSL"
+                f"{key}={settings.listeners!r}: listener.security.protocol.map does not say which protocol {name} "
+                f"has; add {name}: to it, and one of {', '.join(PROTOCOLS)}"
             )
         if name in found or any(port and port == other.port for other in found.values()):
             raise BadSetting(f"{key}={settings.listeners!r}: each name and each port may stand there once")
@@ -95,6 +97,23 @@ def _advertised(found: dict[str, Endpoint], settings: Settings) -> list[Endpoint
         told[name] = None
         found[name] = found[name]._replace(advertised=(host, port))
     return list(found.values())
+
+
+def check_names(found: Iterable[Endpoint], settings: Settings) -> None:
+    """Refuse settings for a listener that there is not: what they would protect might be open.
+
+    Raises:
+        BadSetting: there is one.
+    """
+    names = list(dict.fromkeys(one.name.lower() for one in found))
+    for key in settings.by_listener:
+        name, _, rest = key.partition(".")
+        if name not in names:
+            from difflib import get_close_matches  # which few starts need
+
+            close = get_close_matches(name, names, 1)
+            meant = f"did you mean {OF_LISTENER}{close[0]}.{rest}?" if close else f"allowed are {', '.join(names)}"
+            raise BadSetting(f"{OF_LISTENER}{key}: no listener is named {name}; {meant}")
 
 
 def told_hosts(settings: Settings) -> list[str]:

@@ -157,8 +157,8 @@ ssl.trustmanager.algorithm=PKIX
 class Loaded(NamedTuple):
     """Checked settings, the keys that were not known, and those whose values would change something and do not.
 
-    ``unprotected`` are the keys that would protect a broker of Kafka's and protect nothing here; ``left_out`` are pairs
-    of a key and a listener for controllers that was taken out of its value.
+    ``unprotected`` are the keys that would protect a broker of Kafka's and protect nothing here, and slips for keys of
+    security; ``left_out`` are pairs of a key and a listener for controllers that was taken out of its value.
     """
 
     settings: Settings
@@ -202,7 +202,7 @@ def load(
                 values[target] = parse_value(target, str(number * factor if number >= 0 else number))
     if "," in values.get("log.dirs", ""):
         raise BadSetting(f"log.dirs={values['log.dirs']!r}: allowed is one directory; name one, or say --data-dir DIR")
-    left_out = _leave_out_controllers(values, controllers)
+    left_out = _leave_out_controllers(values, by_listener, controllers)
     fields = {FIELDS[key].name: value for key, value in values.items()}
     settings = Settings(given=frozenset(values), by_listener=by_listener, **fields)
     _check_order(settings)
@@ -210,7 +210,7 @@ def load(
     without_effect = [
         key for key, value in values.items() if not FIELDS[key].metadata["effective"] and value != FIELDS[key].default
     ]
-    unprotected = [key for key, text in strangers.items() if protects(key, text)]
+    unprotected = [key for key, text in strangers.items() if protects(key, text) or is_slip_for_security(key, text)]
     idle = [key for key in strangers if has_no_effect(key)]
     without_effect += [key for key in idle if not _is_kafkas_default(key, strangers[key])]
     unknown = [key for key in strangers if key not in unprotected and key not in idle]
@@ -277,16 +277,34 @@ def _check_consumer_groups(settings: Settings) -> None:
 
 
 def meant_by(key: str) -> str:
-    """The setting whose name is so close that an unknown key must be a slip for it; or nothing."""
+    """The key that is so close that an unknown one must be a slip for it; or nothing."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(key, [*FIELDS, *ALIASES], 1, CLOSE)), "")
+    bare = bare_key(key)
+    known = (
+        [*FIELDS, *ALIASES] if bare == key else [name for name, one in FIELDS.items() if one.metadata["by_listener"]]
+    )
+    return next((key.removesuffix(bare) + meant for meant in get_close_matches(bare, known, 1, CLOSE)), "")
 
 
 def did_you_mean(key: str) -> str:
     """``; did you mean …?``, or nothing, to end a sentence about a key that does not exist."""
     meant = meant_by(key)
     return f"; did you mean {meant}?" if meant else ""
+
+
+_OF_SECURITY = (
+    "allow.everyone.", "authorizer.", "listener", "ottla.audit.", "ottla.authentication.", "ottla.http.ssl.",
+    "ottla.http.tls", "ottla.http.token.", "ottla.sasl.", "ottla.tls.", "sasl.", "security.", "ssl.", "super.users",
+)  # fmt: skip
+"""Prefixes of the settings that say who gets in, what he may do, and who hears of it."""
+
+
+def is_slip_for_security(key: str, text: str) -> bool:
+    """Whether an unknown key must be a slip for one that protects, and has a value."""
+    if not text.strip() or is_known(key, text) or is_of_clusters(key):
+        return False
+    return bare_key(meant_by(key)).startswith(_OF_SECURITY)
 
 
 _OF_CLUSTERS = (
@@ -341,12 +359,16 @@ def protects(key: str, text: str) -> bool:
     return bare.startswith(("ssl.", "sasl.", "security."))
 
 
-def _leave_out_controllers(values: dict[str, Any], controllers: str) -> list[tuple[str, str]]:
+def _leave_out_controllers(
+    values: dict[str, Any], by_listener: dict[str, Any], controllers: str
+) -> list[tuple[str, str]]:
     """Take the listeners of controllers out of the values, which a KRaft broker in combined mode names (KIP-500).
 
     A value that names no others stays as it is, to be refused.
     """
     names = {name.strip().upper() for name in controllers.split(",")} - {"PLAINTEXT", ""}
+    for key in [key for key in by_listener if key.partition(".")[0].upper() in names]:
+        del by_listener[key]
     left_out: list[tuple[str, str]] = []
     for key in ("listeners", "advertised.listeners"):
         listeners = [listener.strip() for listener in values.get(key, "").split(",")]

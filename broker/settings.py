@@ -805,13 +805,15 @@ def parse_value(key: str, text: str) -> Any:
                 connections_per_ip(text)
             named = [item.lower() for item in items] if key == "group.consumer.migration.policy" else items
             if choices and not set(named) <= set(choices):
-                raise BadSetting(f"{key}={text!r}: allowed are {', '.join(choices)}{_HINTS.get(text, '')}")
+                hint = next((_HINTS[item] for item in items if item in _HINTS), "")
+                raise BadSetting(f"{key}={text!r}: allowed are {', '.join(one or 'nothing' for one in choices)}{hint}")
             return text
 
 
 _HINTS = {
+    "GSSAPI": "; there is no GSSAPI, which is Kerberos",
     "JKS": "; make PKCS12 of a JKS: keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 "
-    "-deststoretype PKCS12"
+    "-deststoretype PKCS12",
 }
 
 

@@ -131,6 +131,7 @@ def add(bootstrap: str, **options: Any) -> None:
     rules = _rules(**options)
     for rule in rules:
         _check(rule.resource_type, rule.operation)
+        _check_fits(rule)
     _ask(bootstrap, lambda admin: admin.add_acls(rules))
     say(f"{count_of(len(rules), 'rule')} added.")
 
@@ -160,7 +161,8 @@ def remove(bootstrap: str, force: bool, **options: Any) -> None:
     removed = _ask(bootstrap, lambda admin: admin.remove_acls(filters))
     gone = dict.fromkeys(rule for rules in removed.values() for rule in rules)
     if not gone:
-        raise Refused("There are no such rules.", "`ottla acls list` shows those that exist.")
+        other = "" if options["operations"] else ", which may be about other operations: without --operation it is All"
+        raise Refused("There are no such rules.", f"`ottla acls list` shows those that exist{other}.")
     say(f"{count_of(len(gone), 'rule')} removed.")
 
 
@@ -186,6 +188,7 @@ def test(bootstrap: str, principal: str, operation: str, host: str, **named: Any
         raise click.UsageError("Name one thing: --topic, --group, --transactional-id or --cluster.")
     [(kind, name)] = subjects
     asked = _number("AclOperation", operation)
+    _check_principal(principal)
     _check(_number("Resource", kind), asked)
 
     async def work(admin: Any) -> tuple[list[Any], dict[str, str]]:
@@ -305,6 +308,31 @@ def _check(kind: int, operation: int) -> None:
         spelled = ", ".join(_spelled(one) for one in possible)
         what = Resource(kind).name.lower().replace("_", " ")
         raise click.UsageError(f"Nobody can {_spelled(operation)} a {what}: choose from {spelled}.")
+
+
+def _check_fits(rule: AclRule) -> None:
+    """Refuse a rule that fits nobody and nothing, and so protects nothing. Raises click.UsageError."""
+    from ottla.broker.core.security.acls import Resource
+    from ottla.observe.http.address import ip_of
+
+    principal, host, name = rule.principal or "", rule.host or "", rule.resource_name or ""
+    _check_principal(principal)
+    if host != "*" and ip_of(host) is None:
+        raise click.UsageError(f"Hosts are whole addresses, or * for all: {host!r} fits nobody.")
+    if rule.resource_type == Resource.TOPIC and name != "*" and "*" in name:
+        begins = f"--topic {name.partition('*')[0]} --resource-pattern-type prefixed"
+        raise click.UsageError(
+            f"No topic has * in its name: say {begins} for all that begin so, or --topic '*' for all."
+        )
+
+
+def _check_principal(principal: str) -> None:
+    kind, colon, name = principal.partition(":")
+    if kind != "User" or not colon or not name or ",User:" in name or (name != "*" and name.endswith("*")):
+        raise click.UsageError(
+            f"{principal!r} is nobody: write User:NAME, one for each --allow-principal or --deny-principal, or User:* "
+            "for all."
+        )
 
 
 def _spelled(operation: int) -> str:

@@ -13,7 +13,8 @@ import click
 from click.core import ParameterSource
 
 from ottla.cli.completion import DEFAULT_BOOTSTRAP, complete_topics
-from ottla.cli.connecting import client_options, connecting_options, is_secured, kept, properties
+from ottla.cli.connecting import as_written, client_options, connecting_options, is_secured, properties
+from ottla.cli.greeting import Who, addresses, greet, no_broker
 from ottla.cli.output import Refused, print_json
 from ottla.clients.durations import parse_duration_ms
 from ottla.observe.printable import printable
@@ -344,13 +345,14 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     try:
         return asyncio.run(main)
     except KafkaConnectionError as error:
-        raise no_broker(bootstrap, error) from None
+        raise no_broker(bootstrap, str(error), reason(str(error))) from None
     except SomeFailed as error:
-        raise Refused(*(_sentence(_plain(one)) for one in error.errors.values())) from None
+        said = dict.fromkeys(_sentence(_plain(one)) for one in error.errors.values())  # of each partition the same
+        raise Refused(*said) from None
     except KafkaError as error:
         raise Refused(_sentence(_plain(error))) from None
     except OptionError as error:
-        raise click.UsageError(_sentence(str(error))) from None
+        raise click.UsageError(as_written(str(error))) from None
 
 
 def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:
@@ -358,10 +360,10 @@ def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:
     import socket
     import time
 
-    addresses = _addresses(bootstrap)
+    known = addresses(bootstrap)
     deadline = time.monotonic() + patience_s
     while True:
-        for host, port in addresses:
+        for host, port in known:
             try:
                 socket.create_connection((host, port), timeout=patience_s).close()
                 return
@@ -369,15 +371,9 @@ def _await_listener(bootstrap: str, patience_s: float = 2.0) -> None:
                 continue
             except (OSError, OverflowError):
                 return
-        if time.monotonic() > deadline or not addresses:
+        if time.monotonic() > deadline or not known:
             return
         time.sleep(0.1)
-
-
-def _addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """Hosts and ports; those that are none are left out."""
-    pairs = [address.strip().rpartition(":") for address in bootstrap.split(",")]
-    return [(host.strip("[]"), int(port)) for host, _, port in pairs if port.isascii() and port.isdigit()]
 
 
 def _not_a_strangers(bootstrap: str) -> None:
@@ -388,9 +384,7 @@ def _not_a_strangers(bootstrap: str) -> None:
     context = click.get_current_context(silent=True)
     if context is None or context.get_parameter_source("bootstrap") is not ParameterSource.DEFAULT or is_secured():
         return
-    from ottla.cli.greeting import Who, greet
-
-    for host, port in _addresses(bootstrap or DEFAULT_BOOTSTRAP):
+    for host, port in addresses(bootstrap or DEFAULT_BOOTSTRAP):
         if (who := greet(host, port)) in (Who.BROKER, Who.STRANGER):
             raise Refused(
                 f"The broker at {DEFAULT_BOOTSTRAP} is none of Ottla's: {who.value} has the port.",
@@ -400,58 +394,6 @@ def _not_a_strangers(bootstrap: str) -> None:
             )
 
 
-def no_broker(bootstrap: str, error: Exception) -> Refused:
-    """The error for an address at which no broker answers."""
-    from ottla.cli.greeting import Who, greet
-
-    told = sorted(set(_REFUSED.findall(str(error))) - set(bootstrap.replace(" ", "").split(",")))
-    sent_away = Refused(
-        f"The broker at {bootstrap} answers, and sends clients to {', '.join(told)}, where no broker answers "
-        f"({reason(str(error))}).",
-        "Start it with an address that this machine reaches: --advertise HOST:PORT (advertised.listeners).",
-    )
-    # Without TLS nobody is asked who he is where commands speak it: the broker's log would tell of another client.
-    if _has_tls() and not _UNREACHABLE.search(str(error)):
-        return Refused(
-            f"{bootstrap} does not take the connection ({reason(str(error))}).",
-            "The broker's log says why. If it wants a certificate, --certfile and --keyfile show one. If it wants to",
-            "know who you are, say --security-protocol SASL_SSL; if it has no TLS at this port, PLAINTEXT or",
-            "SASL_PLAINTEXT.",
-        )
-    if _has_tls() and told:
-        return sent_away
-    for host, port in () if _has_tls() else _addresses(bootstrap):
-        match greet(host, port):
-            case Who.OTTLA | Who.BROKER if told:
-                return sent_away
-            case Who.CLOSES:
-                return Refused(
-                    f"{bootstrap} closes the connection at once.",
-                    "A broker does so where it wants TLS, which --security-protocol SSL or SASL_SSL speaks, and where",
-                    "this machine has as many connections as it may (max.connections.per.ip). Its log says why.",
-                )
-            case Who.OTTLA | Who.BROKER:
-                return Refused(
-                    f"The broker at {bootstrap} answers, and closes the connection ({reason(str(error))}).",
-                    "Does it want to know who you are? `ottla help connecting` has the options for that.",
-                )
-            case Who.STRANGER:
-                return Refused(
-                    f"What answers at {bootstrap} does not speak Kafka's protocol, or not in time.",
-                    "Is it another port of the broker? Name the right one with --bootstrap-server HOST:PORT.",
-                )
-    return Refused(
-        f"No broker answers at {bootstrap} ({reason(str(error))}).",
-        "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT.",
-    )
-
-
-def _has_tls() -> bool:
-    """Whether this command line speaks TLS."""
-    protocol = kept().get("security_protocol") or properties().get("security.protocol", "")
-    return protocol.upper() in ("SSL", "SASL_SSL")
-
-
 def reason(text: str) -> str:
     """The last clause of a connection error says why: ``… [Errno 111] Connect call failed ('127.0.0.1', 9)``."""
     if "Errno 111" in text or "refused" in text.lower():
@@ -459,9 +401,6 @@ def reason(text: str) -> str:
     return text.removeprefix("no broker answers: ")
 
 
-_UNREACHABLE = re.compile(r"\[Errno (?!104\b)|refused")
-"""Of those who are reached some close the connection: 104 is ECONNRESET."""
-_REFUSED = re.compile(r"cannot connect to (\S+:\d+): ")
 _SELF_EXPLAINING = (
     "INVALID_CONFIG",
     "INVALID_PARTITIONS",

@@ -87,6 +87,14 @@ def kept(context: click.Context | None = None) -> dict[str, str]:
 def properties() -> dict[str, str]:
     """The lines of the profile and of the file that this command line names; those of the file win.
 
+    Raises as `_files`.
+    """
+    return {key: text for lines in _files().values() for key, text in lines.items()}
+
+
+def _files() -> dict[Path, dict[str, str]]:
+    """The profile and the file that this command line names, and the lines of each.
+
     Raises:
         Refused: there is no such profile.
         click.UsageError: a file cannot be read.
@@ -107,11 +115,11 @@ def properties() -> dict[str, str]:
     from ottla.broker.setting_sources import parse_properties, resolved
     from ottla.broker.settings import BadSetting
 
-    found: dict[str, str] = {}
+    found: dict[Path, dict[str, str]] = {}
     for file in files:
         try:
             lines = parse_properties(file.read_text(encoding="utf-8"))
-            found |= {key: resolved(key, text, os.environ) for key, text in lines.items()}
+            found[file] = {key: resolved(key, text, os.environ) for key, text in lines.items()}
         except (OSError, UnicodeDecodeError, BadSetting) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise click.UsageError(f"{file}: {why}.") from None
@@ -121,6 +129,14 @@ def properties() -> dict[str, str]:
 def is_secured() -> bool:
     """Whether somebody has said how to connect."""
     return bool(kept() or properties())
+
+
+def security_said() -> dict[str, Any]:
+    """What the command line and its files say about security, by the names of a client's options."""
+    from ottla.clients.properties import security_options
+
+    said = security_options(properties()) | kept()
+    return said | {"security_protocol": str(said.get("security_protocol", "PLAINTEXT")).upper()}
 
 
 def client_options(bootstrap: str) -> dict[str, Any]:
@@ -148,8 +164,10 @@ def client_options(bootstrap: str) -> dict[str, Any]:
         if "sasl_plain_username" in options and "sasl_plain_password" not in options:
             options["sasl_plain_password"] = _asked(f"Password of {options['sasl_plain_username']}")
         ClientOptions(**options)
+        if isinstance(tokens := options.get("sasl_oauth_token_provider"), FileTokens):
+            read_secret(tokens.path, "token")  # the client looks for it later, again and again
     except OptionError as error:
-        raise click.UsageError(_in_flags(f"{error}.")) from None
+        raise click.UsageError(as_written(str(error))) from None
     return options
 
 
@@ -177,7 +195,7 @@ def source_options() -> dict[str, str]:
     return {f"kafka.{key}": value for key, value in found.items()}
 
 
-def read_secret(file: str) -> str:
+def read_secret(file: str, what: str = "password") -> str:
     """The text of a file without the line break at its end.
 
     Raises:
@@ -190,7 +208,7 @@ def read_secret(file: str) -> str:
             f"{file}: {error.strerror if isinstance(error, OSError) else 'it is no text'}."
         ) from None
     if not text:
-        raise click.UsageError(f"{file}: it is empty; a password was expected.")
+        raise click.UsageError(f"{file}: it is empty; write the {what} into it.")
     return text
 
 
@@ -205,10 +223,20 @@ def _asked(what: str) -> str | None:
     return text
 
 
-def _in_flags(text: str) -> str:
-    """The message about a client's option, with the option of commands in its place."""
+def as_written(text: str) -> str:
+    """The message about a client's option, named as its user wrote it: an option of commands, or a line of a file."""
+    from ottla.clients.properties import written
+
+    files = _files()
     named = {name: flag for name, (flag, _, _) in _FLAGS.items()} | {
         "sasl_plain_password": "--password-file",
         "sasl_oauth_token_provider": "--token-file",
     }
-    return re.sub(r"\b(s(?:sl|asl|ecurity)_\w+)", lambda found: named.get(found[1], found[1]), text)
+    given = {named[name] for name in kept() if name in named}
+    named |= {name: key for name, key in written(properties()).items() if named.get(name) not in given}
+    text = re.sub(r"\b(s(?:sl|asl|ecurity)_\w+)", lambda found: named.get(found[1], found[1]), text)
+    text = re.sub(r"^([\w.-]+)=None: ", r"\1: ", text)  # nobody has written that
+    key = re.match(r"[\w.]*", text)
+    file = next((file for file, lines in reversed(files.items()) if key is not None and key[0] in lines), None)
+    text = text if text.endswith("?") else f"{text}."
+    return text if file is None else f"{file}: {text}"

@@ -88,9 +88,6 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
             advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
             words = "with PLAIN passwords go over the network as they are"
             findings.append(Finding(f"SASL of {one.name}", WARN, words, advice))
-    for one in listeners:
-        if "OAUTHBEARER" in one.mechanisms(settings):
-            findings += _check_issuer(one.name, settings)
     if settings.ottla_http_tls:
         from ottla.broker.net.tls import contexts_of_http
 
@@ -103,15 +100,17 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
     return findings
 
 
-def _check_issuer(listener: str, settings: Settings) -> list[Finding]:
-    """Whether the file with the keys of an issuer of tokens is there; nobody is asked over the network."""
-    key = "sasl.oauthbearer.jwks.endpoint.url"
-    url = settings.of_listener(listener, key, "OAUTHBEARER")
-    parts = urlsplit(url)
-    if parts.scheme != "file" or os.access(unquote(parts.path), os.R_OK):
-        return []
-    advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
-    return [Finding(f"SASL of {listener}", WARN, f"{key}={url}: the file cannot be read", advice)]
+def check_issuers(settings: Settings, listeners: Sequence[Endpoint]) -> list[Finding]:
+    """Whether files with the keys of issuers of tokens are there; nobody is asked over the network."""
+    key, findings = "sasl.oauthbearer.jwks.endpoint.url", []
+    for one in listeners:
+        url = settings.of_listener(one.name, key, "OAUTHBEARER")
+        parts = urlsplit(url)
+        is_there = parts.scheme != "file" or os.access(unquote(parts.path), os.R_OK)
+        if "OAUTHBEARER" in one.mechanisms(settings) and not is_there:
+            advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
+            findings.append(Finding(f"SASL of {one.name}", WARN, f"{key}={url}: the file cannot be read", advice))
+    return findings
 
 
 class Known(NamedTuple):

@@ -258,6 +258,8 @@ def risks(loaded: Loaded) -> list[str]:
         found.append("message.max.bytes is more than socket.request.max.bytes: such batches never arrive")
     if settings.default_replication_factor > 1:
         found.append("default.replication.factor is more than 1: with one node topics cannot be created")
+    if settings.super_users and not settings.authorizer_class_name:
+        found.append("super.users means nothing without authorizer.class.name: there are no access rules")
     if settings.authorizer_class_name and settings.allow_everyone_if_no_acl_found:
         found.append("allow.everyone.if.no.acl.found=true: what no rule is about is open to everybody")
     return found

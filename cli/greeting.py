@@ -1,19 +1,30 @@
-"""Finds out who answers at an address (an Ottla, another broker, something else), and which process has a port."""
+"""Finds out who answers at an address (an Ottla, another broker, something else), and which process has a port.
+
+Where no broker answers, or one that hangs up, it says what that may want.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
 from pathlib import Path
+from typing import Any
+
+from ottla.cli.connecting import security_said
+from ottla.cli.output import Refused
 
 PATIENCE_S = 2.0
 MOST_BYTES = 1 << 20
 LISTENS = "0A"
 """The state of a listening socket in /proc/net/tcp."""
 MOST_WORDS = 100
+_AFTER_TLS = re.compile(r"_ALERT_|: \S+ closed the connection")
+"""What an error of a client with TLS has if the other side speaks TLS, too."""
+_REFUSED = re.compile(r"cannot connect to (\S+:\d+): ")
 
 
 class Who(Enum):
@@ -21,7 +32,7 @@ class Who(Enum):
 
     OTTLA = "an Ottla broker"
     BROKER = "Apache Kafka, or another broker that speaks its protocol"
-    CLOSES = "something that closes connections at once"
+    CLOSES = "something that closes connections at once, as a broker with TLS does"
     STRANGER = "something that does not speak Kafka's protocol"
     NOBODY = "nobody"
 
@@ -59,6 +70,75 @@ def greet(host: str, port: int, patience_s: float = PATIENCE_S) -> Who:
         except OSError:
             return Who.BROKER if talk.ready else Who.CLOSES
     return Who.OTTLA
+
+
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """Hosts and ports; those that are none are left out."""
+    pairs = [address.strip().rpartition(":") for address in bootstrap.split(",")]
+    return [(host.strip("[]"), int(port)) for host, _, port in pairs if port.isascii() and port.isdigit()]
+
+
+def no_broker(bootstrap: str, error: str, why: str) -> Refused:
+    """The error for an address at which no broker answers. ``why`` is the last clause of what a client says of it."""
+    security = security_said()
+    has_tls = security["security_protocol"] in ("SSL", "SASL_SSL")
+    if has_tls and _AFTER_TLS.search(error):  # to greet it without TLS would be one more failure in its audit
+        return _hung_up(bootstrap, error, security)
+    told = sorted(set(_REFUSED.findall(error)) - set(bootstrap.replace(" ", "").split(",")))
+    for host, port in addresses(bootstrap):
+        match greet(host, port):
+            case Who.OTTLA | Who.BROKER if told:
+                return Refused(
+                    f"The broker at {bootstrap} answers, and sends clients to {', '.join(told)}, "
+                    f"where no broker answers ({why}).",
+                    "Start it with an address that this machine reaches: --advertise HOST:PORT (advertised.listeners).",
+                )
+            case Who.CLOSES:
+                return Refused(
+                    f"{bootstrap} closes the connection at once.",
+                    "It may want TLS: say --security-protocol SASL_SSL if you have a password, or SSL.",
+                    "Or this machine has too many connections (max.connections.per.ip): the broker's log says so.",
+                )
+            case Who.OTTLA | Who.BROKER if has_tls:
+                return Refused(
+                    f"The broker at {bootstrap} answers without TLS, and this command speaks TLS.",
+                    "Say --security-protocol SASL_PLAINTEXT if you have a password, or PLAINTEXT.",
+                )
+            case Who.OTTLA | Who.BROKER:
+                return Refused(
+                    f"The broker at {bootstrap} answers, and closes the connection ({why}).",
+                    "Does it want to know who you are? `ottla help connecting` has the options for that.",
+                )
+            case Who.STRANGER:
+                return Refused(
+                    f"What answers at {bootstrap} does not speak Kafka's protocol, or not in time.",
+                    "Is it another port of the broker? Name the right one with --bootstrap-server HOST:PORT.",
+                )
+    return Refused(
+        f"No broker answers at {bootstrap} ({why}).",
+        "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT.",
+    )
+
+
+def _hung_up(bootstrap: str, text: str, security: Mapping[str, Any]) -> Refused:
+    """The error for a broker that has closed the connection, and did so by TLS."""
+    alert, has_certificate = "_ALERT_" in text, "ssl_certfile" in security
+    if alert and has_certificate:
+        return Refused(
+            f"The broker at {bootstrap} does not accept your certificate.",
+            "Its ssl.truststore.location needs the authority, and the certificate must be valid now. Its log says why.",
+        )
+    if alert:
+        return Refused(
+            f"The broker at {bootstrap} wants to see your certificate.",
+            "Say --certfile FILE, and --keyfile FILE if the key is in another file.",
+        )
+    advice = "Its log says why."
+    if security["security_protocol"] == "SSL":
+        advice = "It may want a password: say --security-protocol SASL_SSL and --username NAME. Its log says why."
+        if has_certificate:
+            advice = "No rule of ssl.principal.mapping.rules may fit your certificate. Its log says why."
+    return Refused(f"The broker at {bootstrap} speaks TLS, and closes the connection.", advice)
 
 
 def holder(port: int) -> str:

@@ -12,7 +12,7 @@ import click
 
 from ottla.cli.common import bootstrap_option, duration_option, format_option, run, with_admin
 from ottla.cli.group_looks import Look, turns
-from ottla.cli.group_words import GROUPS, behind, host, no_group, type_in_words
+from ottla.cli.group_words import GROUPS, awaits_join, behind, host, no_group, type_in_words
 from ottla.cli.output import count_of, note, print_json, say, when
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ UP, DOWN = ("upgrade", "bidirectional"), ("downgrade", "bidirectional")
 """The policies under which a classic group becomes a consumer group while it has members, and the other way round."""
 MODERN = "group.protocol=consumer"
 CLASSIC = "group.protocol=classic"
-STOP_ALL = f"stop all members, and start them with {MODERN}"
+STOP_ALL = "stop all members, and start them with "
 """A group without members may change under each policy, and whatever its assignor was."""
+REFUSED = "session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy"
+"""Settings of classic members that Java's client and librdkafka do not take together with the protocol ``consumer``."""
 COOPERATIVE = "cooperative-sticky"
 GENERATION_BYTES = 4
 """What the cooperative-sticky of Java's client and of Ottla's own adds to a subscription. librdkafka's adds something
@@ -40,7 +42,8 @@ class Standing:
     """Where the migration of a group stands.
 
     Attributes:
-        phase: ``empty``, ``classic``, ``mixed``, ``consumer``, or ``foreign`` for a group that is none of consumers.
+        phase: ``empty``, ``classic``, ``mixed`` for a consumer group that has classic members, ``consumer``, or
+            ``foreign`` for a group that is none of consumers.
         type: as `ottla groups list` shows it; None if the broker does not tell.
         policy: the broker's; None if it does not have the setting.
         in_the_way: what must change before the group can go on.
@@ -107,11 +110,15 @@ def _obstacles(group: GroupDescription, phase: str, policy: str | None, protocol
     if protocols is not None and "consumer" not in protocols.split(","):
         problem = "The broker does not speak the protocol consumer."
         found.append((problem, f"Restart the broker with {PROTOCOLS}={protocols},consumer."))
+    modern = any(one.protocol == "consumer" for one in group.members)
+    if phase == "mixed" and not modern and policy is not None and policy.lower() in {*DOWN} - {*UP}:
+        problem = f"{POLICY} is {policy}: the group becomes a classic one when a member leaves, and stays one."
+        found.append((problem, f"{_restart_with('bidirectional', 'upgrade')}. Or {STOP_ALL}{MODERN}."))
     if phase == "classic" and (policy or "").lower() not in UP:
         said = f"{POLICY} is {policy}" if policy is not None else f"The broker has no {POLICY}"
         problem = f"{said}: it refuses members of the protocol consumer while the group has classic ones."
         newer = "Use a broker that has the setting, such as Ottla, or Apache Kafka from 4.0 on."
-        restart = f"{_restart_with('bidirectional', 'upgrade')}. Or {STOP_ALL}."
+        restart = f"{_restart_with('bidirectional', 'upgrade')}. Or {STOP_ALL}{MODERN}."
         found.append((problem, newer if policy is None else restart))
     if phase == "classic" and (attached := [one for one in group.members if one.user_data]):
         problem = (
@@ -138,12 +145,12 @@ def _without(assignor: str) -> str:
     """How a group gets rid of an assignor that adds data of its own."""
     if assignor == COOPERATIVE:
         return (
-            f"Nobody reads for a moment: {STOP_ALL}. librdkafka does not take range and cooperative-sticky together, "
-            "so its members cannot change to range first."
+            f"S{STOP_ALL[1:]}{MODERN}: nobody reads for a moment. librdkafka does not take range and "
+            "cooperative-sticky together, so its members cannot change to range first."
         )
     return (
         f"Restart all members with partition.assignment.strategy=range,{assignor}, one by one: the group uses range "
-        f"once all have it. Or {STOP_ALL}."
+        f"once all have it. Or {STOP_ALL}{MODERN}."
     )
 
 
@@ -152,6 +159,10 @@ def _unrest(group: GroupDescription, phase: str, missing: int) -> list[tuple[str
     if phase not in ("classic", "mixed", "consumer"):
         return []
     then = "; then the change is done." if phase == "consumer" else " before you restart the next member."
+    if awaits_join(group):
+        problem = "As all members are classic, no target is computed before somebody joins."
+        remedy = f"Restart one of them, such as {_named(group.members[:1])}."
+        return [(f"The group is {group.state}. {problem}", remedy)]
     if group.state != "Stable":
         return [(f"The group is {group.state}.", f"Wait until it is Stable{then}")]
     if missing > 0:
@@ -174,23 +185,28 @@ def _next(phase: str, classic: list[MemberDescription]) -> list[str]:
     mixed = "group.protocol. Members of both protocols may share a group for good (`ottla help consumer-protocol`)."
     if not move:
         return [f"{stays}{mixed}"]
-    turns = "" if phase == "mixed" else ": it turns the group" if len(move) == 1 else ": the first turns the group"
-    return [f"Restart {_named(move)} with {MODERN}{_in_turn(move)}{turns}.", f"{stays if stay else either}{mixed}"]
+    which = "it" if len(move) == 1 else "the first"
+    turns = "" if phase == "mixed" else f": {which} makes the group a consumer group"
+    return [
+        f"Restart {_named(move)} with {MODERN}{_in_turn(move)}{turns}.",
+        f"Take {REFUSED} out of the configuration, as clients do not start with {MODERN} and one of these.",
+        f"{stays if stay else either}{mixed}",
+    ]
 
 
 def _back(phase: str, modern: list[MemberDescription], policy: str | None) -> str:
     if phase not in ("mixed", "consumer"):
         return ""
-    keeps = (
-        "" if policy is None or policy.lower() in DOWN
-        else f" It stays a consumer group even then: {POLICY} is {policy}."
-    )  # fmt: skip
+    is_free = policy is None or policy.lower() in DOWN
+    restart = f"{_restart_with('bidirectional', 'downgrade')}. Or {STOP_ALL}{CLASSIC}."
+    if not modern and is_free:
+        return "All members are classic, but the group is not: it becomes a classic group when one of them leaves."
     if not modern:
-        return f"All members are classic, but the group is not: it turns when one of them leaves.{keeps}"
+        return f"All members are classic, and the group stays a consumer group, as {POLICY} is {policy}. {restart}"
     if policy is not None and policy.lower() == "disabled":
-        refuses = f"{POLICY} is disabled, so the broker refuses classic members"
-        return f"{refuses}. {_restart_with('bidirectional', 'downgrade')}."
-    return f"Restart {_named(modern)} with {CLASSIC}{_in_turn(modern)}.{keeps}"
+        return f"{POLICY} is disabled, so the broker refuses classic members. {restart}"
+    keeps = f" It stays a consumer group even then, as {POLICY} is {policy}, unless you {STOP_ALL}{CLASSIC}."
+    return f"Restart {_named(modern)} with {CLASSIC}{_in_turn(modern)}.{'' if is_free else keeps}"
 
 
 def _in_turn(members: list[MemberDescription]) -> str:
@@ -282,15 +298,18 @@ def _print(one: Standing) -> None:
         for kind, number in (("classic", one.classic_members), ("consumer", one.consumer_members))
         if number
     ]
-    first = (one.type or one.phase) if one.phase in ("empty", "foreign") else one.phase
+    is_mixed = bool(one.classic_members and one.consumer_members)
+    first = one.phase if is_mixed else one.type or one.phase
     words = [first, one.state, *(counts or ["no members"]), f"policy {one.policy or 'unknown'}"]
     say(f": {', '.join(words)}")
+    # A group of both protocols may be on either way.
+    ahead, back = ("To consumer", "To classic") if is_mixed and not one.in_the_way else ("Next", "Back")
     for label, lines in (
         ("In the way", one.in_the_way),
         ("Behind", [one.behind] if one.behind else []),
-        ("Next", one.next),
+        (ahead, one.next),
         ("Done", [one.done] if one.done else []),
-        ("Back", [one.back] if one.back else []),
+        (back, [one.back] if one.back else []),
     ):
         for line in lines:
             say(f"  {label}: {line}")

@@ -119,6 +119,10 @@ def still_to_do(group: GroupDescription, member: MemberDescription) -> str:
     by_owner: dict[str, list[TopicPartition]] = {}
     for tp in member.waits_for:
         by_owner.setdefault(owners.get(tp, ""), []).append(tp)
+    if group.state == "Stable" and member.waits_for:
+        # Who waits keeps its group from being Stable: this one did not subscribe to them.
+        words.append(f"does not get {partitions_in_words(member.waits_for)}")
+        by_owner.clear()
     for owner, places in sorted(by_owner.items()):
         words.append(f"waits for {partitions_in_words(places)}" + (f" of {owner}" if owner else ""))
     epoch, wanted = member.member_epoch, group.assignment_epoch
@@ -134,6 +138,15 @@ def behind(group: GroupDescription) -> str:
         for member in group.members
         if (words := still_to_do(group, member))
     )
+
+
+def awaits_join(group: GroupDescription) -> bool:
+    """Whether a group of the protocol ``consumer`` gets a target only when somebody joins: heartbeats of classic
+    members bring none.
+    """
+    if not group.members or group.group_epoch is None or group.assignment_epoch is None:
+        return False
+    return group.group_epoch > group.assignment_epoch and all(one.protocol == "classic" for one in group.members)
 
 
 def is_foreign(protocol_type: str) -> bool:

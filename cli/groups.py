@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,12 @@ from ottla.cli.group_words import (
     STATES,
     TYPES,
     assignment_in_words,
+    awaits_join,
     has_members,
     host,
     is_foreign,
     no_group,
+    partitions_in_words,
     still_to_do,
     type_in_words,
 )
@@ -125,6 +128,7 @@ def _brief(group: GroupDescription) -> dict[str, Any]:
             "port": group.coordinator.port,
         },
         "members": [_member(group, one) for one in group.members],
+        "awaits_join": awaits_join(group),
     }
 
 
@@ -150,6 +154,7 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
     owners = {tp: member for member in group.members for tp in member.assignment}
     existing = set(await admin.list_topics())
     absent = sorted({topic for member in group.members for topic in member.topics} - existing)
+    matched = _matched(group, existing)
     places = sorted(tp for tp in {*committed, *owners} if tp.topic in existing)
     ends = await admin.list_offsets(dict.fromkeys(places, "latest")) if places else {}
     rows = []
@@ -173,7 +178,48 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
         "lag": None if None in lags else sum(lags),
         "offsets": rows,
         "missing_topics": [{"topic": name, "did_you_mean": near(name, existing) or None} for name in absent],
+        "regexes": [{"regex": regex, "topics": topics} for regex, topics in sorted(matched.items())],
+        "without_owner": await _without_owner(admin, group, existing, matched) if group.state == "Stable" else [],
     }
+
+
+def _matched(group: GroupDescription, existing: Iterable[str]) -> dict[str, list[str]]:
+    """The topics that each regex of a group matches; one that only the broker can read is left out."""
+    from ottla.broker.core.pattern import BadPattern, Pattern
+
+    found = {}
+    for regex in {one.subscribed_regex for one in group.members if one.subscribed_regex}:
+        with suppress(BadPattern):
+            pattern = Pattern(regex)
+            found[regex] = [topic for topic in sorted(existing) if pattern.matches(topic)]
+    return found
+
+
+async def _without_owner(
+    admin: Admin, group: GroupDescription, existing: set[str], matched: dict[str, list[str]]
+) -> list[dict[str, Any]]:
+    """The partitions that members of the protocol ``consumer`` subscribe to and that nobody has.
+
+    Somebody may have them in its target who did not subscribe to them: then it does not get them.
+    """
+    if group.group_type != "consumer":
+        return []
+    wanted: dict[str, set[str]] = {}
+    for member in group.members:
+        for topic in {*member.topics, *matched.get(member.subscribed_regex, ())} & existing:
+            wanted.setdefault(topic, set()).add(member.client_id)
+    owned = {tp for member in group.members for tp in member.assignment}
+    heirs: dict[tuple[str, int], str] = {}
+    for member in group.members:
+        heirs |= dict.fromkeys(member.target_assignment or (), member.client_id)
+    rows = []
+    for topic, info in (await admin.describe_topics(sorted(wanted))).items():
+        free = [partition for partition in sorted(info.partitions) if (topic, partition) not in owned]
+        in_target_of = sorted({heirs[topic, one] for one in free if (topic, one) in heirs})
+        if free:
+            row = {"topic": topic, "partitions": free, "subscribed": sorted(wanted[topic])}
+            rows.append({**row, "in_target_of": in_target_of})
+    return rows
 
 
 def _print_list(groups: list[dict[str, Any]], only: list[str], *, typed: bool) -> None:
@@ -252,13 +298,34 @@ def _print_members(group: dict[str, Any]) -> None:
         *(("group_instance_id",) if static else ()),
         "member_id",
     )
+    if group["awaits_join"]:
+        say(
+            f"There is no target for epoch {group['group_epoch']} yet. As all members are classic, none is computed "
+            "before somebody joins: restart one of them (`ottla help consumer-protocol`, Pitfalls)."
+        )
     for regex in sorted({one["subscribed_regex"] for one in group["members"] if one["subscribed_regex"]}):
         by_it = [one for one in group["members"] if one["subscribed_regex"] == regex]
-        is_idle = not any(one["assignment"] or one["target_assignment"] for one in by_it)
-        idle = ": it gives nobody partitions. It has to match the whole name of a topic" if is_idle else ""
+        is_idle = any(row == {"regex": regex, "topics": []} for row in group["regexes"])
+        idle = ": no topic matches it. It has to match the whole name of a topic" if is_idle else ""
         say(f"By regex: {_clients(by_it)} subscribed to {regex}{idle}.")
+    for row in group["without_owner"]:
+        say(_unread(row))
     if is_foreign(group["protocol_type"]):
         say(f"What they were assigned is in a form of the type {group['protocol_type']}, which Ottla does not read.")
+
+
+def _unread(row: dict[str, Any]) -> str:
+    """What is wrong with partitions that nobody has, and how they get an owner."""
+    from ottla.observe.why.plain import listed
+
+    places = partitions_in_words((row["topic"], partition) for partition in row["partitions"])
+    subscribed, given = listed(row["subscribed"], 3), row["in_target_of"]
+    whose = f"they are in the target of {listed(given, 3)}, which did not subscribe" if given else "no target has them"
+    return (
+        f"Nobody reads {places}, to which {subscribed} subscribed: {whose}. If that lasts, stop "
+        f"{(given or row['subscribed'])[0]} and start it again: then the broker divides all partitions anew "
+        "(`ottla help consumer-protocol`, Pitfalls)."
+    )
 
 
 def _print_offsets(group: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from ottla.cli.output import page, print_table, say
 SECTIONED = "command-line"
 """The page whose sections are topics of their own."""
 _COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_KIP = re.compile(r"kip-?(\d+)")
 
 
 class Topic(NamedTuple):
@@ -74,6 +75,9 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
             return
         meant = near(name, [*known, *COMMANDS, *_causes()])
         advice = f"did you mean {meant!r}?" if meant else "`ottla help` says what there is."
+        if (kip := _KIP.fullmatch(name)) is not None:
+            pages = [page for page, one in known.items() if f"KIP-{kip[1]}" in one.text]
+            advice = f"it is told of in: {', '.join(f'ottla help {page}' for page in pages)}" if pages else advice
         if owners:
             advice = f"name one of: {', '.join(f'ottla help {owner} {name}' for owner in owners)}"
         raise click.UsageError(f"There is no topic and no command {' '.join(words)!r}; {advice}")

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ottla.broker.endpoints import PROTOCOLS, Endpoint, address_of, endpoints
+from ottla.broker.endpoints import DEFAULT_LISTENER, PROTOCOLS, Endpoint, address_of, check_names, endpoints
 from ottla.broker.settings import BadSetting, Settings
 
 DEFAULT = "localhost:9092"
 
 
 class Options(NamedTuple):
-    """The options of `ottla serve` about its listener; they stand for one in the place of those of the settings."""
+    """The options of `ottla serve` about its listener.
+
+    They make one, or move that of the settings, and add to what protects it: they never take away from that.
+    """
 
     listen: str | None = None
     advertise: str | None = None
@@ -45,6 +48,26 @@ class Options(NamedTuple):
             return sasl_tls if self.tls_cert else sasl_plaintext
         return tls if self.tls_cert else plaintext
 
+    def listener(self, address: tuple[str, int], settings: Settings) -> Endpoint:
+        """The listener of --listen: that of the settings, at this address, or a new one where they name none.
+
+        Raises:
+            BadSetting: the settings name several listeners, and some have TLS or SASL, which one would not have.
+        """
+        found = endpoints(settings) if "listeners" in settings.given else []
+        if len(found) > 1 and any(one.has_tls or one.has_sasl for one in found):
+            raise BadSetting(
+                f"--listen makes one listener, and the settings name {len(found)}, with TLS or SASL: leave --listen "
+                f"out, or say the other addresses as --set listeners={','.join(map(str, found))}"
+            )
+        if len(found) != 1:
+            return Endpoint(*address, self.protocol, self.protocol)
+        (one,) = found
+        has_sasl, has_tls = one.has_sasl or bool(self.sasl), one.has_tls or bool(self.tls_cert)
+        protocol = PROTOCOLS[2 * has_sasl + has_tls]
+        name = protocol if one.name == DEFAULT_LISTENER else one.name
+        return Endpoint(*address, name, protocol)
+
 
 def listeners(settings: Settings, options: Options = Options(), log: Any = None) -> list[Endpoint]:  # noqa: B008
     """The listeners of a broker: that of the options, if they name one, or else those of the settings.
@@ -70,14 +93,16 @@ def listeners(settings: Settings, options: Options = Options(), log: Any = None)
     else:
         listen = f"localhost:{listen}" if listen.isdecimal() else listen
         where = f"--listen {listen!r}"
-        found = [_of_options(address_of(listen, where), settings, options, log)]
+        found = [_told_of(options.listener(address_of(listen, where), settings), settings, options, log)]
+    # Where --listen stands for several, what is set for them means nothing, and is no slip.
+    check_names([*found, *(endpoints(settings) if "listeners" in settings.given else [])], settings)
     for one in found:
-        _check(one, where, settings, by_option=bool(listen))
+        _check(one, where, settings, options)
     return found
 
 
-def _of_options(address: tuple[str, int], settings: Settings, options: Options, log: Any) -> Endpoint:
-    one = Endpoint(*address, options.protocol, options.protocol)
+def _told_of(one: Endpoint, settings: Settings, options: Options, log: Any) -> Endpoint:
+    """A listener of --listen, with the address that clients are told."""
     if options.advertise:
         return one._replace(advertised=_told(options.advertise))
     if one.name not in (item.partition("://")[0].strip().upper() for item in settings.advertised_listeners.split(",")):
@@ -118,7 +143,7 @@ def _following(told: tuple[str, int] | None, one: Endpoint, settings: Settings, 
     return told
 
 
-def _check(one: Endpoint, where: str, settings: Settings, *, by_option: bool) -> None:
+def _check(one: Endpoint, where: str, settings: Settings, options: Options) -> None:
     """Refuse a listener that lacks a setting, or is more open than the settings permit."""
     if one.has_tls and not any(
         settings.of_listener(one.name, key) for key in ("ssl.keystore.location", "ssl.keystore.key")
@@ -135,14 +160,18 @@ def _check(one: Endpoint, where: str, settings: Settings, *, by_option: bool) ->
     if settings.ottla_insecure or is_this_machine(one.host):
         return
     if not one.asks(settings):
+        alone, ask = f"{one.name}://127.0.0.1:{one.port} in listeners", "SASL_SSL as its protocol"
+        if options.listen:
+            alone, ask = f"--listen 127.0.0.1:{one.port}", "--tls-cert FILE --sasl SCRAM-SHA-512"
+        if one.has_tls and not options.tls_cert:
+            ask = f"listener.name.{one.name.lower()}.ssl.client.auth=required"
         raise BadSetting(
-            f"{where}: other machines reach this, and there is no authentication; say --listen 127.0.0.1:{one.port} to "
-            "serve this machine alone, --tls-cert FILE --sasl SCRAM-SHA-512 to ask who comes, or --insecure if you "
-            "trust the network"
+            f"{where}: other machines reach this, and there is no authentication; say {alone} to serve this machine "
+            f"alone, {ask} to ask who comes, or --insecure if you trust the network"
         )
     if one.has_tls:
         return
-    if by_option:
+    if options.sasl:
         raise BadSetting(
             f"{where} --sasl: other machines reach this, and nothing is encrypted; say --tls-cert FILE, or --insecure "
             "if you trust the network"
@@ -169,12 +198,23 @@ def check_keys(found: Sequence[Endpoint], settings: Settings) -> None:
             asyncio.run(_check_issuer(one.name, settings))
 
 
-async def _check_issuer(listener: str, settings: Settings) -> None:
+async def _check_issuer(listener: str, settings: Settings, log: Any = None) -> None:
+    """Whether the settings name an issuer of tokens; and with a ``log``, which is told of it, whether it has keys."""
     from ottla.broker.clock import LoopClock
     from ottla.broker.logger import Silent
     from ottla.broker.runtime.jwks import issuer_of
 
-    issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), Silent())
+    issuer = issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), log or Silent())
+    if log is not None:
+        await issuer.start()
+        issuer.stop()
+
+
+def check_issuers(found: Sequence[Endpoint], settings: Settings, log: Any) -> None:
+    """Fetch the keys of issuers of tokens, as a start does, and log what is doubtful about them."""
+    for one in found:
+        if "OAUTHBEARER" in one.mechanisms(settings):
+            asyncio.run(_check_issuer(one.name, settings, log))
 
 
 def openings(found: Sequence[Endpoint], settings: Settings) -> tuple[str, str] | None:
@@ -202,8 +242,8 @@ def check_http(settings: Settings, *, by_option: bool = False) -> None:
     """Check where the HTTP port is to be, which ``--http`` may have said.
 
     Raises:
-        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that;
-            with access rules they never do.
+        BadSetting: it is no address, or other machines reach it without a token and the settings do not permit that
+            (with access rules they never do); or tokens cannot be read.
     """
     if settings.ottla_http_listen:
         from ottla.observe.http.address import parse_address
@@ -228,15 +268,15 @@ def check_http(settings: Settings, *, by_option: bool = False) -> None:
         raise BadSetting("there is a token for HTTP, but no port: add --http PORT")
 
 
-def _check_tokens(path: str) -> None:
+def _check_tokens(file: str) -> None:
     from ottla.observe.http.tokens import read_tokens
 
     try:
-        read_tokens(Path(path))
+        read_tokens(Path(file))
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = "it is no text" if isinstance(error, UnicodeDecodeError) else error.strerror
         raise BadSetting(
-            f"ottla.http.token.file={path}: cannot be read: {reason}; `ottla token new NAME --file {path}` makes one"
+            f"ottla.http.token.file={file!r}: {why}; `ottla token new NAME --file FILE` makes one"
         ) from None
 
 

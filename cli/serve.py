@@ -27,7 +27,7 @@ from ottla.broker.setting_sources import (
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
-from ottla.cli.listening import Options, check_http, check_keys, listeners, openings
+from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners, openings
 from ottla.cli.output import Refused, say
 from ottla.cli.scram_users import initial_users
 
@@ -193,6 +193,7 @@ def command(
         check_keys(found, loaded.settings)
         directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
         if check:
+            check_issuers(found, loaded.settings, log)
             _check(loaded.settings, found, directory, config_file, pairs, users, log)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
@@ -244,6 +245,8 @@ def _warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:
     """Say what of the settings is not done, and what is open."""
     if (opening := openings(found, loaded.settings)) is not None:
         log.warning(opening[0], listen=opening[1])
+    if loaded.settings.super_users and not loaded.settings.authorizer_class_name:
+        log.warning("There are no access rules: super.users means nothing without authorizer.class.name")
     slips = {key: meant for key in loaded.unknown if (meant := meant_by(key))}
     for key, meant in slips.items():
         log.warning("Unknown setting is ignored", key=key, did_you_mean=meant)
@@ -342,20 +345,27 @@ def _tell_taken(found: Sequence[Endpoint], http: str) -> None:
     from ottla.observe.http.address import parse_address
 
     http_host, http_port = parse_address(http, "--http") if http else ("", 0)
-    host, port, *_ = next((one for one in found if _is_taken(bind_error(one.host, one.port))), found[0])
-    words, used = sys.argv[1:], {port, http_port}
+    words, used = sys.argv[1:], {*(one.port for one in found), http_port}
     lines, advice, export = [], "To have your own beside it:", []
-    if _is_taken(bind_error(host, port)):
+    moved = list(found)
+    for at, (host, port, *_) in enumerate(found):
+        if not _is_taken(bind_error(host, port)):
+            continue
         who, process = greet(host or "localhost", port), holder(port)
         lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
         if port == 9092 and who is Who.OTTLA:
             lines.append("Commands that name no broker speak to that one.")
         if (other := free_port(host, port, used)) is not None:
             used.add(other)
-            address = f"{host or 'localhost'}:{other}"
-            words = _with(words, "--listen", address if host else f":{other}")
-            advice = "To have your own beside it, and to let the other commands find it:"
-            export = [f"  export OTTLA_BOOTSTRAP_SERVERS={address}"]
+            moved[at] = found[at]._replace(port=other)
+    if moved != list(found) and len(found) > 1:  # --listen would make one of them
+        told = ", and in advertised.listeners, too" if any(one.advertised for one in found) else ""
+        lines.append(f"To have your own beside it, name other ports{told}: listeners={','.join(map(str, moved))}")
+    elif moved != list(found):
+        host, port, *_ = moved[0]
+        words = _with(words, "--listen", f"{host}:{port}")
+        advice = "To have your own beside it, and to let the other commands find it:"
+        export = [f"  export OTTLA_BOOTSTRAP_SERVERS={host or 'localhost'}:{port}"]
     if http and _is_taken(bind_error(http_host, http_port)):
         process = holder(http_port)
         lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
@@ -404,11 +414,14 @@ def settings_of(config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
     loaded = load(file, environment, given)
     if loaded.unprotected:
         sources = (("--set", given), ("environment", environment), (config_file, file))
-        keys = [f"{key} ({next(name for name, told in sources if key in told)})" for key in loaded.unprotected]
-        raise BadSetting(
-            f"{', '.join(keys)}: there is no such protection here, and what it is for would be open. Remove these "
-            "settings if you can do without; `ottla help settings` lists those for TLS, SASL and access control"
-        )
+        told = {key: f"{key} ({next(name for name, told in sources if key in told)})" for key in loaded.unprotected}
+        slips = [f"{told.pop(key)}: there is no such setting{did_you_mean(key)}" for key in [*told] if meant_by(key)]
+        if told:
+            slips.append(
+                f"{', '.join(told.values())}: there is no such protection here. If you can do without it, remove these "
+                "settings; `ottla help settings` lists those for TLS, SASL and access control"
+            )
+        raise BadSetting(" ".join(slips))
     if loaded.settings.super_users:
         from ottla.broker.core.security.authorizer import super_users
 

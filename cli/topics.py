@@ -64,7 +64,7 @@ async def list_(admin: Admin, exclude_internal: bool) -> Answer:
     topics = await admin.describe_topics(await admin.list_topics(include_internal=not exclude_internal))
     listed = [_brief(topics[name]) for name in sorted(topics)]
     headings, fields = ("topic", "partitions", "replicas", ""), ("topic", "partition_count", "replication_factor")
-    none = "There are no topics that you may see" if is_secured() else "There are no topics yet"
+    none = "There are no topics yet, or none that you may see" if is_secured() else "There are no topics yet"
     nothing = f"{none}; `ottla topics create NAME` makes one."
     return Answer(listed, partial(print_fields, headings, listed, *fields, _internal, nothing=nothing))
 

@@ -23,7 +23,13 @@ MOST_NAMED = 20
 
 @click.command()
 @GROUPS.one("group", required=False)
-@click.option("--generation", type=click.IntRange(0), help="Only the rebalance that led to this generation.")
+@click.option(
+    "--generation",
+    "--epoch",
+    "generation",
+    type=click.IntRange(0),
+    help="Only the rebalance that led to this generation, or epoch of a consumer group.",
+)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="The latest N rebalances, each in full.")
 @since_option
 @recording_option
@@ -41,8 +47,8 @@ def command(
     """Say why a GROUP rebalanced: who began it, whom it waited for, what stood still, and what to do.
 
     Without options, it tells of the latest rebalance, or of the one that is running. If a member only came back in that
-    one, it tells why the member had gone as well. It also tells of members that were refused, of static members that
-    came back, and of restarts of the broker.
+    one, it tells why the member had gone as well. If it cut off one that had cost more, a line tells of that. It also
+    tells of members that were refused, of static members that came back, and of restarts of the broker.
     """
     if recording is not None and not group:
         history, _ = _history_of(recording)
@@ -111,10 +117,13 @@ def _history_of(path: Path) -> tuple[History, int]:
 
 def _generations(episodes: Sequence[Episode]) -> str:
     """The generations that can be asked for."""
+    from ottla.observe.why.plain import listed, runs
+
     known = sorted({one.generation_after for one in episodes if one.generation_after >= 0})
     if not known:
         return "No generation of it is known."
-    return f"Known are generations {known[0]} to {known[-1]}." if len(known) > 1 else f"Known is generation {known[0]}."
+    parts = [f"{first} to {last}" if first != last else f"{first}" for first, last in runs(known)]
+    return f"Known {'is generation' if len(known) == 1 else 'are generations'} {listed(parts, len(parts))}."
 
 
 def _of_recording(path: Path, group_id: str, **chosen: Any) -> tuple[list[Episode], str]:
@@ -142,11 +151,13 @@ def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:
     if body is not None:
         # Fields that only a newer broker knows stay as they are.
         document = json.loads(body)
-        numbers = {one.number for one in (choice.main, *choice.later)}
+        numbers = {one.number for one in (choice.earlier, choice.main, *choice.later) if one is not None}
         document["episodes"] = [one for one in document["episodes"] if one["number"] in numbers]
         print_json(document, indent=None)
         return
     print_episodes([choice.main])
+    if choice.earlier is not None:
+        say(in_a_line(choice.earlier, is_earlier=True))
     if choice.main.kind == "loaded":
         say("What the broker remembers begins there.")
     for one in choice.later:

@@ -165,7 +165,7 @@ class Consumer(Life[ConsumerOptions]):
             pattern: a regular expression, matched from the first letter of a name on. With
                 ``group_protocol="consumer"`` the broker matches it: then it is one of RE2, and must match the whole
                 name, so write ``orders-.*`` for what begins with ``orders-``.
-            listener: an object whose methods are called when partitions come and go.
+            listener: a `ConsumerRebalanceListener`, whose methods are called when partitions come and go.
 
         Raises:
             OptionError: neither or both of topics and pattern, no group_id, or partitions were assigned by hand.

@@ -215,10 +215,11 @@ _ADVICE: dict[ErrorCode, str] = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "ask for access to the group",
     ErrorCode.GROUP_ID_NOT_FOUND: "no such group; `list_groups()` shows those that exist",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group is full (group.max.size); stop another member first",
-    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member of the group subscribes to the topic; stop it first",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "stop the members that subscribe to the topic first",
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
         "no assignor in common with the other members; give all of them one, e.g. "
-        "partition_assignment_strategy='roundrobin'"
+        "partition_assignment_strategy='roundrobin'; or the broker's group.consumer.migration.policy lets no member of "
+        "the classic protocol into a consumer group"
     ),
     ErrorCode.INVALID_GROUP_ID: "group_id must not be empty",
     ErrorCode.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers",

@@ -174,8 +174,13 @@ class ClientOptions:
         for one in fields(ClientOptions):
             if not one.name.startswith(("ssl_", "sasl_")) or getattr(self, one.name) == one.default:
                 continue
-            if not (self.has_tls if one.name.startswith("ssl_") else self.has_sasl):
-                self.refuse(one.name, f"{one.default!r}, as {protocol}")
+            of_tls = one.name.startswith("ssl_")
+            if not (self.has_tls if of_tls else self.has_sasl):
+                either = "SSL" if of_tls else "SASL_PLAINTEXT"
+                wanted = "SASL_SSL" if self.has_tls or self.has_sasl else f"SASL_SSL or {either}"
+                raise OptionError(
+                    f"{self._shown(one.name)}: it means nothing, as {protocol}; say {wanted} there, or leave this out"
+                )
             if one.name.startswith("ssl_") and one.name != "ssl_context" and self.ssl_context is not None:
                 self.refuse(one.name, f"{one.default!r}, as there is an ssl_context")
         if (self.ssl_keyfile is not None or self.ssl_password is not None) and self.ssl_certfile is None:
@@ -183,12 +188,13 @@ class ClientOptions:
         if not self.has_sasl:
             return
         by_token = self.sasl_mechanism == "OAUTHBEARER"
-        wanted = ["sasl_oauth_token_provider"] if by_token else ["sasl_plain_username", "sasl_plain_password"]
+        needed = ["sasl_oauth_token_provider"] if by_token else ["sasl_plain_username", "sasl_plain_password"]
         for name in ("sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider"):
             given = getattr(self, name) is not None
-            if given is not (name in wanted):
-                what = "None" if given else "what the broker is to be told"
-                self.refuse(name, f"{what}, as {protocol} and sasl_mechanism {self.sasl_mechanism!r}")
+            if given is not (name in needed):
+                what = "it means nothing" if given else "it is needed"
+                mechanism = f"sasl_mechanism is {self.sasl_mechanism!r}"
+                raise OptionError(f"{self._shown(name)}: {what}, as {protocol} and {mechanism}")
 
     @property
     def has_tls(self) -> bool:
@@ -200,9 +206,12 @@ class ClientOptions:
 
     def refuse(self, name: str, allowed: str) -> None:
         """Raise the error for an option; the value of a secret one is not shown."""
+        raise OptionError(f"{self._shown(name)}: allowed is {allowed}")
+
+    def _shown(self, name: str) -> str:
         value = getattr(self, name)
         secret = value is not None and type(self).__dataclass_fields__[name].metadata["secret"]
-        raise OptionError(f"{name}={'…' if secret else repr(value)}: allowed is {allowed}")
+        return f"{name}={'…' if secret else repr(value)}"
 
     def retry_backoff(self) -> Backoff:
         """New waits between the tries of a call."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -27,7 +29,12 @@ _AS_IT_IS = {
 }
 """Values that options take as they are; the stores of Kafka's clients are files in PEM."""
 _STORES = {"ssl.truststore.location": "ssl.truststore.type", "ssl.keystore.location": "ssl.keystore.type"}
-NAMES = (*_AS_IT_IS, *_STORES.values(), "security.protocol", "ssl.endpoint.identification.algorithm", JAAS, TOKEN_URL)
+_OTHERS = {
+    "security.protocol": "security_protocol",
+    "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
+    TOKEN_URL: "sasl_oauth_token_provider",
+}
+NAMES = (*_AS_IT_IS, *_STORES.values(), *_OTHERS, JAAS)
 """What is read."""
 _PREFIXES = ("sasl.", "security.", "ssl.", "enable.ssl.")
 _OF_JAVA = (
@@ -82,13 +89,25 @@ def security_options(properties: Mapping[str, str]) -> dict[str, Any]:
         elif key == JAAS:
             options |= _login(text)
         elif key not in NAMES:
-            raise OptionError(f"{key}: it is about security, and not possible here; possible are {', '.join(NAMES)}")
+            near = get_close_matches(key, NAMES, 1, 0.85)
+            hint = f"did you mean {near[0]}?" if near else f"possible are {', '.join(NAMES)}"
+            raise OptionError(f"{key}: it is about security, and not possible here; {hint}")
     if TOKEN_URL in properties:
         more = options.pop("extensions", {})
         options["sasl_oauth_token_provider"] = FileTokens(_path(properties[TOKEN_URL].strip()), more)
     elif options.pop("extensions", None) is not None:
         raise OptionError(f"{TOKEN_URL}: OAUTHBEARER needs it: the file: URL of a file with the token")
     return options
+
+
+def written(properties: Mapping[str, str]) -> dict[str, str]:
+    """Which property says it, for each option of security that properties say."""
+    names = _AS_IT_IS | _OTHERS
+    found = {names[key]: key for key in properties if key in names}
+    if JAAS in properties:
+        with suppress(OptionError):  # which is told where it is read
+            found |= dict.fromkeys(_login(properties[JAAS]), JAAS)
+    return found
 
 
 def _login(text: str) -> dict[str, Any]:

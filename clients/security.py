@@ -83,6 +83,8 @@ def _context(options: ClientOptions) -> ssl.SSLContext:
 
 
 def _why(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+        return "this key is of another certificate"
     if isinstance(error, ssl.SSLError):
         return "it cannot be read; allowed are files in PEM, a key that fits, and its password as ssl_password"
     return error.strerror or str(error)
@@ -158,6 +160,6 @@ def _not_chosen(mechanism: str, answer: SaslHandshakeResponse) -> KafkaError:
         return AuthenticationFailed(f"the broker has no mechanism {mechanism} here; it has {having}", code)
     if code is ErrorCode.ILLEGAL_SASL_STATE:
         return AuthenticationFailed(
-            "the broker asks for no SASL at this address: say security_protocol without it", code
+            "the broker has no SASL at this address: take SSL for SASL_SSL, or PLAINTEXT for SASL_PLAINTEXT", code
         )
     return AuthenticationFailed(code.text, code)

@@ -276,6 +276,13 @@ class Sender:
                 if not done.done():
                     done.set_result(None)
 
+    def _denied(self, code: int) -> str | None:
+        """What to ask for where a producer id is denied: whoever may write to any topic is given one (KIP-679)."""
+        if code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return None
+        topics = sorted({tp.topic for tp in self._accumulator.waiting_partitions()})
+        return f"this client may write to no topic: ask for WRITE on {', '.join(map(repr, topics))}"
+
     async def _get_producer_id(self) -> None:
         """Ask any broker for a producer id. Fails what waits if it is refused for good."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
@@ -283,7 +290,7 @@ class Sender:
         while self._accumulator.needs_producer_id:
             try:
                 answer = await self._client.send(self._client.some_nodes()[0], request, InitProducerIdResponse)
-                check(answer.error_code, "get a producer id")
+                check(answer.error_code, "get a producer id", self._denied(answer.error_code))
             except KafkaError as failure:
                 error = failure
             else:

@@ -26,12 +26,14 @@ one of them. A value comes from the last of these sources that names it:
 3. `--set num.partitions=3`.
 
 The broker does not start with a value out of range, nor with an unknown key of `--set`. It ignores an unknown key of a
-file or of the environment, and logs a warning. Kafka's settings for threads, replicas and controllers are not needed
-here: one line of the log lists those that are left out.
+file or of the environment, and logs a warning; but a slip in a key that protects, such as `autorizer.class.name`, ends
+the start. Kafka's settings for threads, replicas and controllers are not needed here: one line of the log lists those
+that are left out.
 
 A key marked † may be set for one listener, too, as `listener.name.internal.ssl.client.auth=required`, or for one
-mechanism of it, as `listener.name.internal.plain.sasl.jaas.config=…`. The most specific one counts. In the environment
-two underscores stand for one, and three for a dash: `KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG`.
+mechanism of it, as `listener.name.internal.plain.sasl.jaas.config=…`. The most specific one counts. A
+name that no listener has ends the start. In the environment two underscores stand for one, and three for a dash:
+`KAFKA_LISTENER_NAME_SASL__SSL_PLAIN_SASL_JAAS_CONFIG`.
 
 A value may refer to another place: `${file:PATH}` is the text of a file, `${file:PATH:KEY}` a line of a properties
 file, `${env:NAME}` an environment variable. A setting that is called a secret is shown to nobody: not by

@@ -312,6 +312,14 @@ class View:
                         found.setdefault((topic, partition), member_id)
         return found
 
+    def heirs(self, group_id: str, topic: str, partitions: Collection[int]) -> list[str]:
+        """The members of a consumer group that have some of these partitions in their targets."""
+        group, known = self._consumer_group(group_id), self._machine.topics.by_name.get(topic)
+        if group is None or known is None:
+            return []
+        topic_id, wanted = known.topic_id, frozenset(partitions)
+        return [one for one, target in group.state.targets.items() if not wanted.isdisjoint(target.get(topic_id, ()))]
+
     def partition_count(self, topic: str) -> int:
         """Number of partitions of a topic; 0 if there is no such topic."""
         return self._topics.partition_count(topic)

@@ -53,6 +53,10 @@ def gathered(chunks: list[bytes], size: int) -> Gathered:
     return Gathered(pieces, size)
 
 
+_OTHERS = {"TLS": 0x1603, "HTTP": int.from_bytes(b"GE", "big")}
+"""What else may come to a port, and the two bytes with which it begins: as lengths they are too large."""
+
+
 class FrameReader:
     """Collects bytes and gives whole frames, without their length.
 
@@ -167,4 +171,5 @@ def check_length(size: int, max_frame_bytes: int, min_frame_bytes: int = 1) -> N
     if size < min_frame_bytes:
         raise MalformedFrame(f"frame length {size}")
     if size > max_frame_bytes:
-        raise FrameTooLarge(f"frame of {size} bytes, allowed are {max_frame_bytes}")
+        hint = next((f"; {name} begins like that" for name, first in _OTHERS.items() if size >> 16 == first), "")
+        raise FrameTooLarge(f"frame of {size} bytes, allowed are {max_frame_bytes}{hint}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.security.acls import CLUSTER_NAME, AclOperation, Resource
+from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -39,13 +39,9 @@ def _refusal(request: InitProducerIdRequest, ctx: RequestContext, services: Serv
     if name is not None:
         permitted = services.permits(ctx, AclOperation.WRITE, Resource.TRANSACTIONAL_ID, name)
         return ErrorCode.NONE if permitted else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    idempotent = AclOperation.IDEMPOTENT_WRITE
-    if services.permits_on_cluster(ctx, idempotent, silently=True) or services.permits_somewhere(
-        ctx, AclOperation.WRITE, Resource.TOPIC
-    ):
-        return ErrorCode.NONE
-    services.tell_denied(ctx, idempotent, Resource.CLUSTER, CLUSTER_NAME)
-    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    permitted = services.permits_somewhere(ctx, AclOperation.WRITE, Resource.TOPIC)
+    permitted = permitted or services.permits_on_cluster(ctx, AclOperation.IDEMPOTENT_WRITE)
+    return ErrorCode.NONE if permitted else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _prepared(request: InitProducerIdRequest, ctx: RequestContext, services: Services, error: ErrorCode) -> None:

@@ -266,7 +266,9 @@ class Services:
         verdict = self.authorizer.verdict(ctx.session.principal, host_of(ctx), operation, resource, name)
         if not verdict.is_allowed:
             if not silently:
-                self.tell_denied(ctx, operation, resource, name, items, verdict)
+                row = _row(ctx, operation, resource, name, items, verdict)
+                self.audit.denied[operation.name, resource.name] += 1
+                self.audit.tell_once("denied", ctx, (ctx.api, operation, resource, name), **row)
         elif self.logger is not None and self.logger.level == "debug":
             row = _row(ctx, operation, resource, name, items, verdict)
             self.audit.tell_debugging("allowed", ctx, **row)
@@ -312,20 +314,6 @@ class Services:
             return all_operations(resource)
         return operations_of(resource, lambda each: self.permits(ctx, each, resource, name, silently=True))
 
-    def tell_denied(
-        self,
-        ctx: Asker,
-        operation: AclOperation,
-        resource: Resource,
-        name: str,
-        items: int = 1,
-        verdict: Verdict | None = None,
-    ) -> None:
-        """Note that something was denied; ``verdict`` says why."""
-        row = _row(ctx, operation, resource, name, items, verdict)
-        self.audit.denied[operation.name, resource.name] += 1
-        self.audit.tell_once("denied", ctx, (ctx.api, operation, resource, name), **row)
-
     def rules_changed(self, acls: Acls) -> None:
         """Go by other rules from now on, on open connections too: what they may repeat has to be asked for anew."""
         if self.authorizer is not None:
@@ -347,17 +335,15 @@ def host_of(ctx: Asker) -> str:
 
 
 def _row(
-    ctx: Asker, operation: AclOperation, resource: Resource, name: str, items: int, verdict: Verdict | None
+    ctx: Asker, operation: AclOperation, resource: Resource, name: str, items: int, verdict: Verdict
 ) -> dict[str, Any]:
     """A verdict, as the audit tells it."""
-    row: dict[str, Any] = {
+    basis = verdict.basis
+    return {
         "operation": operation.name,
         "resource": resource.name,
         "name": name,
         "api": ctx.api,
         "items": items,
+        "rule": str(basis) if isinstance(basis, Acl) else basis.value,
     }
-    if verdict is not None:
-        basis = verdict.basis
-        row["rule"] = str(basis) if isinstance(basis, Acl) else basis.value
-    return row

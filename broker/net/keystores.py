@@ -9,7 +9,7 @@ import stat
 import time
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -138,7 +138,7 @@ def _keystore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, bytes, s
     key_name, key_text = look_up("ssl.keystore.key")
     chain_name, chain_text = look_up("ssl.keystore.certificate.chain")
     apart_name, apart = look_up("ottla.tls.key.location")
-    _check_store(look_up, "keystore", given_inline=bool(key_text or chain_text))
+    _check_store(look_up, "keystore", given_inline=bool(key_text or chain_text), files=files)
     if key_text or chain_text:
         if not (key_text and chain_text):
             missing, there = (key_name, chain_name) if chain_text else (chain_name, key_name)
@@ -177,7 +177,7 @@ def _truststore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, str]:
     _, kind = look_up("ssl.truststore.type")
     location_name, location = look_up("ssl.truststore.location")
     name, text = look_up("ssl.truststore.certificates")
-    _check_store(look_up, "truststore", given_inline=bool(text))
+    _check_store(look_up, "truststore", given_inline=bool(text), files=files)
     if not text and not location:
         return b"", location_name
     where = name
@@ -194,7 +194,7 @@ def _truststore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, str]:
     return trusted, where
 
 
-def _check_store(look_up: Lookup, store: str, *, given_inline: bool) -> None:
+def _check_store(look_up: Lookup, store: str, *, given_inline: bool, files: dict[str, bytes]) -> None:
     """Refuse what Kafka refuses: settings of which one would have to be ignored."""
     prefix = _STORES[store]
     type_name, kind = look_up(f"{prefix}.type")
@@ -204,6 +204,8 @@ def _check_store(look_up: Lookup, store: str, *, given_inline: bool) -> None:
         other = f"{location_name}={location}" if location else f"{type_name}={kind}"
         raise BadSetting(f"{other}: the {store} is in the settings as PEM already; remove one of the two")
     if password and kind == "PEM":
+        with suppress(Unreadable):
+            _data(location_name, location, files)  # tells what to do with a JKS, which has such a password
         raise BadSetting(
             f"{password_name}: PEM has no password of its own; set ssl.key.password for an encrypted key, or "
             f"{type_name}=PKCS12 for another form"

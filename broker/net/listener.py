@@ -69,7 +69,7 @@ class Listener:
             self._sockets = bind(host, port)
         except OSError as error:
             what = f"cannot listen on {host or '*'}:{port}: {error.strerror or error}"
-            raise CannotListen(f"{what}; choose another --listen") from error
+            raise CannotListen(f"{what}; choose another address") from error
         bound = self._sockets[0].getsockname()
         self.endpoint = self.endpoint._replace(host=host or bound[0], port=bound[1])
 

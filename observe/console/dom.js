@@ -218,5 +218,8 @@ export const WAITS = {
   "must-sync": "had not fetched its assignment",
   regex: "waited for its regex to be held against the topics",
   interval: "had to wait for its assignment interval",
+  "not-subscribed": "had partitions in its target to which it did not subscribe",
+  "no-target": "subscribed to topics that no target had",
+  "nobody-joins": "waited for somebody to join, as only that brings a target to classic members",
   "nobody-heartbeats": "waited for anybody's heartbeat, with which a target is computed",
 };

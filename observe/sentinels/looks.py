@@ -13,11 +13,14 @@ from ottla.observe.snapshot import GroupState, MemberState
 PartitionCount = Callable[[str], int]
 """Gives the number of partitions of a topic; 0 if there is no such topic."""
 
+Heirs = Callable[[str, str, list[int]], list[str]]
+"""Gives the members of a consumer group that have some of these partitions of a topic in their targets."""
+
 WAITS = UNRELEASED.name
 """The state of a member of a consumer group that waits for partitions of others, unless it is itself awaited."""
 
 
-def look(group: GroupState, partition_count: PartitionCount, settings: Settings) -> Iterator[Finding]:
+def look(group: GroupState, partition_count: PartitionCount, heirs: Heirs, settings: Settings) -> Iterator[Finding]:
     """Everything but offsets."""
     if group.barrier:
         yield from _waiting(group, settings)
@@ -28,7 +31,7 @@ def look(group: GroupState, partition_count: PartitionCount, settings: Settings)
                 owned.setdefault(topic, set()).update(partitions)
         yield from _overlaps(group, owned)
         yield from _subscriptions(group, settings)
-        yield from _unowned(group, owned, partition_count, settings)
+        yield from _unowned(group, owned, partition_count, heirs, settings)
 
 
 def _waiting(group: GroupState, settings: Settings) -> Iterator[Finding]:
@@ -63,12 +66,15 @@ def _unbalanced(group: GroupState) -> str:
     """Who holds a consumer group up, with what, and who waits for that."""
     names, holding = _names(group), dict.fromkeys(group.awaited)
     awaited = [one for one in group.members if one.member_id in holding]
+    waited = f"Group {group.group_id} has not been balanced for {group.barrier_age_ms // 1000} s"
+    if group.generation > group.assignment_epoch:
+        return f"{waited}: no target has been computed for epoch {group.generation}"
     says = [f"{names[one.member_id]} has not given up {ranges(one.pending)}" for one in awaited if one.pending]
     if late := [names[one.member_id] for one in awaited if not one.pending]:
         says.append(f"{named(late)} {'has' if len(late) == 1 else 'have'} not come for the new target")
     waiting = [names[one.member_id] for one in group.members if one.state == WAITS and one.member_id not in holding]
     wait = f"; {named(waiting)} {'waits' if len(waiting) == 1 else 'wait'} for that" if waiting else ""
-    return f"Group {group.group_id} has not been balanced for {group.barrier_age_ms // 1000} s: {named(says)}{wait}"
+    return f"{waited}: {named(says)}{wait}"
 
 
 def _overlaps(group: GroupState, owned: dict[str, set[int]]) -> Iterator[Finding]:
@@ -128,7 +134,11 @@ def _subscriptions(group: GroupState, settings: Settings) -> Iterator[Finding]:
 
 
 def _unowned(
-    group: GroupState, owned: dict[str, set[int]], partition_count: PartitionCount, settings: Settings
+    group: GroupState,
+    owned: dict[str, set[int]],
+    partition_count: PartitionCount,
+    heirs: Heirs,
+    settings: Settings,
 ) -> Iterator[Finding]:
     topics: dict[str, None] = {}
     before: list[str] | None = None
@@ -151,10 +161,14 @@ def _unowned(
         if count and not missing:
             continue
         what = named([str(index) for index in missing])
+        whose = heirs(group.group_id, topic, missing)
+        names = _names(group) if whose else {}
+        given = named([names[one] for one in whose if one in names])
         yield Finding(
             "topic_without_owner",
             topic,
             f"Group {group.group_id} subscribes to {topic}, and nobody owns its partitions {what}"
+            + (f": they are in the target of {given}, which did not subscribe" if given else "")
             if count
             else f"Group {group.group_id} subscribes to {topic}, and there is no such topic",
             {"topic": topic, "partitions": what, "unowned": str(len(missing))},

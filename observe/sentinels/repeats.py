@@ -13,8 +13,10 @@ from ottla.observe.why.plain import limit
 
 REFUSALS = {
     "GROUP_MAX_SIZE_REACHED": "the group is full",
-    "INCONSISTENT_GROUP_PROTOCOL": "it has no assignor that all others have, too",
+    "INCONSISTENT_GROUP_PROTOCOL": "it has no assignor that all others have, too, or no classic ones are let in",
+    "INVALID_REGULAR_EXPRESSION": "its regex is none for the broker",
     "INVALID_SESSION_TIMEOUT": "its session.timeout.ms is outside of what the broker allows",
+    "UNSUPPORTED_ASSIGNOR": "the broker does not have the assignor that it asks for",
     "UNRELEASED_INSTANCE_ID": "another process uses its group.instance.id",
     "FENCED_INSTANCE_ID": "another process uses its group.instance.id",
 }

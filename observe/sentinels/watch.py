@@ -172,7 +172,7 @@ class Sentinels(events.ByType):
     def _judge(self, group_id: str, group: GroupState | None, now: Now) -> None:
         """Tell what is found about a group; None stands for one that only waits."""
         view = self._view
-        findings = [] if group is None else list(look(group, view.partition_count, self._settings))
+        findings = [] if group is None else list(look(group, view.partition_count, view.heirs, self._settings))
         is_stable = group is not None and group.state == "Stable"
         findings += self._progress.look(group_id, is_stable, view.progress(group_id), now.ms)
         findings += self._repeats.look(group_id, now.ms)

@@ -169,5 +169,6 @@ class Timeline(Struct, omit_defaults=True):
 
     @property
     def counted_by(self) -> str:
-        """What the numbers of its rebalances are: those of a consumer group are epochs."""
-        return "epoch" if self.marks and self.marks[-1].protocol == "consumer" else "generation"
+        """What the numbers of its rebalances are: those of a consumer group are epochs, and some groups were both."""
+        of_consumer = {mark.protocol == "consumer" for mark in self.marks if mark.kind != "conversion"}
+        return "gen/epoch" if len(of_consumer) == 2 else "epoch" if True in of_consumer else "generation"

@@ -114,7 +114,7 @@ class Drawing:
         for mark in self._timeline.marks:
             column = self._column(mark.start)
             _put(times, column, self._clock(self._timeline.from_ms + mark.start), "dim")
-            if mark.generation >= 0:
+            if mark.generation >= 0 and mark.kind != "conversion":  # which raises none
                 _put(generations, column, str(mark.generation), "bold")
             if mark.kind == "refusal":
                 for at in range(column, self._column(max(mark.last, mark.start)) + 1):
@@ -128,7 +128,7 @@ class Drawing:
         counted_by = self._timeline.counted_by
         yield self._labelled(counted_by, "dim", generations)
         # What has epochs waits for members, and has no barriers.
-        yield self._labelled("waits" if counted_by == "epoch" else "barrier", "dim", barriers)
+        yield self._labelled("barrier" if counted_by == "generation" else "waits", "dim", barriers)
 
     def _lane(self, index: int) -> Line:
         lane = self._timeline.lanes[index]

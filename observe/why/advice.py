@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.observe.why.advice_reconciling import ADVICE as _OF_RECONCILING
-from ottla.observe.why.advice_reconciling import SLOW_MS, for_latecomer, for_wait
+from ottla.observe.why.advice_reconciling import SLOW_MS, for_latecomer, for_unread, for_wait
 from ottla.observe.why.case import Case, Make, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.interference import explaining
@@ -26,8 +26,10 @@ def advise(episode: Episode, facts: Mapping[str, str]) -> list[Advice]:
         return []
     names = member_names(episode)
     is_brokers = any(one.cause in _OF_BROKER for one in episode.triggers)
-    if (waiting := for_wait(episode, names)) is not None:
+    if (waiting := for_wait(episode, names, facts)) is not None:
         return [waiting]
+    if (unread := for_unread(episode, names)) is not None:
+        return [unread]
     if episode.outcome == "running" and not is_brokers and (present := _for_awaited(episode, names)) is not None:
         return [present]
     latecomer = _for_latecomer(episode, names) or for_latecomer(episode, names)
@@ -126,8 +128,8 @@ def _dropped(case: Case) -> Advice:
 def _restart(case: Case) -> Advice:
     return case.advice(
         "group.instance.id",
-        "If it is restarted, not stopped for good: give each member a group.instance.id of its own ({is_set} now), so "
-        "that it comes back within session.timeout.ms ({session}) without a rebalance.",
+        "If {who} is restarted, not stopped for good: give each member a group.instance.id of its own ({is_set} now), "
+        "so that it comes back within session.timeout.ms ({session}) without a rebalance.",
         is_set="set" if case.part.group_instance_id else "not set",
     )
 
@@ -345,6 +347,21 @@ _ADVICE: dict[str, Make] = {
     Cause.DUPLICATE_INSTANCE_ID: _duplicate,
     Cause.TURNED_AWAY_GROUP_FULL: _full,
     Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_UNKNOWN_ASSIGNOR: say(
+        "group.consumer.assignors",
+        "Let {who} ask for an assignor that the broker has ({now}): set its group.remote.assignor, or leave it out.",
+    ),
+    Cause.TURNED_AWAY_INVALID_REGEX: say(
+        "subscription",
+        "Mend the regex of {who}: the broker reads it as RE2, which has no lookahead, no lookbehind and no references "
+        "to groups. A pattern that the client matches itself, as Java's subscribe(Pattern) does, may have these.",
+    ),
+    Cause.TURNED_AWAY_CLASSIC: say(
+        "group.consumer.migration.policy",
+        "Start {who} with group.protocol=consumer. If it has to be classic, restart the broker with "
+        "group.consumer.migration.policy=bidirectional (or downgrade), which cannot change while it runs, or stop all "
+        "members and start them with group.protocol=classic.",
+    ),
     Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
     Cause.INVALID_SESSION_TIMEOUT: _session,
     Cause.UPGRADE_REFUSED: _upgrade,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.observe.why.case import Case, Make, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Advice, Episode, Trigger
@@ -53,18 +55,57 @@ _not_back = say(
     "group.consumer.session.timeout.ms",
     "{who} has a group.instance.id and was away for longer than the session timeout ({session}). If that is the time "
     "that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave "
-    "without group.instance.id or remove it.",
+    "without group.instance.id, or remove it with `ottla groups evict`.",
 )
 _fenced = say(
     "",
     "See whether two processes use the member id of {who}, or whether it was restored from an old copy or stood still "
     "for long: only its own last epoch counts. A good client gives up all it has now and joins again by itself.",
 )
-_restart = say(
-    "group.instance.id",
-    "If {who} is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps "
-    "its partitions while it is away for no longer than the session timeout of the group ({session}).",
-)
+
+
+def _restart(case: Case) -> Advice:
+    is_classic = case.trigger.facts.get("protocol") == "classic"
+    return case.advice(
+        "group.instance.id",
+        "If {who} is restarted, not stopped for good: give each member a group.instance.id of its own, so that it "
+        "keeps its partitions while it is away for no longer than {which} ({session}).",
+        which="its session.timeout.ms" if is_classic else "the session timeout of the group",
+    )
+
+
+def _rolling(case: Case) -> Advice | None:
+    if case.episode.kind == "replacement":
+        return None
+    which = "consumer.session.timeout.ms of the group, and session.timeout.ms of a client of the classic protocol"
+    if case.part.group_instance_id is not None:
+        return case.advice(
+            "consumer.session.timeout.ms",
+            "Members have a group.instance.id and were away for longer than the session timeout ({session}): raise it "
+            "above the time that a restart takes. That timeout is {which}.",
+            which=which,
+        )
+    return case.advice(
+        "group.instance.id",
+        "Give each member a group.instance.id of its own (not set now), and let the session timeout ({session}) be "
+        "above the time that a restart takes: then a restart needs no rebalance. That timeout is {which}.",
+        which=which,
+    )
+
+
+def _stays(case: Case) -> Advice:
+    policy = "group.consumer.migration.policy"
+    by_itself = (
+        f" With {policy}=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by "
+        "itself."
+    )
+    return case.advice(
+        policy,
+        "Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that "
+        "nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, "
+        "stop all members and start them.{by_itself}",
+        by_itself=by_itself if case.value(policy).lower() in ("upgrade", "disabled") else "",
+    )
 
 
 def _regex(case: Case) -> Advice | None:
@@ -98,8 +139,10 @@ ADVICE: dict[str, Make] = {
     Cause.SESSION_EXPIRED_SILENT: _expired,
     Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
     Cause.FENCED_EPOCH: _fenced,
+    Cause.DOWNGRADE_REFUSED: _stays,
     Cause.REGEX_RESOLVED: _regex,
     Cause.LEFT_CLOSED: _restart,
+    Cause.ROLLING_RESTART: _rolling,
     Cause.MEMBER_RETURNED: _returned,
     Cause.MEMBER_JOINED: lambda case: None,
     Cause.STATIC_MEMBER_JOINED: lambda case: None,
@@ -111,6 +154,12 @@ ADVICE: dict[str, Make] = {
 }
 """Advice by the cause, in place of that about groups of the classic protocol."""
 
+UNREAD = frozenset(("not-subscribed", "no-target"))
+_starts_anew = say(
+    "subscription",
+    "Stop {who} and start it again: then the broker divides all partitions anew. This comes of members that start "
+    "together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.",
+)
 _OF_WAITS: dict[str, Make] = {
     "not-heard": _silent,
     "away": _away,
@@ -120,14 +169,26 @@ _OF_WAITS: dict[str, Make] = {
 }
 
 
-def for_wait(episode: Episode, names: list[str]) -> Advice | None:
-    """What to do about a member that is away, or late, while a rebalance runs; None where that is nobody."""
-    wait = next((one for one in episode.member_waits if one.until_ms < 0), None)
+def for_wait(episode: Episode, names: list[str], facts: Mapping[str, str]) -> Advice | None:
+    """What to do about what a rebalance that runs waits for: a member that is away, or late, or somebody who joins.
+
+    None where it waits for none of these.
+    """
+    present = [one for one in episode.member_waits if one.until_ms < 0]
+    if any(one.kind == "nobody-joins" for one in present):
+        return _stays(Case(episode, Trigger(Cause.UNKNOWN), names, facts))
+    wait = next(iter(present), None)
     if wait is None or not 0 <= wait.member < len(episode.members):
         return None
     if wait.kind not in _OF_WAITS or (wait.member != episode.culprit and wait.kind != "away"):
         return None
-    return _OF_WAITS[wait.kind](Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, {}))
+    return _OF_WAITS[wait.kind](Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, facts))
+
+
+def for_unread(episode: Episode, names: list[str]) -> Advice | None:
+    """What to do about partitions that nobody reads in a group that is Stable."""
+    wait = next((one for one in episode.member_waits if one.kind in UNREAD), None)
+    return None if wait is None else _starts_anew(Case(episode, Trigger(Cause.UNKNOWN, wait.member), names, {}))
 
 
 def for_latecomer(episode: Episode, names: list[str]) -> Advice | None:

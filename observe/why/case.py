@@ -8,6 +8,7 @@ from ottla.observe.why.model import Advice, Episode, MemberPart, Trigger
 from ottla.observe.why.plain import application
 
 BROKERS_OWN = (
+    "group.consumer.assignors",
     "group.consumer.max.size",
     "group.consumer.migration.policy",
     "group.consumer.session.timeout.ms",
@@ -53,7 +54,7 @@ class Case:
         """
         value = self.value(setting) if value is None else value
         session = _now(self.value("session.timeout.ms"))
-        said = text.format(who=self.who, now=_now(value), session=session, **more)
+        said = text.format(who=self.who, now=_now(value), session=session, **more).replace(f" ({_now('')})", "")
         return Advice(said, setting, of_client=setting not in BROKERS_OWN, value=value)
 
     @property

@@ -406,6 +406,24 @@ class Cause(StrEnum):
         "{who} was turned away: the members have no assignor in common with it",
         gravity=GRAVE,
     )
+    TURNED_AWAY_UNKNOWN_ASSIGNOR = Row(
+        "turned-away-unknown-assignor",
+        "a member of the consumer protocol asks for an assignor that the broker does not have",
+        "{who} was turned away: the broker does not have the assignor that it asks for",
+        gravity=GRAVE,
+    )
+    TURNED_AWAY_INVALID_REGEX = Row(
+        "turned-away-invalid-regex",
+        "a member subscribes with what is no regular expression for the broker",
+        "{who} was turned away: its regex is none for the broker",
+        gravity=GRAVE,
+    )
+    TURNED_AWAY_CLASSIC = Row(
+        "turned-away-classic",
+        "a member of the classic protocol came to a consumer group, and the policy of the broker lets none in",
+        "{who} was turned away: the group takes nobody of the classic protocol",
+        gravity=GRAVE,
+    )
     TURNED_AWAY_PROTOCOL_TYPE = Row(
         "turned-away-protocol-type",
         "the member is of another kind than the group",

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import HERE, Episode
-from ottla.observe.why.plain import clock, epoch_of, plain_name
+from ottla.observe.why.plain import clock, epoch_of, partition_time, plain_name
+from ottla.observe.why.words import felt
 
 LOOK_BACK = 25
 """Among so many of the latest episodes the choice is made."""
@@ -25,10 +26,12 @@ class Choice(NamedTuple):
 
     Attributes:
         main: told in full; later: what came after it, told in a line each.
+        earlier: what it ended, if that cost more: told in a line.
     """
 
     main: Episode
     later: list[Episode]
+    earlier: Episode | None = None
 
 
 def choose(episodes: Sequence[Episode]) -> Choice | None:
@@ -47,10 +50,17 @@ def choose(episodes: Sequence[Episode]) -> Choice | None:
         return Choice(episodes[-1], [])
     newest = episodes[at]
     after = list(episodes[at + 1 :])
-    for before in reversed(episodes[:at]):
-        if is_return_of(newest, before):
-            return Choice(before, [newest, *after])
-    return Choice(newest, after)
+    main = at
+    if at and newest.kind == "resolution" and _ended_ms(episodes[at - 1]) > newest.started_ms:
+        main, after = at - 1, [newest, *after]  # it happened while that one ran
+    for place in reversed(range(at)):
+        if is_return_of(newest, episodes[place]):
+            main, after = place, [one for one in episodes[place + 1 : at] if one.kind == "refusal"] + [newest, *after]
+            break
+    earlier = next((one for one in reversed(episodes[:main]) if one.kind != "refusal"), None)
+    if earlier is None or earlier.outcome != "superseded" or earlier.stood_ms <= episodes[main].stood_ms:
+        return Choice(episodes[main], after)
+    return Choice(episodes[main], after, earlier if felt(earlier) else None)
 
 
 def is_return_of(episode: Episode, before: Episode) -> bool:
@@ -64,7 +74,7 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
         if not away.isdigit() or int(away) > SOON_MS or not 0 <= trigger.member < len(episode.members):
             continue
         went_ms = episode.started_ms + trigger.at_ms - int(away)
-        began_ms, ended_ms = before.started_ms - SLACK_MS, before.started_ms + max(before.duration_ms, 0) + SLACK_MS
+        began_ms, ended_ms = before.started_ms - SLACK_MS, _ended_ms(before) + SLACK_MS
         name = plain_name(episode.members[trigger.member])
         gone = any(plain_name(one) == name and one.fate not in HERE for one in before.members)
         if gone and began_ms <= went_ms <= ended_ms:
@@ -72,10 +82,17 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
     return False
 
 
-def in_a_line(episode: Episode, zone: tzinfo | None = None) -> str:
-    """The episodes after the one that is told in full."""
+def _ended_ms(episode: Episode) -> int:
+    return episode.started_ms + max(episode.duration_ms, 0)
+
+
+def in_a_line(episode: Episode, zone: tzinfo | None = None, *, is_earlier: bool = False) -> str:
+    """An episode after the one that is told in full, or the one before it with what it cost."""
     when = clock(episode.started_ms, zone)
     if episode.kind in OF_BROKER:
         return f"Then, at {when}, {episode.headline[:1].lower()}{episode.headline[1:]}"
     which = f" ({epoch})" if (epoch := epoch_of(episode)) else ""
-    return f"Then, {episode.kind} {episode.number}{which} at {when}: {episode.headline}"
+    told = f"{episode.kind} {episode.number}{which} at {when}: "
+    if not is_earlier:
+        return f"Then, {told}{episode.headline}"
+    return f"Before that, {told}{felt(episode)}{episode.headline} It cost {partition_time(episode.stood_ms)}."

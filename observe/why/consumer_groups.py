@@ -67,7 +67,7 @@ def on_subscribed(account: Account, event: events.MemberSubscribed) -> None:
         _came(account, event)
         return
     names, regex = known.asked.topics or [], known.regex
-    known.take(event)
+    _take(account, known, event)
     if names != event.names:
         came = [topic for topic in event.names if topic not in names]
         went = [topic for topic in names if topic not in event.names]
@@ -79,13 +79,27 @@ def on_subscribed(account: Account, event: events.MemberSubscribed) -> None:
         account.happenings.append(Happening(Cause.REGEX_CHANGED, known, "", facts))
 
 
+def _take(account: Account, known: Reconciled, event: events.MemberSubscribed) -> None:
+    """Take over what a member says of itself; of its assignors only its request tells."""
+    known.take(event)
+    if isinstance(account.input, events.JoinReceived):
+        known.asked.names = [protocol.name for protocol in account.input.protocols]
+
+
+def _protocol(known: Reconciled) -> dict[str, str]:
+    """The protocol of a member that is of the other one than its group."""
+    return {"protocol": "classic"} if known.is_classic else {}
+
+
 def _came(account: Account, event: events.MemberSubscribed) -> None:
-    known = Reconciled.subscribed(event)
+    known = Reconciled(event.member_id, event.client_id, event.client_host, event.group_instance_id)
+    _take(account, known, event)
     known.heard(event.at_ms)
     before = account.departures.returned(known, event.wall_ms)
     is_first = not account.members and account.run is None
     account.members[event.member_id] = known
     facts = {} if before is None else judge.return_facts(before, event)
+    facts |= _protocol(known)
     facts |= judge.missing_facts(event.missing, _reconciling(account).names.values())
     if is_first:
         cause = Cause.GROUP_STARTED
@@ -170,6 +184,7 @@ def on_target_delayed(account: Account, event: events.TargetDelayed) -> None:
 
 def on_regexes_resolved(account: Account, event: events.RegexesResolved) -> None:
     reconciling = _reconciling(account)
+    unknown = {regex for regex in event.regexes if regex not in reconciling.resolved}
     for regex in event.regexes:
         reconciling.resolved.setdefault(regex, 0)
         reconciling.asked_ms.pop(regex, None)
@@ -178,6 +193,7 @@ def on_regexes_resolved(account: Account, event: events.RegexesResolved) -> None
         user = next((known for known in reconciling.each() if known.regex == change.regex), None)
         facts = {"regex": change.regex, "matched": str(change.matched)}
         facts |= {"came": ", ".join(change.came), "went": ", ".join(change.went)}
+        facts |= {"first": "yes"} if change.regex in unknown else {}
         if change.came or change.went:
             account.happenings.append(Happening(Cause.REGEX_RESOLVED, user, "", facts))
         elif not change.matched:
@@ -386,6 +402,7 @@ def on_fenced(account: Account, event: events.MemberFenced) -> None:
         reason = said(came.reason)
         own = leaving_class(reason) if known.is_classic else Cause.REMOVED_BY_ADMIN
         cause, facts = judge.departure(known, came, own, event)
+        facts |= _protocol(known)
     elif cause == Cause.REVOCATION_TIMEOUT:
         fate, facts = "expired", judge.unrevoked_facts(known, event)
     elif cause in (Cause.CLASSIC_REJOIN_MISSED, Cause.CLASSIC_SYNC_MISSED):
@@ -422,7 +439,9 @@ def on_loaded(account: Account, event: events.ConsumerGroupLoaded) -> None:
         account.members[member.member_id] = known
         known.rebalance_timeout_ms, known.regex = member.rebalance_timeout_ms, member.regex
         known.subscribe(list(member.names))
-        known.is_classic = member.classic is not None
+        if member.classic is not None:
+            known.is_classic = True
+            known.asked.names = [name for name, _ in member.classic.protocols]
         known.epoch, known.previous_epoch, known.state = member.epoch, member.previous_epoch, member.state.name
         known.since_ms = event.at_ms
         for owned, held in ((known.has, member.assigned), (known.giving_up, member.pending)):

@@ -104,6 +104,7 @@ def settle(account: Account, event: Event) -> None:
         del account.standing.since[one]
     account.standing.charge(run, event.at_ms)
     run.episode.unowned = len(account.standing.since)
+    reconciling.leave_unread(run, event)
     if run.episode.kind == "replacement":
         end(account, event, "replaced", charge=False)
         return

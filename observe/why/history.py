@@ -389,5 +389,10 @@ def _costliest(costs: list[Cost], most: int) -> list[Cost]:
 
 
 def _is_of(episode: Episode, generation: int) -> bool:
-    """True if it led to a generation, or happened in it and led to no other."""
+    """True if it led to a generation, or happened in it and led to no other.
+
+    The epoch of a consumer group may rise several times before there is a target: one rebalance leads to all of these.
+    """
+    if episode.kind == "rebalance" and episode.protocol and 0 <= episode.generation_before < generation:
+        return generation <= episode.generation_after
     return generation == (episode.generation_after if episode.generation_after >= 0 else episode.generation_before)

@@ -216,6 +216,8 @@ def expiry_facts(account: Account, known: Known, event: events.SessionExpired) -
         facts["unheard_ms"] = str(event.at_ms - account.loaded_ms)
     if known.heard_ms != NEVER:
         facts["heard_ago_ms"] = str(event.at_ms - known.heard_ms)
+    if isinstance(known, Reconciled) and not known.is_classic:
+        facts["session_of"] = "group"
     if isinstance(known, Reconciled) and known.away_ms != NEVER:
         return {"away_ms": str(event.at_ms - known.away_ms)} | facts
     if known.lost_ms != NEVER:

@@ -97,8 +97,11 @@ class MemberWait(Struct, omit_defaults=True):
             ``waits-for-release`` (others have what it shall have), ``free`` (they have given it up, and the member
             gets it with its next heartbeat), ``away`` (a static
             member is gone for a while), ``interval`` (the next target may not be computed yet), ``nobody-heartbeats``
-            (it may, with the next heartbeat of anybody), ``must-rejoin`` and ``must-sync`` (a
-            classic member has to do that), ``regex`` (its regex has not been held against the topics).
+            (it may, with the next heartbeat of anybody), ``nobody-joins`` (it may, and as all members are classic, only
+            with the next JoinGroup), ``must-rejoin`` and ``must-sync`` (a
+            classic member has to do that), ``regex`` (its regex has not been held against the topics). As an
+            episode ends: ``not-subscribed`` (its target has partitions that it did not subscribe to) and ``no-target``
+            (its regex matches topics, and nobody has their partitions in a target).
         member_id: of who has not done it; empty in what is told, which has ``member``, an index into `Episode.members`.
         since_ms: after the start of the episode; until_ms: the same, -1 while it lasts.
         limit_ms: when it ends at the latest, after the start: the member is removed then, or its next heartbeat is

@@ -40,6 +40,8 @@ def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
         return f"{change}, so the leader {who} joined again"
     if trigger.cause == Cause.REGEX_RESOLVED and trigger.facts.get("matched") == "0":
         words = "the regex of {who} matches no topic"
+    elif trigger.cause == Cause.REGEX_RESOLVED and trigger.facts.get("first"):
+        words = "the regex of {who} was held against the topics"
     text = words.format(who=who, instance=trigger.facts.get("instance", ""))
     return f"{text}, as {change}" if change else text
 
@@ -160,7 +162,8 @@ def _expired(facts: Mapping[str, str]) -> list[str]:
     elif heard := span(facts, "heard_ago_ms"):
         clauses.append(f"it was last heard of {heard} before")
     if session := limit(int(facts.get("session_timeout_ms", "0"))):
-        clauses.append(f"its session.timeout.ms is {session}")
+        which = "the session timeout of its group" if facts.get("session_of") == "group" else "its session.timeout.ms"
+        clauses.append(f"{which} is {session}")
     return clauses
 
 
@@ -255,7 +258,10 @@ def _resolved(facts: Mapping[str, str]) -> list[str]:
     if "regex" not in facts:
         return []
     clauses = [f"it is {regex}"] if matched == "0" else [f"{regex} matches {matched} topic{'s' * (matched != '1')}"]
-    if came := facts.get("came"):
+    came = facts.get("came", "")
+    if came and facts.get("first"):
+        return [f"{clauses[0]}{': ' if str(len(came.split(', '))) == matched else ', among them '}{came}"]
+    if came:
         clauses.append(f"it did not match {came} before")
     if went := facts.get("went"):
         clauses.append(f"it does not match {went} any more")
@@ -265,6 +271,17 @@ def _resolved(facts: Mapping[str, str]) -> list[str]:
 def _regex(facts: Mapping[str, str]) -> list[str]:
     before, after = facts.get("before", ""), facts.get("after", "")
     return [f"it was {quoted(before) if before else 'none'} and is {quoted(after) if after else 'none'} now"]
+
+
+def _invalid_regex(facts: Mapping[str, str]) -> list[str]:
+    from ottla.broker.core.pattern import BadPattern, Pattern  # few need it
+
+    regex = facts.get("regex", "")
+    try:
+        Pattern(regex)
+    except BadPattern as error:
+        return [f"it is {quoted(regex)}", str(error)]
+    return [f"it begins with {quoted(regex)}"]  # the rest was not kept
 
 
 def _not_back(facts: Mapping[str, str]) -> list[str]:
@@ -342,6 +359,9 @@ _DETAILS: dict[str, Details] = {
     Cause.COORDINATOR_LOADED: _over,
     Cause.TURNED_AWAY_GROUP_FULL: _full,
     Cause.TURNED_AWAY_ASSIGNOR_MISMATCH: _mismatch,
+    Cause.TURNED_AWAY_UNKNOWN_ASSIGNOR: _clause("offered", "it asks for {offered}"),
+    Cause.TURNED_AWAY_INVALID_REGEX: _invalid_regex,
+    Cause.TURNED_AWAY_CLASSIC: lambda facts: ["group.consumer.migration.policy is disabled"],
     Cause.TURNED_AWAY_PROTOCOL_TYPE: _type,
     Cause.INVALID_SESSION_TIMEOUT: _session,
     Cause.FLAPPING_MEMBER: _flapping,

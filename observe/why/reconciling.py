@@ -6,7 +6,7 @@ up first another one waits for. So the question is who has not done what, since 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -78,13 +78,6 @@ class Reconciled(Known):
     owes: str = ""
     owed_ms: int = NEVER
     owed_until_ms: int = 0
-
-    @classmethod
-    def subscribed(cls, event: MemberSubscribed) -> Reconciled:
-        """A member that came."""
-        known = cls(event.member_id, event.client_id, event.client_host, event.group_instance_id)
-        known.take(event)
-        return known
 
     def take(self, event: MemberSubscribed) -> None:
         """Take over what it says of itself."""
@@ -283,7 +276,9 @@ class Reconciling:
         found = [wait for known in self.each() if (wait := self.wait_of(known, at_ms)) is not None]
         if self.epoch > self.assignment_epoch and self.members:
             since_ms = self.bumped_ms if self.bumped_ms != NEVER else at_ms
-            if wall_ms < self.until_wall_ms:
+            if all(known.is_classic for known in self.each()):
+                found.append(MemberWait("nobody-joins", "", since_ms))
+            elif wall_ms < self.until_wall_ms:
                 limit_ms = at_ms + self.until_wall_ms - wall_ms
                 found.append(MemberWait("interval", "", since_ms, -1, limit_ms))
             else:
@@ -292,6 +287,25 @@ class Reconciling:
             if self.awaits_regex(known):
                 found.append(MemberWait("regex", known.member_id, self.asked_ms.get(known.regex, at_ms)))
         return sorted(found, key=lambda one: (not is_holding_up(one, at_ms), one.since_ms))
+
+    def leave_unread(self, run: Run, event: Event) -> None:
+        """An episode ends with partitions that a regex matches and nobody reads: an assignor took its member for one of
+        those that subscribe to the same topics.
+        """
+        unread = []
+        for known in self.each():
+            if known.target and (stray := [one for one in known.target if one not in known.has]):
+                unread.append(self._wait("not-subscribed", known, event.at_ms, stray))
+        if not any(known.has for known in self.each()):
+            matching = [known for known in self.each() if self.resolved.get(known.regex)]
+            unread += [self._wait("no-target", known, event.at_ms, []) for known in matching[:1]]
+        for wait in unread:
+            wait.until_ms, wait.goes_on = event.at_ms, True
+            run.episode.member_waits.append(told(run, wait))
+
+    def _wait(self, kind: str, known: Reconciled, since_ms: int, partitions: Collection[Partition]) -> MemberWait:
+        named = [f"{topic}-{number}" for topic, number in islice(partitions, MOST_PARTITIONS)]
+        return MemberWait(kind, known.member_id, since_ms, partitions=named, untold=len(partitions) - len(named))
 
     def leave_open(self, run: Run, event: Event) -> None:
         """An episode ends, and members have not done what others waited for."""

@@ -13,6 +13,9 @@ from ottla.observe.why.reconciling import Reconciled, places
 MOST_OPEN = 8
 """So many kinds of refusals are counted at a time."""
 
+MOST_CHARACTERS = 200
+"""So much is kept of a text of a client's."""
+
 _JOIN = {
     "GROUP_MAX_SIZE_REACHED": Cause.TURNED_AWAY_GROUP_FULL,
     "INCONSISTENT_GROUP_PROTOCOL": Cause.TURNED_AWAY_ASSIGNOR_MISMATCH,
@@ -32,6 +35,12 @@ def refused(account: Account, event: RequestRefused) -> None:
     elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "GROUP_MAX_SIZE_REACHED":
         facts = {"error": event.error, "members": str(len(account.members))}
         _refused_member(account, event, asked, Cause.TURNED_AWAY_GROUP_FULL, facts)
+    elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "UNSUPPORTED_ASSIGNOR":
+        facts = {"error": event.error, "offered": (asked.server_assignor or "")[:MOST_CHARACTERS]}
+        _refused_member(account, event, asked, Cause.TURNED_AWAY_UNKNOWN_ASSIGNOR, facts)
+    elif isinstance(asked, ConsumerHeartbeatReceived) and event.error == "INVALID_REGULAR_EXPRESSION":
+        facts = {"error": event.error, "regex": (asked.regex or "")[:MOST_CHARACTERS]}
+        _refused_member(account, event, asked, Cause.TURNED_AWAY_INVALID_REGEX, facts)
     elif isinstance(asked, JoinReceived) and (cause := _JOIN.get(event.error)) is not None:
         _turned_away(account, event, asked, cause)
 
@@ -41,6 +50,8 @@ def _turned_away(account: Account, event: RequestRefused, join: JoinReceived, ca
     if cause == Cause.TURNED_AWAY_ASSIGNOR_MISMATCH:
         if account.protocol_type not in (None, "") and join.protocol_type != account.protocol_type:
             cause = Cause.TURNED_AWAY_PROTOCOL_TYPE
+        elif account.reconciling is not None and _has_common_assignor(account, join):
+            cause = Cause.TURNED_AWAY_CLASSIC  # a consumer group asks for nothing else but what the policy says
         facts |= mismatch(account, join)
     elif cause == Cause.INVALID_SESSION_TIMEOUT:
         facts["session_timeout_ms"] = str(join.session_timeout_ms)
@@ -153,10 +164,20 @@ def _begin(
     account.told(account.refusals[key])
 
 
+def _others(account: Account, join: JoinReceived) -> list[Known]:
+    """The other members that have assignors: for those of the consumer protocol the broker assigns."""
+    return [one for one in account.members.values() if one.is_classic and one.member_id != join.member_id]
+
+
+def _has_common_assignor(account: Account, join: JoinReceived) -> bool:
+    others = [one.asked.names for one in _others(account, join)]
+    return any(all(protocol.name in names for names in others) for protocol in join.protocols)
+
+
 def mismatch(account: Account, join: JoinReceived) -> dict[str, str]:
     """The assignors of a member and of the others, and those that have nothing in common with it."""
     offered = [protocol.name for protocol in join.protocols]
-    others = [one for one in account.members.values() if one.member_id != join.member_id]
+    others = _others(account, join)
     common = set(others[0].asked.names) if others else set()
     for one in others[1:]:
         common &= set(one.asked.names)

@@ -57,8 +57,17 @@ class Waits:
 
     def over(self, wait: MemberWait) -> str:
         """A wait that is over, if it took long enough to be told."""
+        if wait.kind == "not-subscribed":
+            it = "it" if len(wait.partitions) == 1 else "them"
+            return (
+                f"{self._who(wait)} has {_parts(wait)} in its target and did not subscribe to {it}: nobody reads {it}"
+            )
+        if wait.kind == "no-target":
+            return (
+                f"the regex of {self._who(wait)} matches topics, and no target has their partitions: nobody reads them"
+            )
         long_ms = wait.until_ms - wait.since_ms
-        if long_ms < WORTH_SAYING_MS or wait.kind in ("away", "nobody-heartbeats"):
+        if long_ms < WORTH_SAYING_MS or wait.kind in ("away", "nobody-heartbeats", "nobody-joins"):
             return ""
         who, long = self._who(wait), duration(long_ms)
         if wait.kind == "interval":
@@ -124,6 +133,9 @@ class Waits:
             case "interval":
                 at = self._clock(wait.limit_ms)
                 return f"a new target may be computed at {at} at the earliest, with the next heartbeat of anybody"
+            case "nobody-joins":
+                only = "only members of the classic protocol are left, and their heartbeats do not bring it"
+                return f"a new target has been due since {since}, and is computed when somebody joins; {only}"
             case "nobody-heartbeats":
                 return f"a new target has been due since {since}, and is computed with the next heartbeat of anybody"
         return f"the regex of {who} has not been held against the topics since {since}"

@@ -104,6 +104,12 @@ def test_rules_are_those_of_kafkas_tool(rules: Rules, words: str, made: list[Acl
         (f"{A} --idempotent --topic t", "--idempotent goes with --producer"),
         (f"{A} --topic t --operation Dance", "Dance"),
         (f"{A} --topic t --group g --operation Write", "Nobody can Write a group: choose from All, Read, Delete"),
+        ("--allow-principal user:a --topic t", "'user:a' is nobody: write User:NAME"),
+        ("--allow-principal alice --topic t", "'alice' is nobody"),
+        ("--allow-principal User:al* --topic t", "'User:al*' is nobody"),
+        ("--allow-principal User:a,User:b --topic t", "'User:a,User:b' is nobody"),
+        ("--deny-principal User:a --deny-host 10.0.0.0/8 --topic t", "'10.0.0.0/8' fits nobody"),
+        (f"{A} --topic orders*", "say --topic orders --resource-pattern-type prefixed"),
     ],
 )
 def test_slips(rules: Rules, words: str, said: str) -> None:

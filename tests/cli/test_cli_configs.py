@@ -77,6 +77,17 @@ def test_what_is_said_of_settings_of_groups(ottla: Any) -> None:
     assert "did you mean 'consumer.session.timeout.ms'?" in said
     said = ottla.run(*alter, *of_group, "--add-config", "consumer.session.timeout.ms=1", expect=1).stderr
     assert " to 60000; to change that, restart the broker with another group.consumer.min.session.timeout.ms or" in said
+    for value in ("abc", "7s"):
+        said = ottla.run(*alter, *of_group, "--add-config", f"consumer.session.timeout.ms={value}", expect=1).stderr
+        assert "not a whole number of milliseconds, such as 7000" in said and "restart" not in said
+    said = ottla.run(
+        *alter,
+        *of_group,
+        "--add-config",
+        "consumer.session.timeout.ms=5000,consumer.heartbeat.interval.ms=6000",
+        expect=1,
+    ).stderr
+    assert "consumer.session.timeout.ms (5000) must be greater than consumer.heartbeat.interval.ms (6000)" in said
     bound = "group.consumer.min.session.timeout.ms"
     said = ottla.run(*alter, "1", "--entity-type", "brokers", "--add-config", f"{bound}=1000", expect=1).stderr
     assert said.startswith(f"Error: Cannot change settings of broker 1: {bound} cannot be changed while the broker run")

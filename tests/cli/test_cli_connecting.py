@@ -15,6 +15,7 @@ from ottla.broker.setting_sources import NOT_SETTINGS
 from ottla.cli.common import bootstrap_option
 from ottla.cli.connecting import client_options
 from ottla.cli.main import command as ottla
+from ottla.clients.errors import OptionError
 from ottla.clients.options import ClientOptions
 from ottla.clients.properties import FileTokens
 from ottla.clients.security import security_of
@@ -172,16 +173,29 @@ SASL = "security.protocol=SASL_SSL\n"
 @pytest.mark.parametrize(
     "config, words",
     [
-        ("security.protocol=TLS", "--security-protocol='TLS'"),
-        ("sasl.username=alice\nsasl.password=my-secret", "--username='alice': allowed is None"),
-        (f"{SASL}sasl.username=alice", "--password-file=None"),
+        ("security.protocol=TLS", "client.properties: security.protocol='TLS'"),
+        (
+            "sasl.username=alice\nsasl.password=my-secret",
+            "client.properties: sasl.username='alice': it means nothing, as --security-protocol is 'PLAINTEXT'; say "
+            "SASL_SSL or SASL_PLAINTEXT there, or leave this out.",
+        ),
+        (
+            "security.protocol=SASL_PLAINTEXT\nssl.ca.location=ca.pem\nsasl.username=a\nsasl.password=my-secret",
+            "client.properties: ssl.ca.location='ca.pem': it means nothing, as security.protocol is 'SASL_PLAINTEXT'; "
+            "say SASL_SSL there, or leave this out.",
+        ),
+        ("security.protcol=SSL", "possible here; did you mean security.protocol?"),
+        (f"{SASL}sasl.username=alice", "--password-file: it is needed, as security.protocol is 'SASL_SSL'"),
         (f"{SASL}sasl.jaas.config={PLAIN} username=my/secret;", "sasl.jaas.config: it cannot be read"),
         (f'{SASL}sasl.jaas.config=com.sun.Krb5LoginModule required x="my-secret";', "Krb5LoginModule is not possible"),
         (f'{SASL}sasl.jaas.config={SCRAM} tokenauth="true" password="my-secret";', "tokenauth"),
         (f'{SASL}sasl.jaas.config={BEARER} clientSecret="my-secret";', "clientSecret is not possible"),
         (f"{SASL}sasl.jaas.config={BEARER};", "sasl.oauthbearer.token.endpoint.url"),
         (f"{SASL}sasl.oauthbearer.token.endpoint.url=https://issuer/token", "the file: URL"),
-        (f"{SASL}sasl.username=a\nsasl.jaas.config={PLAIN} username=b;", "--password-file=None"),
+        (
+            f"{SASL}sasl.username=a\nsasl.jaas.config={PLAIN} username=b;",
+            "--password-file: it is needed, as security.protocol is 'SASL_SSL'",
+        ),
         ("security.protocol=SSL\nssl.truststore.location=/x.jks", "ssl.truststore.type=PEM"),
         ("security.protocol=SSL\nssl.keystore.location=/x.p12\nssl.keystore.type=PKCS12", "ssl.keystore.type=PEM"),
         ("security.protocol=SSL\nssl.keystore.password=my-secret", "ssl.keystore.password: it is about security"),
@@ -199,11 +213,27 @@ def test_what_cannot_be_is_named_and_not_shown(tmp_path: Path, config: str, word
     assert "my-secret" not in said
 
 
+def test_what_an_option_says_is_named_as_one(tmp_path: Path) -> None:
+    said = run(tmp_path, "--username", "bob", config="sasl.username=alice\nsasl.password=x", expect=2)[1].stderr
+    assert "Error: --username='bob': it means nothing" in said
+
+
+def test_a_key_of_another_certificate(certificates: dict[str, str], tmp_path: Path) -> None:
+    key = str(tmp_path / "other.key")
+    trustme.CA().private_key_pem.write_to_path(key)
+    options = ClientOptions(security_protocol="SSL", ssl_certfile=certificates["chain"], ssl_keyfile=key)
+    with pytest.raises(OptionError, match="this key is of another certificate"):
+        security_of(options)
+
+
 def test_a_file_of_a_password_has_one(tmp_path: Path) -> None:
     flags = "--security-protocol", "SASL_PLAINTEXT", "--username", "a", "--password-file"
     assert "No such file" in run(tmp_path, *flags, str(tmp_path / "none"), expect=2)[1].stderr
     (tmp_path / "empty").write_text("\n")
     assert "it is empty" in run(tmp_path, *flags, str(tmp_path / "empty"), expect=2)[1].stderr
+    flags = *flags[:2], "--sasl-mechanism", "OAUTHBEARER", "--token-file"
+    assert "none: No such file" in run(tmp_path, *flags, str(tmp_path / "none"), expect=2)[1].stderr
+    assert "write the token into it" in run(tmp_path, *flags, str(tmp_path / "empty"), expect=2)[1].stderr
 
 
 def test_a_password_is_no_argument() -> None:

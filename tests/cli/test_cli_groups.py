@@ -186,6 +186,13 @@ def test_delete_offsets_forgets_partitions(billing: Any) -> None:
     ).stderr  # fmt: skip
 
 
+def test_delete_offsets_of_what_members_read_is_refused_in_a_line(billing: Any, join: Join) -> None:
+    assert len(offsets(billing, "billing")) > 1
+    with join("billing", "one"):
+        said = billing.run("groups", "delete-offsets", "billing", "--topic", "orders", expect=1).stderr
+    assert said.count("stop the members that subscribe to the topic first") == said.count("Error: ") == 1
+
+
 def test_without_a_broker_every_command_says_how_to_start_one(ottla: Any) -> None:
     for words in (["topics", "list"], ["groups", "list"], ["consume", "orders"]):
         refused = ottla.run(*words, "--bootstrap-server", "127.0.0.1:1", expect=1)

@@ -37,6 +37,12 @@ def test_every_page_of_the_documentation_is_a_topic() -> None:
         assert f"\n{name} " in listed
 
 
+@pytest.mark.parametrize("name", ["kip-848", "KIP848"])
+def test_a_kip_is_told_of_in_pages(name: str) -> None:
+    said = run("help", name, expect=2).stderr
+    assert "it is told of in: " in said and "ottla help consumer-protocol" in said
+
+
 def test_a_topic_is_printed_as_it_is_in_a_pipe() -> None:
     assert run("help", "why").stdout == (ROOT / "docs" / "why.md").read_text() + "\n"
     assert run("help", "exit-codes").stdout.startswith("# Exit codes\n\n| code |")

@@ -119,21 +119,33 @@ def test_a_broker_without_room_is_not_said_to_be_missing(ottla_broker_factory: C
     assert "max.connections.per.ip" in refused
 
 
-def test_who_speaks_tls_says_nothing_without_it() -> None:
-    """The broker's log would have a second client, which nobody runs."""
-    heard: list[bytes] = []
-    with server(lambda connection: heard.append(connection.recv(1))) as port:
-        refused = Ottla(f"127.0.0.1:{port}").run("topics", "list", "--security-protocol", "SSL", expect=1).stderr
-    assert set(heard) <= {b"", b"\x16"} and b"\x16" in heard, "nothing but a handshake"
-    assert refused.startswith(f"Error: 127.0.0.1:{port} does not take the connection (")
-    assert "()" not in refused and "--certfile" in refused and "SASL_SSL" in refused
+BY_TLS = "--security-protocol", "SSL", "--cafile", "CA"
 
 
-def test_nobody_is_nobody_with_tls_too(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(common, "_await_listener", lambda bootstrap: None)
-    for address in (f"127.0.0.1:{unused_tcp_port}", "no.such.host.invalid:1"):
-        refused = Ottla(address).run("topics", "list", "--security-protocol", "SSL", expect=1).stderr
-        assert refused.startswith(f"Error: No broker answers at {address} (")
+@pytest.mark.parametrize(
+    ("broker_has", "words", "said"),
+    [
+        ({"tls": True}, (), "closes the connection at once.\n  It may want TLS: say --security"),
+        ({}, BY_TLS, "answers without TLS, and this command speaks TLS.\n  Say --security-protocol SASL_PLAINTEXT"),
+        ({"tls": True, "sasl": {"bob": "secret"}}, BY_TLS, "closes the connection.\n  It may want a password: say"),
+        ({"tls": "mutual"}, BY_TLS, "wants to see your certificate.\n  Say --certfile FILE"),
+        (
+            {"tls": "mutual"},
+            ("--certfile", "OWN", *BY_TLS),
+            "does not accept your certificate.\n  Its ssl.truststore",
+        ),
+    ],
+)
+def test_a_broker_that_hangs_up_is_said_to_want_what_it_wants(
+    ottla_broker_factory: Callable[..., Broker], tmp_path: Path, broker_has: Any, words: tuple[str, ...], said: str
+) -> None:
+    broker = ottla_broker_factory(**broker_has)
+    client = trustme.CA().issue_cert("alice@example.org")
+    client.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    trusted = str(tmp_path / "own.pem") if "tls" not in broker_has else broker.cafile
+    files = {"OWN": str(tmp_path / "own.pem"), "CA": trusted}
+    words = tuple(files.get(word, word) for word in words)
+    assert said in HERE.run("topics", "list", "-b", broker.bootstrap_servers, *words, expect=1).stderr
 
 
 @pytest.mark.parametrize(
@@ -226,6 +238,17 @@ def test_all_ports_that_are_taken_are_told_at_once_with_one_command_that_works(o
     )
     assert found is not None, done
     assert len({found[1], found[2], str(broker.port), str(http)}) == 4
+
+
+@pytest.mark.e2e
+def test_a_taken_port_of_several_listeners_does_not_make_them_one(ottla: Any, broker: Broker) -> None:
+    listeners = f"PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://{broker.bootstrap_servers}"
+    done = ottla.process("serve", "--ephemeral", "--set", f"listeners={listeners}", expect=1).stderr.decode()
+    assert f"Port {broker.port} is taken by an Ottla broker" in done
+    assert re.search(r"name other ports: listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:\d+\n", done), (
+        done
+    )
+    assert "--listen" not in done
 
 
 @pytest.mark.e2e

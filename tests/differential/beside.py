@@ -65,7 +65,8 @@ SECURED = (
 )
 PROFILES: dict[str, dict[str, object]] = {
     "prompt": COMMON | {"group.initial.rebalance.delay.ms": 0},
-    "waiting": COMMON | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2},
+    "waiting": COMMON
+    | {"group.initial.rebalance.delay.ms": 600, "group.max.size": 2, "group.consumer.migration.policy": "upgrade"},
     "guarded": COMMON | WITH_RULES,
     "secured": SECURED,
     "lenient": SECURED

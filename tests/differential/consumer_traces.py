@@ -133,3 +133,30 @@ def trace_consumers_come_by_regex_while_others_wait(t: Trace) -> None:
         for who in "abcd":
             beat(t, who, owned="mine")
     describe_consumers(t)
+
+
+def trace_waiting_for_who_is_of_the_other_protocol(t: Trace) -> None:
+    """With the policy of these brokers a group with classic members alone stays a consumer group. When the last other
+    member goes, nobody computes a target: heartbeats of classic members do not, and do not tell them to join again.
+    """
+    t.member["a"] = "!"  # before every id that a broker makes, as assignors go by ids
+    join(t, "a", TOPIC)
+    calls.enter(t, "b", 9, protocol_type="consumer")
+    calls.sync(t, "b", 5, protocol_type="consumer", protocol_name="range")
+    beat(t, "a", owned="mine")
+    beat(t, "a", owned="none")
+    for _ in range(2):
+        calls.heartbeat(t, "b")
+        calls.join(t, "b", 9, protocol_type="consumer")
+        calls.sync(t, "b", 5, protocol_type="consumer", protocol_name="range")
+        beat(t, "a", owned="mine")
+    describe_consumers(t)
+    leave_group(t, "a")
+    for _ in range(3):
+        calls.heartbeat(t, "b")
+        t.settle(1_200)
+    describe_consumers(t)
+    calls.join(t, "b", 9, protocol_type="consumer")
+    calls.sync(t, "b", 5, protocol_type="consumer", protocol_name="range")
+    calls.heartbeat(t, "b")
+    describe_consumers(t)

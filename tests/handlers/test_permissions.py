@@ -108,8 +108,10 @@ def codes(response: Any) -> set[int]:
 
 
 def denials(world: Any) -> list[tuple[str, str, str]]:
-    """What the audit tells was denied."""
-    return [(line["operation"], line["resource"], line["name"]) for event, line in world.log.lines if event == "denied"]
+    """What the audit tells was denied, each with the rule on which that rests."""
+    lines = [line for event, line in world.log.lines if event == "denied"]
+    assert all(line["rule"] for line in lines)
+    return [(line["operation"], line["resource"], line["name"]) for line in lines]
 
 
 def test_every_api_is_in_the_table_at_every_version() -> None:

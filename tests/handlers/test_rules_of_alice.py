@@ -319,7 +319,7 @@ async def test_faults_of_a_change_of_settings_are_told_before_it_is_denied(world
     ],
 )
 async def test_operations(world: Any, rule: str, of_topic: int | None, of_cluster: int) -> None:
-    """63. Such questions leave no line of the audit but the first one, which is about the cluster."""
+    """63. Such questions leave no line of the audit but the first one of an API, which is about the cluster."""
     allow(world, rule)
     asked = {"topics": [{"name": "orders"}], "include_cluster_authorized_operations": True}
     for version in (8, 10):
@@ -330,8 +330,9 @@ async def test_operations(world: Any, rule: str, of_topic: int | None, of_cluste
     assert answer.cluster_authorized_operations == of_cluster
     answer = await world.call(ApiKey.DESCRIBE_CLUSTER, 1, endpoint_type=1)
     assert answer.cluster_authorized_operations == NOT_ASKED
-    told = [fields["operation"] for event, fields in world.log.lines if event == "denied"]
-    assert told == ([] if of_cluster else ["DESCRIBE"]) + ([] if of_topic else ["DESCRIBE"])
+    told = [(fields["operation"], fields["api"]) for event, fields in world.log.lines if event == "denied"]
+    of_apis = [] if of_cluster else [("DESCRIBE", "METADATA"), ("DESCRIBE", "DESCRIBE_CLUSTER")]
+    assert told == of_apis + ([] if of_topic else [("DESCRIBE", "METADATA")])
 
 
 async def test_a_page_of_topics(world: Any) -> None:

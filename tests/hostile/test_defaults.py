@@ -96,11 +96,12 @@ def test_beyond_loopback_a_listener_needs_permission(host: str, monkeypatch: pyt
 
 @pytest.mark.usefixtures("names")
 @pytest.mark.parametrize("host", [host for host in OPEN if host])  # no host is loopback there
-def test_beyond_loopback_http_needs_a_token_or_permission(host: str) -> None:
-    listen = f"ottla.http.listen={host}:9644"
+def test_beyond_loopback_http_needs_a_token_or_permission(host: str, tmp_path: Path) -> None:
+    listen, file = f"ottla.http.listen={host}:9644", tmp_path / "tokens"
+    file.write_text(f"alice {'x' * 32}\n")
     with pytest.raises(BadSetting, match=r"--http 9644 .* --http-token-file FILE, or --insecure"):
         check_http(settings_of(None, (listen,)).settings)
-    check_http(settings_of(None, (listen, "ottla.http.token.file=/token")).settings)
+    check_http(settings_of(None, (listen, f"ottla.http.token.file={file}")).settings)
     check_http(settings_of(None, (listen, "ottla.insecure=true")).settings)
 
 

@@ -88,6 +88,14 @@ def test_lengths_that_are_too_large(size: int, limit: int) -> None:
     assert not issubclass(FrameTooLarge, MalformedFrame)
 
 
+@pytest.mark.parametrize(("first", "name"), [(b"\x16\x03\x01\x02", "TLS"), (b"GET ", "HTTP")])
+def test_what_is_no_frame_of_kafkas_is_known(first: bytes, name: str) -> None:
+    reader = FrameReader()
+    reader.feed(first)
+    with pytest.raises(FrameTooLarge, match=f"; {name} begins like that$"):
+        reader.next()
+
+
 def test_the_largest_length_that_is_allowed() -> None:
     reader = FrameReader(max_frame_bytes=1000)
     reader.feed(framed(b"x" * 1000))

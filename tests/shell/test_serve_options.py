@@ -64,11 +64,16 @@ log.retention.check.interval.ms=300000
             ["--set", "listeners=SSL://localhost:9093"],
             "SSL needs a certificate; say --tls-cert FILE, or set ssl.keystore",
         ),
+        (
+            ["--http", "0", "--http-token-file", "/no/such/file"],
+            "ottla.http.token.file='/no/such/file': No such file or directory; `ottla token new NAME",
+        ),
         (["--set", "listeners=localhost:9092"], "allowed is NAME://HOST:PORT, or several with commas"),
         (["--set", "listeners="], "allowed is NAME://HOST:PORT, or several with commas"),
         (
             ["--set", "listeners=CONTROLLER://:9093"],
-            "CONTROLLER is no protocol (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)",
+            "listener.security.protocol.map does not say which protocol CONTROLLER has; add CONTROLLER: to it, and one "
+            "of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
         ),
         (
             ["--set", "listeners=PLAINTEXT://localhost:1,SSL://localhost:1"],
@@ -80,12 +85,28 @@ log.retention.check.interval.ms=300000
         (["--set", "advertised.listeners=PLAINTEXT://0.0.0.0:9092"], "clients need a host and a port"),
         (["--sasl", "PLAIN", "--set", "listeners=PLAINTEXT://localhost:9092"], "are for the listener of --listen"),
         (["--tls-key", "key.pem"], "say --tls-cert FILE, too"),
-        (["--sasl", "GSSAPI"], "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        (
+            ["--sasl", "PLAIN,GSSAPI"],
+            "allowed are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; there is no GSSAPI, which is Kerberos",
+        ),
+        (
+            ["--set", "authorizer.class.name=com.acme.Foo"],
+            "allowed are nothing, org.apache.kafka.metadata.authorizer.StandardAuthorizer, kafka.security",
+        ),
         (["--set", "listeners=SASL_PLAINTEXT://localhost:1", "--set", "sasl.enabled.mechanisms="], "has no mechanism"),
         (["--listen", ":9092", "--sasl", "PLAIN"], "nothing is encrypted; say --tls-cert FILE, or --insecure"),
         (["--set", "listeners=SASL_PLAINTEXT://:9092"], "with PLAIN passwords go over the network as they are"),
+        (
+            ["--set", "listeners=SSL://:9093", "--set", "ssl.keystore.location=x"],
+            "say SSL://127.0.0.1:9093 in listeners to serve this machine alone, "
+            "listener.name.ssl.ssl.client.auth=required to ask who comes",
+        ),
         (["--set", "ssl.keystore.type=JKS"], "keytool -importkeystore"),
         (["--set", "ssl.engine.factory.class=a.b.C"], "there is no such protection here"),
+        (
+            ["--set", "listener.name.in.ssl.client.auht=required"],
+            "(--set): there is no such setting; did you mean listener.name.in.ssl.client.auth?",
+        ),
         (["--set", "group.max.siz=3"], "there is no such setting; did you mean group.max.size?"),
         (["--set", "log.dirs=/a,/b"], "allowed is one directory; name one, or say --data-dir DIR"),
         (["--ready-file", "/no/such/place/file"], "there is no directory"),
@@ -106,9 +127,13 @@ def test_a_bad_option_says_what_is_allowed(arguments: list[str], said: str) -> N
     ("content", "said"),
     [
         (b"group.max.size=none\n", "group.max.size='none'"),
+        (
+            b"autorizer.class.name=x\n",
+            "server.properties): there is no such setting; did you mean authorizer.class.name?",
+        ),
         ("# größer\nnum.partitions=3\n".encode("latin-1"), "is not in UTF-8"),
     ],
-    ids=["a bad line", "another encoding"],
+    ids=["a bad line", "a slip that would leave all open", "another encoding"],
 )
 def test_a_properties_file_that_cannot_be_used(tmp_path: Path, content: bytes, said: str) -> None:
     file = tmp_path / "server.properties"
@@ -252,6 +277,74 @@ def test_an_option_makes_the_listener_safe(warnings_of: Warnings, monkeypatch: p
         assert (one.name, one.protocol, one.host) == (protocol, protocol, "localhost")
 
 
+@pytest.mark.parametrize(
+    ("listeners", "options", "found"),
+    [
+        ("SASL_SSL://:9092", "--listen 0", "SASL_SSL://localhost:0 SASL_SSL"),
+        ("SASL_SSL://:9092", "--listen :21801", "SASL_SSL://:21801 SASL_SSL"),
+        ("IN://:9092", "--listen 0", "IN://localhost:0 SASL_PLAINTEXT"),
+        ("IN://:9092", "--listen 0 --tls-cert c.pem", "IN://localhost:0 SASL_SSL"),
+        ("SSL://:9092", "--listen 0 --sasl SCRAM-SHA-512", "SSL://localhost:0 SASL_SSL"),
+        ("PLAINTEXT://:9092", "--listen 0 --sasl SCRAM-SHA-512", "SASL_PLAINTEXT://localhost:0 SASL_PLAINTEXT"),
+        ("OUT://localhost:1,PLAINTEXT://localhost:2", "--listen 0", "PLAINTEXT://localhost:0 PLAINTEXT"),
+    ],
+)
+def test_an_option_takes_nothing_away_from_a_listener_of_the_settings(
+    warnings_of: Warnings, monkeypatch: pytest.MonkeyPatch, listeners: str, options: str, found: str
+) -> None:
+    serve = Mock()
+    monkeypatch.setattr("ottla.cli.serve._serve", serve)
+    protocols = "IN:SASL_PLAINTEXT,OUT:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL"
+    warnings_of(
+        f"listeners={listeners}\nlistener.security.protocol.map={protocols}\nssl.keystore.location=x\n"
+        "sasl.enabled.mechanisms=SCRAM-SHA-512\n",
+        *options.split(),
+    )
+    assert [f"{one} {one.protocol}" for one in serve.call_args.kwargs["endpoints"]] == [found]
+
+
+@pytest.mark.parametrize("options", ["--listen 0", "--listen 0 --sasl SCRAM-SHA-512"])
+def test_an_option_does_not_stand_for_several_listeners_of_which_one_is_secured(options: str) -> None:
+    settings = "listeners=PLAINTEXT://localhost:1,SASL_SSL://:2"
+    test_a_bad_option_says_what_is_allowed(
+        ["--set", settings, *options.split()],
+        "the settings name 2, with TLS or SASL: leave --listen out, or say the other addresses as --set " + settings,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mlts", "no listener is named mlts; did you mean listener.name.mtls.ssl.client.auth?"),
+        ("internal", "no listener is named internal; allowed are mtls"),
+    ],
+)
+def test_a_setting_for_a_listener_that_there_is_not_ends_the_start(name: str, said: str) -> None:
+    """Kafka ignores it, and whoever has no certificate would get in."""
+    settings = (
+        "listeners=MTLS://localhost:9093", "listener.security.protocol.map=MTLS:SSL", "ssl.keystore.location=x",
+        f"listener.name.{name}.ssl.client.auth=required",
+    )  # fmt: skip
+    test_a_bad_option_says_what_is_allowed([word for one in settings for word in ("--set", one)], said)
+
+
+def test_a_setting_for_a_listener_of_controllers_is_left_out_with_it(warnings_of: Warnings) -> None:
+    (said,) = warnings_of(STOCK + "listener.name.controller.ssl.client.auth=required\n")
+    assert said["event"] == "Settings that one broker alone does not need are left out"
+
+
+def test_a_check_tells_that_an_issuer_of_tokens_has_no_keys() -> None:
+    settings = (
+        "listeners=SASL_PLAINTEXT://localhost:9092", "sasl.enabled.mechanisms=OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url=file:///no/such.json", "sasl.oauthbearer.expected.issuer=i",
+        "sasl.oauthbearer.expected.audience=a",
+    )  # fmt: skip
+    result = CliRunner().invoke(command, ["--check", *(word for one in settings for word in ("--set", one))])
+    assert result.exit_code == 0
+    assert "the keys of the issuer of tokens cannot be fetched" in result.stderr
+    assert "/no/such.json" in result.stderr
+
+
 def test_only_close_spellings_are_suggested(warnings_of: Warnings) -> None:
     text = "delegation.token.max=3\nmax.connection.creation.rate=9\nlog.retention.hour=1\n"
     said = warnings_of(text)
@@ -259,6 +352,11 @@ def test_only_close_spellings_are_suggested(warnings_of: Warnings) -> None:
         ("log.retention.hours", None),
         (None, "delegation.token.max, max.connection.creation.rate"),
     ]
+
+
+def test_super_users_without_rules_are_told(warnings_of: Warnings) -> None:
+    (said,) = warnings_of("super.users=User:admin\n")
+    assert said["event"] == "There are no access rules: super.users means nothing without authorizer.class.name"
 
 
 def test_what_comes_with_kafka_is_told_in_one_line(warnings_of: Warnings) -> None:

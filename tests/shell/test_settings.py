@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.setting_sources import from_environment, load, parse_properties
+from ottla.broker.setting_sources import did_you_mean, from_environment, load, parse_properties
 from ottla.broker.settings import FIELDS, BadSetting, Settings, parse_value, type_of
 
 
@@ -66,12 +66,32 @@ def test_what_would_protect_and_is_not_there_is_told_from_typos(key: str, value:
 
 
 @pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("autorizer.class.name", "authorizer.class.name"),
+        ("super.user", "super.users"),
+        ("ssl.client.auht", "ssl.client.auth"),
+        ("otla.audit.file", "ottla.audit.file"),
+        ("ottla.http.token.fil", "ottla.http.token.file"),
+        ("listener.name.mtls.ssl.client.auht", "listener.name.mtls.ssl.client.auth"),
+        ("listener.name.in.plain.sasl.jaas.conf", "listener.name.in.plain.sasl.jaas.config"),
+    ],
+)
+def test_a_slip_for_a_key_of_security_is_told_from_others(key: str, meant: str) -> None:
+    loaded = load({key: "x", "log.retention.hour": "1", "delegation.token.max": "3"})
+    assert (loaded.unprotected, loaded.unknown) == ([key], ["log.retention.hour", "delegation.token.max"])
+    assert did_you_mean(key) == f"; did you mean {meant}?"
+    assert load({key: ""}).unprotected == []
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("ssl.provider", "BC"),
         ("security.providers", "a.b.C"),
         ("sasl.kerberos.service.name", "kafka"),
         ("sasl.login.class", "a.b.C"),
+        ("sasl.oauthbearer.token.endpoint.url", "https://issuer/token"),  # the jwks endpoint's is another
         ("listener.name.internal.ssl.trustmanager.algorithm", "X"),
         ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
         ("security.inter.broker.protocol", "SASL_SSL"),

@@ -171,6 +171,7 @@ def test_a_keystore_of_java_is_refused_with_the_way_out(tmp_path: Path) -> None:
     said = refusal(ssl_keystore_location=file)
     assert said.startswith(f"ssl.keystore.location={file}: ")
     assert f"keytool -importkeystore -srckeystore {file} -destkeystore broker.p12 -deststoretype PKCS12" in said
+    assert refusal(ssl_keystore_location=file, ssl_keystore_password="secret") == said
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,13 @@ def invalid_group_configs(configs: Mapping[str, str], settings: Settings) -> str
             return f"Invalid value {value} for configuration {name}: {problem}"
     session_ms = int(configs.get(SESSION, settings.group_consumer_session_timeout_ms))
     heartbeat_ms = int(configs.get(HEARTBEAT, settings.group_consumer_heartbeat_interval_ms))
-    return None if session_ms > heartbeat_ms else f"{SESSION} must be greater than {HEARTBEAT}"
+    if session_ms > heartbeat_ms:
+        return None
+    session, heartbeat = (
+        f"{name} ({value}{'' if name in configs else ', as the broker has it'})"
+        for name, value in ((SESSION, session_ms), (HEARTBEAT, heartbeat_ms))
+    )
+    return f"{session} must be greater than {heartbeat}"
 
 
 def _bounds(name: str, settings: Settings, otherwise: Check) -> Check:
@@ -124,6 +130,10 @@ def _bounds(name: str, settings: Settings, otherwise: Check) -> Check:
             return otherwise
 
     def check(text: str) -> str | None:
+        try:
+            int(text)
+        except ValueError:
+            return "not a whole number of milliseconds, such as 7000"
         least, most = (f"group.{name.replace('consumer.', f'consumer.{end}.')}" for end in ("min", "max"))
         problem = whole(low, high)(text)
         return problem and f"{problem}; to change that, restart the broker with another {least} or {most}"

@@ -86,7 +86,7 @@ def _member(change: Change, group: ClassicGroup, member: ClassicMember) -> Membe
     try:
         assignment = decode_assignment(member.assignment) if member.assignment else Assignment(assigned_partitions=[])
         if assignment.user_data:
-            problem = f"the assignment of member {member_id} has user data of a custom assignor, which would be lost"
+            problem = f"the assignment of member {member_id} has user data of the assignor, which would be lost"
             raise refusal(change, group, problem)
         if group.protocol_name is None:
             # The first join phase: nobody has anything yet. Kafka stumbles over it (R8.17).

@@ -18,6 +18,8 @@ _RULE: Final = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)\s*(
 _OTHER: Final = re.compile(r"(DEFAULT)?\s*(?:,|\Z)")
 _BLANKS: Final = re.compile(r"\s*")
 _PART: Final = re.compile(r"\\(?P<escape>.)|(?P<class>\[(?:\\.|[^\]\\])*\])|\(\?(?P<group>.)|(?P<dot>\.)", re.DOTALL)
+_ANY: Final = r"[^\n\r\x{85}\x{2028}\x{2029}]"
+"""What a dot fits in Java: no line terminator, of which there are five."""
 _ESCAPES: Final = "dDwWsSbBtnrfaAz"
 """Letters that mean the same after a backslash in both."""
 _BEYOND_RANGES: Final = re.compile(r"(?<!\\)\[|&&|\\(?![dDwWsStnrf])[0-9A-Za-z]")
@@ -78,7 +80,8 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(_as_re2(pattern), options)
     except re2.error as error:
-        raise BadRules(f"{pattern!r} is no pattern: {error.args[0].decode(errors='replace')}") from None
+        why = error.args[0].decode(errors="replace").replace(_ANY, ".")
+        raise BadRules(f"{pattern!r} is no pattern: {why}") from None
 
 
 def _as_re2(pattern: str) -> str:
@@ -92,8 +95,7 @@ def _as_re2(pattern: str) -> str:
             raise BadRules(f"{pattern!r}: only characters and ranges are supported in {of_class}")
         if part["group"] not in (None, ":", "i"):
             raise BadRules(f"{pattern!r}: (?{part['group']} is not supported")
-        # In Java it fits no line terminator, of which there are five.
-        written += [pattern[end : part.start()], r"[^\n\r\x{85}\x{2028}\x{2029}]" if part["dot"] else part[0]]
+        written += [pattern[end : part.start()], _ANY if part["dot"] else part[0]]
         end = part.end()
     return "".join((*written, pattern[end:]))
 

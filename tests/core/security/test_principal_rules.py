@@ -107,6 +107,12 @@ def test_rules_that_are_refused(rules: str) -> None:
         read_rules(rules)
 
 
+def test_a_pattern_is_shown_as_it_was_written() -> None:
+    with pytest.raises(BadRules) as caught:
+        read_rules("RULE:^CN=(.*?,.*$/$1/")
+    assert str(caught.value) == "'^CN=(.*?,.*$' is no pattern: missing ): ^CN=(.*?,.*$"
+
+
 def test_a_number_is_text_where_there_is_no_group() -> None:
     """Kafka closes the connection of everybody whom such a rule fits."""
     assert principal_name("CN=abc", read_rules("RULE:^CN=.*$/$1/")) == "$1"

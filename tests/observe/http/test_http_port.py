@@ -189,7 +189,7 @@ def test_a_broker_that_cannot_start_lets_go_of_the_port(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as free:
         where = f"127.0.0.1:{free.getsockname()[1]}"
         free.close()
-        with pytest.raises(CannotStart, match="choose another --listen"):
+        with pytest.raises(CannotStart, match="choose another address"):
             Broker({"ottla.http.listen": where}, port=taken.getsockname()[1]).start()
         with Broker({"ottla.http.listen": where}) as broker:
             assert broker.http_url == f"http://{where}"

@@ -36,7 +36,8 @@ def member(client_id: str, uuid: str, instance: str | None = None) -> MemberStat
 
 def found(*members: MemberState) -> Finding:
     """What is said of members that have partition 0 both."""
-    (one,) = [it for it in look(state("g", list(members)), lambda _: 1, Settings()) if it.sentinel == "two_believers"]
+    findings = look(state("g", list(members)), lambda topic: 1, lambda group_id, topic, partitions: [], Settings())
+    (one,) = [it for it in findings if it.sentinel == "two_believers"]
     return one
 
 

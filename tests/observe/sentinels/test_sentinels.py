@@ -303,6 +303,9 @@ class Counting:
     def partition_count(self, topic: str) -> int:
         return 0
 
+    def heirs(self, group_id: str, topic: str, partitions: list[int]) -> list[str]:
+        return []
+
 
 @pytest.mark.parametrize(("groups", "a_turn", "turns"), [(100, 10, 10), (5, 1, 5), (20_000, 500, 40)])
 def test_a_turn_looks_at_a_slice_and_an_interval_at_every_group(

@@ -66,6 +66,16 @@ def test_lanes_in_a_pipe() -> None:
     assert [line.split("  ")[-1].strip() for line in lines[-3:]] == ["a started the group", "b was slow", "b expired"]
 
 
+def test_a_group_of_both_protocols_has_generations_and_epochs() -> None:
+    classic = [part("a", fate="new", came_ms=100, synced_ms=200, after=2)]
+    both = [part("a", came_ms=10, synced_ms=20, before=2, after=1), part("b", fate="new", came_ms=10, after=1)]
+    conversion = rebalance(2, 20_000, 0, classic, kind="conversion", generation_after=1, waits=[], outcome="converted")
+    consumer = rebalance(3, 20_000, 5_000, both, generation_before=1, generation_after=2, protocol="consumer", waits=[])
+    lines = drawn(build("billing", [rebalance(1, 0, 2_000, classic), conversion, consumer]))
+    (numbers,) = [line for line in lines if line.startswith("gen/epoch")]
+    assert numbers.split()[1:] == ["1", "2"]
+
+
 def test_a_commit_is_drawn_once() -> None:
     """A bucket of 5 s is many columns wide where a few seconds are the whole picture."""
     traffic = Traffic(1 << 20)

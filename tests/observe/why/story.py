@@ -207,6 +207,7 @@ class Story:
         rebalance_ms: int = 60_000,
         regex: str | None = None,
         topics: tuple[str, ...] = ("orders",),
+        assignor: str | None = None,
     ) -> None:
         """They join."""
         for name in names:
@@ -214,6 +215,7 @@ class Story:
             one.subscribe(list(topics))
             if regex is not None:
                 one.subscribe(None, regex)
+            one.assignor = assignor
             one.heartbeat()
 
     def clock(self) -> None:

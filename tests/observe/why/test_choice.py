@@ -91,5 +91,47 @@ def test_a_rebalance_of_a_consumer_group_goes_by_its_epoch_too() -> None:
     assert in_a_line(story.last, UTC).startswith("Then, rebalance 1 (epoch 2) at 22:13:20.000: a started the group;")
 
 
+@pytest.mark.parametrize(
+    ("title", "line"),
+    [
+        (
+            "a revocation that takes too long",
+            "Before that, rebalance 2 (epoch 3) at 22:13:30.000: 3 partitions stood still for up to 60.0 s. b joined; "
+            "a had 60.0 s to give up orders-3 to 5, for which b waited, and was gone before it had; another rebalance "
+            "began after 66.0 s, before the group was Stable. It cost 180.0 partition-seconds.",
+        ),
+        (
+            "a static member that is not back in time",
+            "Before that, replacement 3 at 22:13:32.000: 3 partitions stood still for up to 45.0 s. i1 went for a "
+            "while, as it has a group.instance.id; a rebalance began after 45.0 s. It cost 135.0 partition-seconds.",
+        ),
+    ],
+)
+def test_what_an_episode_ended_is_told_if_it_cost_more(title: str, line: str) -> None:
+    choice = choose(played(title).episodes())
+    assert choice is not None and choice.earlier is not None
+    assert in_a_line(choice.earlier, UTC, is_earlier=True) == line
+
+
+def test_a_refusal_between_going_and_coming_back_is_told() -> None:
+    story = Story(group_consumer_migration_policy="disabled")
+    story.stable("w1", "w2")
+    story.leave("w2", reason="the consumer is being closed")
+    story.again("w1")
+    story.modern_join("w2")
+    story.join("w2")
+    story.again("w1")
+    assert [cause for _, cause in chosen(story.episodes())] == ["left-closed", "upgrade-refused", "member-returned"]
+
+
+def test_a_regex_that_matched_nothing_while_a_rebalance_ran_does_not_hide_it() -> None:
+    story = Story()
+    story.modern_join("a", regex="ord.*")
+    story.wait(11_000)
+    story.modern_join("b", regex="nothing.*")
+    story.live8(20_000, "a", "b")
+    assert chosen(story.episodes()) == [("rebalance", "group-started"), ("resolution", "regex-resolved")]
+
+
 def test_nothing_is_chosen_of_nothing() -> None:
     assert choose([]) is None

@@ -250,3 +250,14 @@ def test_departures_are_forgotten_in_time_and_keep_nothing_large() -> None:
     assert len(recent[-1].known.departures) <= 16
     assert story.last.cause == "flapping-member"
     assert story.last.moved == 3
+
+
+def test_a_rebalance_leads_to_every_epoch_that_it_raised() -> None:
+    story = Story()
+    story.modern_join("a")
+    story.modern_join("b")
+    story.modern_join("c")
+    story.live8(20_000, "a", "b", "c")
+    assert [(one.generation_before, one.generation_after) for one in story.episodes()] == [(-1, 2), (2, 4)]
+    for epoch, number in ((2, 1), (3, 2), (4, 2)):
+        assert [one.number for one in story.history.episodes(GROUP, generation=epoch)] == [number]

@@ -99,7 +99,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 10.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 3 was Stable after 2.0 s.
       22:14:30.031 w2 (10.0.0.0) came back; 10.0 s earlier it was closed.
@@ -110,7 +110,7 @@ tell all
       22:14:32.051 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       3 partitions changed hands: 3 from w1 to w2.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left closed
 # cause left-closed, culprit w2
@@ -136,7 +136,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left and disconnected
 # cause left-closed, culprit w2
@@ -165,7 +165,7 @@ tell all
       22:14:22.051 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.2 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left poll timeout
 # cause left-poll-timeout, culprit w2
@@ -246,7 +246,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == left unsubscribed
 # cause left-unsubscribed, culprit w2
@@ -297,7 +297,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
 
 == removed by admin
 # cause removed-by-admin
@@ -1340,6 +1340,71 @@ tell all
       22:14:20.001 w3 (10.0.0.1) was turned away: the members have no assignor in common with it; it offers cooperative-sticky; all members of the group have range; w1, w2 have nothing in common with it.
       > Let all members have one partition.assignment.strategy in common (w3 has cooperative-sticky). Add range to those of w3.
 
+== a member that asks for an assignor that the broker does not have
+# cause turned-away-unknown-assignor, culprit b
+modern a
+modern b assignor=sticky
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    refusal 2 refused, cause turned-away-unknown-assignor, triggered by b, culprit b
+    b was turned away: the broker does not have the assignor that it asks for.
+      22:13:20.000 b (10.0.0.8) was turned away: the broker does not have the assignor that it asks for; it asks for sticky.
+      > Let b ask for an assignor that the broker has: set its group.remote.assignor, or leave it out.
+
+== a member whose regex the broker cannot read
+# cause turned-away-invalid-regex, culprit a
+modern a regex="o(?=r).*"
+tell all
+    refusal 1 refused, cause turned-away-invalid-regex, triggered by a, culprit a
+    a was turned away: its regex is none for the broker.
+      22:13:20.000 a (10.0.0.7) was turned away: its regex is none for the broker; it is "o(?=r).*"; invalid perl operator: (?=.
+      > Mend the regex of a: the broker reads it as RE2, which has no lookahead, no lookbehind and no references to groups. A pattern that the client matches itself, as Java's subscribe(Pattern) does, may have these.
+
+== a classic member that comes to a consumer group whose policy lets none in
+# cause turned-away-classic, culprit w1
+setup group_consumer_migration_policy=disabled
+modern a
+live8 6s a
+join w1
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    refusal 2 refused, cause turned-away-classic, triggered by w1, culprit w1
+    w1 was turned away: the group takes nobody of the classic protocol.
+      22:13:26.000 w1 (10.0.0.9) was turned away: the group takes nobody of the classic protocol; group.consumer.migration.policy is disabled.
+      > Start w1 with group.protocol=consumer. If it has to be classic, restart the broker with group.consumer.migration.policy=bidirectional (or downgrade), which cannot change while it runs, or stop all members and start them with group.protocol=classic.
+
+== classic members of a consumer group without a common assignor
+# cause turned-away-assignor-mismatch, culprit w2
+modern a
+join w1
+live8 6s a
+new w2 assignors=sticky
+join w2
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    refusal 3 refused, cause turned-away-assignor-mismatch, triggered by w2, culprit w2
+    w2 was turned away: the members have no assignor in common with it.
+      22:13:26.000 w2 (10.0.0.0) was turned away: the members have no assignor in common with it; it offers sticky; all members of the group have range; w1 has nothing in common with it.
+      > Let all members have one partition.assignment.strategy in common (w2 has sticky). Add range to those of w2.
+    rebalance 2 running, epoch 3, cause member-joined, triggered by w1, no culprit
+    w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has; w1 joined; the rebalance is running.
+      22:13:20.000 w1 (10.0.0.9) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:13:26.000 a gave up orders-3 to 5 after 1.0 s, for which w1 waited.
+      3 partitions stand still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumes.
+
 == other type
 # cause turned-away-protocol-type, culprit w3
 stable w1 w2
@@ -1424,7 +1489,7 @@ tell all
       22:14:22.021 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 5.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 3 was Stable after 2.0 s.
       22:14:25.031 w2 (10.0.0.0) came back; 5.0 s earlier it was closed.
@@ -1435,7 +1500,7 @@ tell all
       22:14:27.051 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       3 partitions changed hands: 3 from w1 to w2.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 4 stable, cause left-closed, triggered by w2, culprit w2
     w2 was closed; the join barrier waited 2.0 s for w1; generation 4 was Stable after 2.0 s.
       22:14:32.061 w2 (10.0.0.0) was closed; it said "the consumer is being closed".
@@ -1446,7 +1511,7 @@ tell all
       22:14:34.081 the group was Stable with 1 member, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 6.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       3 partitions changed hands: 3 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 5 stable, cause member-returned, triggered by w2, culprit w2
     w2 came back, 5.0 s after it was closed; the join barrier waited 2.0 s for w1; generation 5 was Stable after 2.0 s.
       22:14:37.091 w2 (10.0.0.0) came back; 5.0 s earlier it was closed.
@@ -1457,7 +1522,7 @@ tell all
       22:14:39.111 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       3 partitions changed hands: 3 from w1 to w2.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 6 stable, cause flapping-member, triggered by w2, culprit w2
     w2 comes and goes, 3 times within ten minutes: w2 was closed; the join barrier waited 2.0 s for w1; generation 6 was Stable after 2.0 s.
       22:14:44.121 w2 (10.0.0.0) was closed; it said "the consumer is being closed".
@@ -1530,7 +1595,7 @@ tell all
       22:14:22.021 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 4.1 partition-seconds in which nobody consumed, all of them on the account of w1.
       4 partitions changed hands: 1 from w2 to w3, 1 from w3 to w2, 1 from w1 to w2, 1 from w1 to w3.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 3 stable, cause member-returned, triggered by w1, culprit w1
     w1 came back, 8.0 s after it was closed; the join barrier waited 2.0 s for w3; generation 3 was Stable after 2.0 s.
       22:14:28.031 w1 (10.0.0.9) came back; 8.0 s earlier it was closed.
@@ -1541,7 +1606,7 @@ tell all
       22:14:30.051 the group was Stable with 3 members, 2.0 s after it began.
       6 partitions stood still, the longest for 20 ms: 0.1 partition-seconds in which nobody consumed.
       4 partitions changed hands: 1 from w2 to w3, 1 from w2 to w1, 1 from w3 to w2, 1 from w3 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 4 stable, cause left-closed, triggered by w2, culprit w2
     w2 was closed; the join barrier waited 2.0 s for w3; generation 4 was Stable after 2.0 s.
       22:14:40.061 w2 (10.0.0.0) was closed; it said "the consumer is being closed".
@@ -1552,7 +1617,7 @@ tell all
       22:14:42.081 the group was Stable with 2 members, 2.0 s after it began.
       6 partitions stood still, the longest for 2.0 s: 4.1 partition-seconds in which nobody consumed, all of them on the account of w2.
       4 partitions changed hands: 1 from w3 to w1, 1 from w1 to w3, 1 from w2 to w3, 1 from w2 to w1.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w2 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     rebalance 5 stable, cause rolling-restart, triggered by w2, culprit w2
     Rolling restart, 2 members so far: w2 came back, 8.0 s after it was closed; the join barrier waited 2.0 s for w3; generation 5 was Stable after 2.0 s.
       22:14:48.091 w2 (10.0.0.0) came back; 8.0 s earlier it was closed.
@@ -1752,7 +1817,7 @@ tell
       22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       3 partitions changed hands: 3 from i1 to b.
-      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id or remove it.
+      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id, or remove it with `ottla groups evict`.
 
 == a group that becomes one of the consumer protocol
 # cause group-upgraded
@@ -1832,7 +1897,7 @@ tell last
       22:13:37.000 the group was Stable with 1 member, 5.0 s after it began.
       3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of w1.
       Everybody has the partitions that it had before.
-      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than its session.timeout.ms (45000 now).
 
 == a classic member that does not join again
 # cause classic-rejoin-missed, culprit w1
@@ -1915,7 +1980,7 @@ tell all
       22:14:20.001 w1 (10.0.0.9) left without saying why.
       22:14:20.001 nobody was left and the group was Empty.
       6 partitions have no owner and stand still afterwards.
-      > If it is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
+      > If w1 is restarted, not stopped for good: give each member a group.instance.id of its own (not set now), so that it comes back within session.timeout.ms (45000 now) without a rebalance.
     conversion 3 converted, cause took-over-from-classic, triggered by a, no culprit
     a group without members is of the other protocol from now on.
       22:14:20.001 a group without members is of the other protocol from now on.
@@ -1975,8 +2040,9 @@ tell all
     refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
     a consumer group stays one.
       22:13:26.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
     rebalance 4 running, epoch 4, cause left-closed, triggered by a, no culprit
     w1, which is of the classic protocol, has joined at 22:13:20.000, and not fetched what it has; a was closed; the rebalance is running.
       22:13:26.000 a (10.0.0.7) was closed.
-      a new target has been due since 22:13:26.000, and is computed with the next heartbeat of anybody.
-      > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+      a new target has been due since 22:13:26.000, and is computed when somebody joins; only members of the classic protocol are left, and their heartbeats do not bring it.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.

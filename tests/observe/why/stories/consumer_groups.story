@@ -154,7 +154,7 @@ tell all
       22:14:17.000 the group was Stable with 1 member, 0 ms after it began.
       No partition is known to have stood still.
       3 partitions changed hands: 3 from i1 to b.
-      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id or remove it.
+      > i1 has a group.instance.id and was away for longer than the session timeout (45000 now). If that is the time that a restart takes, raise consumer.session.timeout.ms of the group; if it was to end for good, let it leave without group.instance.id, or remove it with `ottla groups evict`.
 
 == a static member that comes back in time
 modern a instance=i1
@@ -200,7 +200,7 @@ tell all
     rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
     a started the group; epoch 2 was Stable after 5.0 s.
       22:13:20.000 a (10.0.0.7) started the group.
-      22:13:20.000 the regex of a comes to other topics; "orders.*" matches 1 topic; it did not match orders before.
+      22:13:20.000 the regex of a was held against the topics; "orders.*" matches 1 topic: orders.
       22:13:25.000 the group was Stable with 1 member, 5.0 s after it began.
       6 partitions were handed out: 6 to a.
     rebalance 2 stable, epoch 3, cause regex-resolved, triggered by a, no culprit
@@ -673,3 +673,128 @@ tell
     rebalance 4 running, epoch 5, cause member-returned, triggered by v, no culprit
     a hears of its new target with its next heartbeat, within 4.0 s, and then gives up orders-3 to 5, which others shall have; v waits for that; v came back, 2 min after it was closed; the rebalance has been running for 1.0 s.
       22:15:40.000 v (10.0.0.8) came back; 2 min earlier it was closed.
+
+== classic members that are left alone in a consumer group
+setup group_consumer_migration_policy=upgrade
+modern a
+join w1
+sync w1
+live8 6s a
+beat w1
+join w1
+sync w1
+live8 6s a
+go a
+clock
+wait 60s w1
+tell
+    rebalance 4 running, epoch 4, cause left-closed, triggered by a, no culprit
+    a new target has been due since 22:13:32.000, and is computed when somebody joins; only members of the classic protocol are left, and their heartbeats do not bring it; a was closed; the rebalance has been running for 60.0 s.
+      22:13:32.000 a (10.0.0.7) was closed.
+      3 partitions stand still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumes.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+join w1
+sync w1
+wait 3s w1
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 0 ms.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the group was Stable with 1 member, 0 ms after it began.
+      6 partitions were handed out: 6 to a.
+    rebalance 2 stable, epoch 3, cause member-joined, triggered by w1, culprit w1
+    w1 joined; a gave up orders-3 to 5 after 1.0 s, for which w1 waited; epoch 3 was Stable after 6.0 s.
+      22:13:20.000 w1 (10.0.0.9) joined.
+      22:13:25.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:13:26.000 a gave up orders-3 to 5 after 1.0 s, for which w1 waited.
+      22:13:26.000 the group was Stable with 2 members, 6.0 s after it began.
+      3 partitions stood still, the longest for 1.0 s: 3.0 partition-seconds in which nobody consumed, all of them on the account of w1.
+      3 partitions changed hands: 3 from a to w1.
+    refusal 3 refused, cause downgrade-refused, triggered by a, no culprit
+    a consumer group stays one.
+      22:13:32.000 a consumer group stays one; group.consumer.migration.policy does not allow it.
+      > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+    rebalance 4 stable, epoch 4, cause left-closed, triggered by a, culprit a
+    a was closed; epoch 4 was Stable after 60.0 s.
+      22:13:32.000 a (10.0.0.7) was closed.
+      22:14:32.000 the group was Stable with 1 member, 60.0 s after it began.
+      3 partitions stood still, the longest for 60.0 s: 180.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      3 partitions changed hands: 3 from a to w1.
+      > If a is restarted, not stopped for good: give each member a group.instance.id of its own, so that it keeps its partitions while it is away for no longer than the session timeout of the group (45000 now).
+
+== members of the consumer protocol that are restarted one by one
+modern a b
+live8 20s a b
+go a
+live8 2s b
+modern a
+live8 20s a b
+go b
+live8 2s a
+modern b
+live8 20s a b
+tell
+    rebalance 6 stable, epoch 7, cause rolling-restart, triggered by b, culprit a
+    Rolling restart, 2 members so far: b came back, 2.0 s after it was closed; a gave up orders-3 to 5 after 5.0 s, for which b waited; epoch 7 was Stable after 10.0 s.
+      22:14:04.000 b (10.0.0.8) came back; 2.0 s earlier it was closed.
+      22:14:09.000 the target was computed 5.0 s after it was wanted: targets have to be some time apart, and each is computed with somebody's heartbeat.
+      22:14:14.000 a gave up orders-3 to 5 after 5.0 s, for which b waited.
+      22:14:14.000 b got orders-3 to 5, which others had to give up first, after 5.0 s.
+      22:14:14.000 the group was Stable with 2 members, 10.0 s after it began.
+      The members are being restarted one after the other; 2 of them went and came back within ten minutes, each once.
+      3 partitions stood still, the longest for 5.0 s: 15.0 partition-seconds in which nobody consumed, all of them on the account of a.
+      3 partitions changed hands: 3 from a to b.
+      > Give each member a group.instance.id of its own (not set now), and let the session timeout (45000 now) be above the time that a restart takes: then a restart needs no rebalance. That timeout is consumer.session.timeout.ms of the group, and session.timeout.ms of a client of the classic protocol.
+
+== a member of the consumer protocol that crashes
+modern a b
+live8 20s a b
+live8 60s a
+tell
+    rebalance 3 stable, epoch 4, cause session-expired-silent, triggered by b, culprit b
+    b fell silent with its connection open, and its session ran out; epoch 4 was Stable after 0 ms.
+      22:14:25.000 b (10.0.0.8) fell silent with its connection open, and its session ran out; it was last heard of 45.0 s before; the session timeout of its group is 45 s.
+      22:14:25.000 the group was Stable with 1 member, 0 ms after it began.
+      3 partitions stood still, the longest for 45.0 s: 135.0 partition-seconds in which nobody consumed, all of them on the account of b.
+      3 partitions changed hands: 3 from b to a.
+      > Look for pauses of b: garbage collection, a stopped container, a blocked event loop, too little CPU. If such pauses are normal, raise the session timeout (45000 now): consumer.session.timeout.ms of the group, or session.timeout.ms of a client of the classic protocol.
+
+== members with different regexes that start together
+modern a regex=ord.*
+wait 11s
+modern b regex=nothing.*
+live8 20s a b
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by a, no culprit
+    a started the group; epoch 2 was Stable after 16.0 s.
+      22:13:20.000 a (10.0.0.7) started the group.
+      22:13:20.000 the regex of a was held against the topics; "ord.*" matches 1 topic: orders.
+      22:13:31.000 b (10.0.0.8) joined.
+      22:13:36.000 b has orders-3 to 5 in its target and did not subscribe to them: nobody reads them.
+      22:13:36.000 the group was Stable with 2 members, 16.0 s after it began.
+      3 partitions were handed out: 3 to a.
+      > Stop b and start it again: then the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
+    resolution 2 resolved, cause regex-resolved, triggered by b, culprit b
+    The regex of b matches no topic.
+      22:13:31.000 the regex of b (10.0.0.8) matches no topic; it is "nothing.*".
+      > Compare the regex of b with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
+
+== members with different regexes that start together, and nobody gets anything
+modern b regex=ord.*
+wait 11s
+modern c regex=nothing.*
+live8 20s b c
+tell all
+    rebalance 1 stable, epoch 2, cause group-started, triggered by b, no culprit
+    b started the group; epoch 2 was Stable after 16.0 s.
+      22:13:20.000 b (10.0.0.8) started the group.
+      22:13:20.000 the regex of b was held against the topics; "ord.*" matches 1 topic: orders.
+      22:13:31.000 c (10.0.0.9) joined.
+      22:13:36.000 the regex of b matches topics, and no target has their partitions: nobody reads them.
+      22:13:36.000 the group was Stable with 2 members, 16.0 s after it began.
+      Nobody has partitions.
+      > Stop b and start it again: then the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
+    resolution 2 resolved, cause regex-resolved, triggered by c, culprit c
+    The regex of c matches no topic.
+      22:13:31.000 the regex of c (10.0.0.9) matches no topic; it is "nothing.*".
+      > Compare the regex of c with the names of topics: it has to match the whole name, and upper and lower case differ. If the topic is yet to be created there is nothing to mend: regexes are held against topics again when one is created.
