@@ -187,7 +187,8 @@ class Broker:
     def tell_ready(self) -> None:
         """Log where the broker listens; apart from `start`, so that the address can be printed before any log line."""
         where = [f"all interfaces, port {self.port}" if self.host in EVERYWHERE else self.listening]
-        where += map(str, self.endpoints[1:])
+        if len(self.endpoints) > 1:
+            where = [*map(str, self.endpoints)]
         self.log.info(
             "Ready", listen=", ".join(where), node_id=self._engine.node_id, cluster_id=self._engine.cluster_id
         )
@@ -344,8 +345,9 @@ class Broker:
     def _new_audit(self) -> Audit:
         path = self.settings.ottla_audit_file
 
-        def failed(error: OSError) -> None:
-            self.log.error("The audit file cannot be written", path=path, reason=str(error))
+        def failed(reason: str) -> None:
+            what = "The audit file cannot be written: name another in ottla.audit.file"
+            self.log.error(what, path=path, reason=reason)
 
         def wake(after_ms: int, then: Callable[[], None]) -> None:
             self._clock.call_at(self._clock.monotonic_ms() + after_ms, then)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock
-from ottla.broker.core.security.session import ANONYMOUS
+from ottla.broker.core.security.session import ANONYMOUS, Session
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.logger import Logger
+from ottla.broker.net.keystores import others_may_read
 from ottla.broker.net.listener import Listener
 from ottla.broker.net.socket_server import TLS, SocketServer
 from ottla.broker.runtime.audit import Audit
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from ottla.broker.net.tls import Contexts
     from ottla.broker.runtime.mechanisms import ListenerMechanisms
     from ottla.protocol.sasl.scram import Mechanism
+
+
+@dataclass
+class _Operator:
+    """Whoever changes files on this machine: nobody knows who that is."""
+
+    session: Session
+    client_host: str = "/"
+    client_id: str = ""
 
 
 class Entrance:
@@ -98,11 +108,12 @@ class Entrance:
         session = connection.session
         if session.mechanism or session.user != ANONYMOUS.user:
             more = {} if event == "disconnected" else {"tls": connection.tls()}
-            self._audit.tell_debugging(event, connection, mechanism=session.mechanism, **more)
+            self._audit.tell_debugging(event, connection, mechanism=session.mechanism or TLS, **more)
 
-    def _tell_failed(self, connection: Connection, reason: str) -> None:
+    def _tell_failed(self, connection: Connection, reason: str, **more: str) -> None:
         """Tell the audit of a client that TLS did not let in."""
-        self._audit.tell_once("authentication_failed", connection, reason, mechanism=TLS, reason=reason)
+        key = reason, *more.values()
+        self._audit.tell_once("authentication_failed", connection, key, mechanism=TLS, reason=reason, **more)
 
     @property
     def has_users(self) -> bool:
@@ -110,9 +121,10 @@ class Entrance:
         return any(mechanisms.has_users for mechanisms in self._mechanisms.values())
 
     def look_again(self) -> None:
-        """Read users in files anew."""
-        for mechanisms in self._mechanisms.values():
-            mechanisms.look_again()
+        """Read users in files anew, and tell the audit who they are that came and went."""
+        for name, mechanisms in self._mechanisms.items():
+            for event, user in mechanisms.look_again():
+                self._audit.tell(event, _Operator(Session("", name)), user=user, mechanism="PLAIN")
 
     def stop(self) -> None:
         """Fetch nothing more for logins, and work at none."""
@@ -149,6 +161,9 @@ class Entrance:
         scram = ScramUsers(lambda: self._topics.catalog.credentials, kept_secret(self._directory))
         for one in endpoints:
             self._mechanisms[one.name] = ListenerMechanisms(one, settings, scram, clock, log)
+            path = settings.of_listener(one.name, "ottla.sasl.plain.users.file", "PLAIN")
+            if self._mechanisms[one.name].has_users and path and others_may_read(path):
+                log.warning("Others on this machine can read the users of PLAIN: chmod 600 the file", file=path)
         self._guests = Guests(
             settings,
             clock.real,
@@ -177,9 +192,9 @@ class Entrance:
     def _tls(self, endpoint: Endpoint) -> Contexts | None:
         if not endpoint.has_tls:
             return None
-        from ottla.broker.net.tls import Contexts
+        from ottla.broker.net.tls import contexts_of
 
-        return Contexts(self._topics.broker_configs.settings, endpoint.name, with_sasl=endpoint.has_sasl)
+        return contexts_of(self._topics.broker_configs.settings, endpoint)
 
     def _credentials_changed(self, changed: list[tuple[str, Mechanism]]) -> None:
         """Close connections of users who have another password now, or none, if the settings say so."""

@@ -416,7 +416,7 @@ def _plain(error: KafkaError) -> str:
     tried, named, said = str(error).partition(f": {error.code.text}; ")
     if named and error.code.name in _SELF_EXPLAINING:
         return f"Cannot {tried}: {said[:1].lower()}{said[1:]}"
-    return str(error)
+    return str(error).replace("ssl_cafile", "--cafile")  # clients' options have other names
 
 
 _PLACE = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+): (?P<what>.+)", re.ASCII | re.DOTALL)

@@ -30,6 +30,7 @@ from ottla.cli.log_rows import bytes_json
 from ottla.cli.output import Refused, count_of, json_text, note, on_terminal
 from ottla.cli.resets import Target, To, offsets_of, parse_start
 from ottla.cli.silence import silence_told
+from ottla.cli.topics import ask_by_name
 
 if TYPE_CHECKING:
     from ottla.clients import Consumer, ConsumerRecord, TopicPartition
@@ -205,19 +206,23 @@ async def _consume(bootstrap: str, wish: Wish, render: Callable[[ConsumerRecord[
         fetch_max_wait_ms=50 if wish.exit_at_end else 500,
     )
     async with silence_told(consumer, bootstrap), consumer:
-        await _begin(consumer, wish)
+        await _begin(consumer, wish, bootstrap)
         return await _print_all(consumer, wish, render, stopping)
 
 
-async def _begin(consumer: Consumer, wish: Wish) -> None:
+async def _begin(consumer: Consumer, wish: Wish, bootstrap: str) -> None:
     """Subscribe, or assign and seek.
 
     Raises:
         Refused: there is no such topic, or partition.
+        KafkaError: it may not be seen.
     """
     from ottla.clients import TopicPartition
 
-    topics_exist(wish.topics, await consumer.topics())
+    listed_topics = await consumer.topics()
+    if unseen := [topic for topic in wish.topics if topic not in listed_topics]:
+        await ask_by_name(client_options(bootstrap), unseen)
+    topics_exist(wish.topics, listed_topics)
     if wish.group is not None:
         consumer.subscribe(list(wish.topics), listener=None if wish.quiet else _listener(consumer, wish.group_protocol))
         return

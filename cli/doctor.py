@@ -17,6 +17,7 @@ from ottla.cli.connecting import connecting_options
 from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
 from ottla.cli.output import say
+from ottla.observe.http.address import parse_address
 
 if TYPE_CHECKING:
     from ottla.broker.endpoints import Endpoint
@@ -67,18 +68,22 @@ def command(
     """
     findings = [checks.check_versions(), checks.check_clock(), checks.check_open_files()]
     configured = _configured(findings, config_file, pairs, listen)
-    directory, port = data_dir or Path("ottla-data"), ("localhost", 9092)
+    directory, addresses = data_dir or Path("ottla-data"), [("localhost", 9092)]
     if configured is not None:
         settings, listeners = configured
-        directory, port = data_dir or Path(settings.log_dirs or directory), listeners[0][:2]
+        directory = data_dir or Path(settings.log_dirs or directory)
+        addresses = [one[:2] for one in listeners]
+        if settings.ottla_http_listen:
+            addresses.append(parse_address(settings.ottla_http_listen, "ottla.http.listen"))
     findings += _of_directory(directory)
     if with_disk:
         findings.append(checks.check_disk(directory, disk_time))
-    # Where a broker is asked, it is the one that has the port.
-    findings.append(checks.check_port(*port) if bootstrap is None else checks.check_broker(bootstrap, _ask))
+    # Where a broker is asked, it is the one that has the ports.
+    findings.append(checks.check_ports(addresses) if bootstrap is None else checks.check_broker(bootstrap, _ask))
     if configured is not None:
-        findings += _of_access(*configured, directory, None if findings[-1].verdict == FAIL else bootstrap)
-        findings += access.check_secrets(access.secret_files(directory, *configured, config_file, pairs))
+        answers = None if findings[-1].verdict == FAIL else bootstrap
+        findings += access.check_issuers(*configured)
+        findings += access.of_configuration(*configured, directory, config_file, pairs, bootstrap=answers)
     verdict = checks.worst(findings)
     document = {"verdict": verdict, "checks": [vars(one) for one in findings]}
     return Answer(document, partial(_print, findings), click.exceptions.Exit(1) if verdict == FAIL else None)
@@ -96,65 +101,13 @@ def _configured(
         listening.check_http(loaded.settings)
         found = listening.listeners(loaded.settings, listening.Options(listen))
         findings.append(checks.check_settings(loaded))
-        findings += _of_listeners(loaded.settings, found)
+        if (opening := listening.openings(found, loaded.settings)) is not None:
+            advice = "Give listeners TLS and SASL, and the broker authorizer.class.name; or trust the network."
+            findings.append(Finding("access", WARN, f"{opening[0]}: {opening[1]}", advice))
     except BadSetting as error:
         findings.append(Finding("settings", FAIL, str(error), "A broker would not start with this."))
         return None
     return loaded.settings, found
-
-
-def _not_named(listener: Endpoint, names: list[str]) -> str:
-    """Where clients of a listener are told to go that the names of a certificate do not have; empty if they have it."""
-    from ottla.cli.listening import is_this_machine
-    from ottla.observe.http.address import ip_of
-
-    if listener.told is not None:
-        host = listener.told[0].lower()
-        return "" if {host, f"*.{host.partition('.')[2]}"} & {name.lower() for name in names} else host
-    if is_this_machine(listener.host) or any(ip_of(name) is not None for name in names):
-        return ""
-    return "the address at which they reached the broker"
-
-
-def _of_access(
-    settings: Settings, listeners: Sequence[Endpoint], directory: Path, bootstrap: str | None
-) -> list[Finding]:
-    """Users, super users and rules, as a broker tells of them, or else a data directory."""
-    from ottla.broker.settings import BadSetting
-    from ottla.cli.output import Refused
-
-    try:
-        known = access.known_to_directory(directory) if bootstrap is None else access.known_to_broker(bootstrap)
-        return access.check_access(settings, listeners, known)
-    except Refused as error:
-        return [Finding("users and rules", WARN, error.message.splitlines()[0], "Ask as a user who may see them.")]
-    except BadSetting as error:
-        return [Finding("users", FAIL, str(error), "A broker would not start with this.")]
-
-
-def _of_listeners(settings: Settings, found: Sequence[Endpoint]) -> list[Finding]:
-    """What is open to other machines, certificates, and passwords that go over the network as they are."""
-    from ottla.cli.listening import openings
-
-    findings = []
-    if (opening := openings(found, settings)) is not None:
-        advice = "Give listeners TLS and SASL, and the broker authorizer.class.name; or trust the network."
-        findings.append(Finding("access", WARN, f"{opening[0]}: {opening[1]}", advice))
-    for one in found:
-        if one.has_tls:
-            from ottla.broker.net.tls import Contexts
-
-            contexts = partial(Contexts, settings, one.name, with_sasl=one.has_sasl)
-            findings.append(checks.check_certificate(one.name, contexts, told=partial(_not_named, one)))
-        elif "PLAIN" in one.mechanisms(settings):
-            advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
-            words = "with PLAIN passwords go over the network as they are"
-            findings.append(Finding(f"SASL of {one.name}", WARN, words, advice))
-    if settings.ottla_http_tls:
-        from ottla.broker.net.tls import contexts_of_http
-
-        findings.append(checks.check_certificate("HTTP", partial(contexts_of_http, settings)))
-    return findings
 
 
 def _of_directory(directory: Path) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The checks of `ottla doctor` about who gets in, and what he may do: users, rules, and files that hold secrets."""
+"""The checks of `ottla doctor` about who gets in, and what he may do: certificates, users, rules and secrets."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import os
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
-from ottla.cli.doctor_checks import OK, WARN, Finding
+from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding, check_certificate
 from ottla.cli.output import count_of
+from ottla.observe.http.address import parse_address
 
 if TYPE_CHECKING:
+    from ottla.broker.core.security.scram import Credentials
     from ottla.broker.endpoints import Endpoint
     from ottla.broker.settings import Settings
     from ottla.protocol.sasl.scram import Mechanism
@@ -21,6 +26,91 @@ GOOD_ITERATIONS = 8192
 """What `ottla users` takes; Kafka's tools take 4096 unless told otherwise."""
 SEARCHABLE_BY_OTHERS = 0o011
 _MOST_NAMED = 5
+
+
+def of_configuration(
+    settings: Settings,
+    listeners: Sequence[Endpoint],
+    directory: Path | None,
+    config_file: str | None,
+    pairs: Sequence[str],
+    *,
+    users: Credentials = MappingProxyType({}),
+    bootstrap: str | None = None,
+) -> list[Finding]:
+    """What can be said of settings and of the files that they name: for `ottla serve --check`, too.
+
+    Args:
+        directory: of the data; None where everything is in memory.
+        pairs: of ``--set``.
+        users: of SCRAM, that a start would add.
+        bootstrap: a broker to ask of users and rules, in the place of the directory.
+    """
+    findings = _of_listeners(settings, listeners)
+    findings += _of_access(settings, listeners, directory, users, bootstrap)
+    findings += check_audit(settings.ottla_audit_file)
+    return findings + check_secrets(secret_files(directory, settings, listeners, config_file, pairs))
+
+
+def _of_access(
+    settings: Settings,
+    listeners: Sequence[Endpoint],
+    directory: Path | None,
+    users: Credentials,
+    bootstrap: str | None,
+) -> list[Finding]:
+    """Users, super users and rules, as a broker tells of them, or else a data directory."""
+    from ottla.broker.settings import BadSetting
+    from ottla.cli.output import Refused
+
+    try:
+        known = known_to_directory(directory, users) if bootstrap is None else known_to_broker(bootstrap)
+        return check_access(settings, listeners, known)
+    except Refused as error:
+        return [Finding("users and rules", WARN, error.lines[0], "Ask as a user who may see them.")]
+    except BadSetting as error:
+        return [Finding("users", FAIL, str(error), "A broker would not start with this.")]
+
+
+def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Finding]:
+    """Certificates, and passwords that go over the network as they are."""
+    from ottla.cli.listening import is_this_machine
+
+    findings = []
+    for one in listeners:
+        if one.has_tls:
+            from ottla.broker.net.tls import contexts_of
+
+            by_address = one.told is None and not is_this_machine(one.host)
+            contexts = partial(contexts_of, settings, one)
+            findings.append(check_certificate(one.name, contexts, by_address=by_address))
+        elif "PLAIN" in one.mechanisms(settings):
+            advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
+            words = "with PLAIN passwords go over the network as they are"
+            findings.append(Finding(f"SASL of {one.name}", WARN, words, advice))
+    if settings.ottla_http_tls:
+        from ottla.broker.net.tls import contexts_of_http
+
+        findings.append(check_certificate("HTTP", partial(contexts_of_http, settings)))
+    elif settings.ottla_http_listen:
+        host, _ = parse_address(settings.ottla_http_listen, "ottla.http.listen")
+        if not is_this_machine(host):
+            advice = "Say --http-tls (ottla.http.tls=true), or let a proxy with TLS be the only one that reaches it."
+            findings.append(Finding("HTTP", WARN, "other machines reach it, and nothing is encrypted", advice))
+    return findings
+
+
+def check_issuers(settings: Settings, listeners: Sequence[Endpoint]) -> list[Finding]:
+    """Whether files with the keys of issuers of tokens are there; nobody is asked over the network."""
+    key, findings = "sasl.oauthbearer.jwks.endpoint.url", []
+    for one in listeners:
+        url = settings.of_listener(one.name, key, "OAUTHBEARER")
+        parts = urlsplit(url)
+        is_there = parts.scheme != "file" or os.access(unquote(parts.path), os.R_OK)
+        if "OAUTHBEARER" in one.mechanisms(settings) and not is_there:
+            advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
+            findings.append(Finding(f"SASL of {one.name}", WARN, f"{key}={url}: the file cannot be read", advice))
+    return findings
 
 
 class Known(NamedTuple):
@@ -38,18 +128,24 @@ class Known(NamedTuple):
     groups: Collection[str] | None = None
 
 
-def known_to_directory(directory: Path) -> Known:
-    """What the catalog of a data directory has. One that is not there, or cannot be read, has nothing."""
+def known_to_directory(directory: Path | None, more: Credentials) -> Known:
+    """What the catalog of a data directory has. One that is not there, or cannot be read, has nothing.
+
+    Args:
+        more: users that a start would add.
+    """
     from ottla.broker.core.security.scram import described
     from ottla.broker.core.topics.catalog import BadCatalog, Catalog
     from ottla.broker.engine import Corrupt
     from ottla.broker.storage.local.layout import decode_catalog
     from ottla.protocol.stored.names import CATALOG_NAME
 
-    catalog, path = Catalog(), directory / CATALOG_NAME
+    catalog = Catalog()
     with suppress(OSError, Corrupt, BadCatalog):  # which the check of its content tells
-        catalog = Catalog.from_state(decode_catalog(path.read_bytes(), str(path)))
-    users = described(catalog.credentials, ())
+        if directory is not None:
+            path = directory / CATALOG_NAME
+            catalog = Catalog.from_state(decode_catalog(path.read_bytes(), str(path)))
+    users = described({**more, **catalog.credentials}, ())
     return Known(
         {name: one for name, one in users.items() if isinstance(one, list)},
         [(rule.resource_type, rule.resource_name, rule.pattern_type) for rule in catalog.acls],
@@ -88,11 +184,24 @@ def check_access(settings: Settings, listeners: Sequence[Endpoint], known: Known
         BadSetting: users or tokens cannot be read, which the settings name.
     """
     findings = [
-        _check_iterations(settings, listeners, known),
+        _check_logins(settings, listeners, known) or _check_iterations(settings, listeners, known),
         _check_super_users(settings, listeners, known),
         _check_rules(known),
     ]
     return [one for one in findings if one is not None]
+
+
+def _check_logins(settings: Settings, listeners: Sequence[Endpoint], known: Known) -> Finding | None:
+    """Whether there is a listener at which nobody can log in."""
+    closed = [one for one in listeners if one.has_sasl and _names(one, settings, known) == []]
+    if not closed:
+        return None
+    mechanisms = {mechanism for one in closed for mechanism in one.mechanisms(settings)}
+    words = f"nobody can log in at {_some(one.name for one in closed)}: there is no user of {_some(sorted(mechanisms))}"
+    advice = "Make one before the start: `ottla users set NAME --data-dir DIR`."
+    if mechanisms == {"PLAIN"}:
+        advice = "Name users in ottla.sasl.plain.users.file; `ottla users hash NAME` writes their lines."
+    return Finding("users", WARN, words, advice)
 
 
 def _check_iterations(settings: Settings, listeners: Sequence[Endpoint], known: Known) -> Finding | None:
@@ -130,20 +239,26 @@ def _check_super_users(settings: Settings, listeners: Sequence[Endpoint], known:
     wanted = sorted(super_users(settings.super_users))
     names = [_names(one, settings, known) for one in listeners]
     names.append(_names_of_http(settings))
-    if any(one is None for one in names):
-        return Finding("super users", OK, f"{_some(wanted)}; tokens and certificates say who comes as one")
     present = {f"User:{name}" for some in names for name in some or ()}
     missing = [name for name in wanted if name not in present]
+    in_other_case = {name.casefold(): name for name in present}
+    # Nobody is ever of another type than this, and case counts.
+    slips = {name: in_other_case.get(name.casefold(), "") for name in missing}
+    words = _some(wanted)
+    if any(one is None for one in names):
+        missing = [name for name in missing if slips[name] or not name.startswith("User:")]
+        words += "; whoever has a token or a certificate with such a name is one"
     if not missing:
-        return Finding("super users", OK, _some(wanted), details={"missing": []})
+        return Finding("super users", OK, words, details={"missing": []})
     advice = (
         "Give them a password, before the start by `ottla users set NAME --data-dir DIR`; or take them out of "
         "super.users."
     )
-    return Finding("super users", WARN, f"nobody can log in as {_some(missing)}", advice, {"missing": missing})
+    named = (f"{name} (did you mean {slips[name]}?)" if slips[name] else name for name in missing)
+    return Finding("super users", WARN, f"nobody can log in as {_some(named)}", advice, {"missing": missing})
 
 
-def _names(listener: Endpoint, settings: Settings, known: Known) -> Iterable[str] | None:
+def _names(listener: Endpoint, settings: Settings, known: Known) -> Sequence[str] | None:
     """Who may log in at a listener; None: who has a certificate or a token, which only its issuer can tell."""
     mechanisms = listener.mechanisms(settings)
     if "OAUTHBEARER" in mechanisms:
@@ -160,7 +275,7 @@ def _names(listener: Endpoint, settings: Settings, known: Known) -> Iterable[str
     return found
 
 
-def _names_of_http(settings: Settings) -> Iterable[str]:
+def _names_of_http(settings: Settings) -> Sequence[str]:
     """Who may come to the HTTP port."""
     if not settings.ottla_http_listen:
         return ()
@@ -170,7 +285,7 @@ def _names_of_http(settings: Settings) -> Iterable[str]:
     if not path:
         return (CONSOLE,)
     with suppress(OSError, UnicodeDecodeError):  # which the check of the settings tells
-        return read_tokens(Path(path)).values()
+        return [*read_tokens(Path(path)).values()]
     return ()
 
 
@@ -204,8 +319,22 @@ def _check_rules(known: Known) -> Finding | None:
 # -- files
 
 
+def check_audit(path: str) -> list[Finding]:
+    """Whether a broker could write the audit file; nothing to say if it could."""
+    from ottla.broker.runtime.audit import unwritable
+
+    if not path or not (reason := unwritable(Path(path))):
+        return []
+    advice = "Name a file in ottla.audit.file that the user of the broker may write."
+    return [Finding("audit", FAIL, f"ottla.audit.file={path}: it cannot be written: {reason}", advice)]
+
+
 def secret_files(
-    directory: Path, settings: Settings, listeners: Sequence[Endpoint], config_file: str | None, pairs: Sequence[str]
+    directory: Path | None,
+    settings: Settings,
+    listeners: Sequence[Endpoint],
+    config_file: str | None,
+    pairs: Sequence[str],
 ) -> list[Path]:
     """The files that hold secrets, as far as they are there. Keys of listeners are looked at with their certificates.
 
@@ -217,7 +346,7 @@ def secret_files(
     from ottla.protocol.stored.names import CATALOG_NAME
 
     configured = parse_properties(Path(config_file).read_text(encoding="utf-8")) if config_file else {}
-    found = [directory / CATALOG_NAME, directory / SECRET_NAME]
+    found = [] if directory is None else [directory / CATALOG_NAME, directory / SECRET_NAME]
     for text in [*configured.values(), *from_environment(os.environ).values(), *pairs]:
         found += map(Path, referred_files(text))
     paths = [settings.ottla_http_token_file, settings.ottla_audit_file]
@@ -250,7 +379,7 @@ def check_secrets(files: Sequence[Path]) -> list[Finding]:
     if open_files:
         advice = f"chmod go= {shlex.join(open_files)}"
         return [Finding("secrets", WARN, f"others may read {_some(open_files)}", advice, {"open": open_files})]
-    words = f"{count_of(len(files), 'file')} that nobody reads but the owner"
+    words = f"{count_of(len(files), 'file')} besides keys that nobody reads but the owner"
     return [Finding("secrets", OK, words, details={"open": []})]
 
 

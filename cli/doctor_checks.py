@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.disk import Latency, measure
 from ottla.cli.greeting import bind_error
+from ottla.cli.output import count_of
+from ottla.observe.http.address import ip_of
 
 if TYPE_CHECKING:
     from ottla.broker.net.tls import Contexts
@@ -270,12 +272,13 @@ def check_certificate(
     listener: str,
     open_tls: Callable[[], Contexts],
     now_ms: Callable[[], int] | None = None,
-    told: Callable[[list[str]], str] | None = None,
+    *,
+    by_address: bool = False,
 ) -> Finding:
     """Whether a listener has a certificate, for which names, and until when. ``open_tls`` does what a start does.
 
     Args:
-        told: says of the names what clients are told that is not among them.
+        by_address: clients are told the address at which they reached the listener.
     """
     from ottla.broker.net.tls import DAY_MS, WARN_DAYS
     from ottla.broker.settings import BadSetting
@@ -296,19 +299,23 @@ def check_certificate(
         "chain_complete": is_complete,
         "warnings": warnings,
     }
-    words = f"{', '.join(first.names) or first.subject or 'no name'}, until {tls.until} ({days:,} days)"
+    if faults := tls.faults():
+        advice = "A broker would start with this, but no client could connect."
+        return Finding(check, FAIL, "; ".join(faults), advice, details)
+    words = f"{', '.join(first.names) or first.subject or 'no name'}, until {tls.until} ({count_of(days, 'day', ',')})"
     if not is_complete:
         words += f"; clients need the authority {last.issuer!r}, or the chain lacks its certificate"
     if warnings:
-        return Finding(check, WARN, f"{words}; {'; '.join(warnings)}", "Mend it before clients complain.", details)
+        return Finding(check, WARN, f"{words}; {'; '.join(warnings)}", "Mend it; the broker needs no restart.", details)
     if days < WARN_DAYS:
         return Finding(check, WARN, words, "Put a new certificate in its place; the broker needs no restart.", details)
     if not first.names:
         advice = "Have it issued for the names by which clients connect: most of them compare nothing else."
         return Finding(check, WARN, words, advice, details)
-    if told is not None and (missing := told(first.names)):
-        advice = "Name in advertised.listeners what the certificate is for, or have one issued for what is named there."
-        return Finding(check, WARN, f"{words}; clients are told {missing}, and it is not for that", advice, details)
+    if by_address and all(ip_of(name) is None for name in first.names):
+        words += "; clients are told the address at which they reached the broker, and it is not for that"
+        advice = "Name in advertised.listeners what the certificate is for, or have one issued for the address."
+        return Finding(check, WARN, words, advice, details)
     return Finding(check, OK, words, details=details)
 
 
@@ -328,15 +335,21 @@ def _known_authorities() -> dict[str, None]:
 # -- the network
 
 
-def check_port(host: str, port: int) -> Finding:
-    """Whether a broker could listen there."""
-    where = f"{host or '*'}:{port}"
-    if (error := bind_error(host, port)) is None:
-        return Finding("port", OK, f"{where} is free")
-    # Python puts the address into what it says of a socket; what it says of a name has a number of its own kind.
-    reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
-    advice = "Stop what listens there, or choose another port with --listen. If it is your broker, all is well."
-    return Finding("port", WARN, f"{where} cannot be taken: {reason}", advice)
+def check_ports(addresses: Iterable[tuple[str, int]]) -> Finding:
+    """Whether a broker could listen at all of them."""
+    free, taken = [], []
+    for host, port in addresses:
+        where = f"{f'[{host}]' if ':' in host else host or '*'}:{port}"
+        if (error := bind_error(host, port)) is None:
+            free.append(where)
+            continue
+        # Python puts the address into what it says of a socket; what it says of a name has a number of its own kind.
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
+        taken.append(f"{where} cannot be taken: {reason}")
+    if taken:
+        advice = "Stop what listens there, or choose another port. If it is your broker, all is well."
+        return Finding("port", WARN, "; ".join(taken), advice)
+    return Finding("port", OK, f"{', '.join(free)} {'is' if len(free) == 1 else 'are'} free")
 
 
 def check_broker(bootstrap: str, ask: Callable[[str], dict[str, Any]]) -> Finding:
@@ -346,7 +359,7 @@ def check_broker(bootstrap: str, ask: Callable[[str], dict[str, Any]]) -> Findin
     try:
         found = ask(bootstrap)
     except Refused as error:
-        return Finding("broker", FAIL, error.message.splitlines()[0], "Start one with `ottla serve`.")
+        return Finding("broker", FAIL, error.lines[0], " ".join(error.lines[1:]))
     trips = found.pop("round_trips")
     middle, slow = trips[len(trips) // 2], trips[-1]
     found |= {"round_trip_p50_ms": round(middle * 1000, 3), "round_trip_max_ms": round(slow * 1000, 3)}

@@ -210,21 +210,11 @@ async def _check_issuer(listener: str, settings: Settings, log: Any = None) -> N
         issuer.stop()
 
 
-def check_certificates(found: Sequence[Endpoint], settings: Settings, log: Any) -> None:
-    """Read keys and certificates, as a start does, and log what is doubtful about them.
-
-    Raises:
-        BadSetting: one is missing, or cannot be used.
-    """
-    from ottla.broker.net.tls import Contexts, contexts_of_http
-
+def check_issuers(found: Sequence[Endpoint], settings: Settings, log: Any) -> None:
+    """Fetch the keys of issuers of tokens, as a start does, and log what is doubtful about them."""
     for one in found:
-        if one.has_tls:
-            Contexts(settings, one.name, with_sasl=one.has_sasl).tell_doubts(log)
         if "OAUTHBEARER" in one.mechanisms(settings):
             asyncio.run(_check_issuer(one.name, settings, log))
-    if settings.ottla_http_tls:
-        contexts_of_http(settings)
 
 
 def openings(found: Sequence[Endpoint], settings: Settings) -> tuple[str, str] | None:

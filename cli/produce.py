@@ -20,6 +20,7 @@ from ottla.cli.connecting import client_options
 from ottla.cli.escapes import unescape
 from ottla.cli.output import Refused, count_of, duration, note
 from ottla.cli.silence import silence_told
+from ottla.cli.topics import ask_by_name
 
 if TYPE_CHECKING:
     from ottla.clients import Producer, RecordMetadata
@@ -202,20 +203,15 @@ async def _produce(
 
 
 async def _tell_new(where: dict[str, Any], topic: str) -> None:
-    """Say that a topic will be made, as a slip of the finger would be."""
-    from ottla.clients import Admin, KafkaError, TopicAuthorizationFailed
+    """Say that a topic will be made, as a slip of the finger would be. Raises KafkaError: it may not be seen."""
+    from ottla.clients import Admin
 
     async with Admin(**where) as admin:
         known = await admin.list_topics()
-        if topic in known:
-            return
-        try:
-            await admin.describe_topics([topic])
-        except KafkaError as error:
-            if isinstance(error, TopicAuthorizationFailed):  # it may well be there, for others
-                return
-    meant = near(topic, known)
-    note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
+    if topic not in known:
+        await ask_by_name(where, [topic])
+        meant = near(topic, known)
+        note(f"There is no topic {topic!r} yet: the broker makes it." + (f" Did you mean {meant!r}?" if meant else ""))
 
 
 async def _send_lines(producer: Producer, shape: Shape, source: AsyncIterator[bytes], outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,9 +27,12 @@ from ottla.broker.setting_sources import (
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
-from ottla.cli.listening import Options, check_certificates, check_http, check_keys, listeners, openings
+from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners, openings
 from ottla.cli.output import Refused, say
 from ottla.cli.scram_users import initial_users
+
+if TYPE_CHECKING:
+    from ottla.broker.core.security.scram import Credentials
 
 LINES_AFTER_S = 0.5
 """Log lines that tell of no trouble wait so long, from the beginning of a start, for what they are written with."""
@@ -188,8 +191,10 @@ def command(
         found = listeners(loaded.settings, where, log)
         users = initial_users(users_file, add_scram)
         check_keys(found, loaded.settings)
+        directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
         if check:
-            check_certificates(found, loaded.settings, log)
+            check_issuers(found, loaded.settings, log)
+            _check(loaded.settings, found, directory, config_file, pairs, users, log)
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
     from ottla.broker.net.descriptors import raise_limit
@@ -206,10 +211,34 @@ def command(
         if not ready.parent.is_dir():
             raise click.UsageError(f"--ready-file {ready_file!r}: there is no directory {str(ready.parent)!r}")
         ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
-    directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
     broker = {"directory": directory, "endpoints": found, "topics": wanted, "users": users}
     serve = _serve(loaded, ready=ready, log=log, workbench=workbench, **broker)
     sys.exit(_run(serve))
+
+
+def _check(
+    settings: Settings,
+    found: Sequence[Endpoint],
+    directory: Path | None,
+    config_file: str | None,
+    pairs: Sequence[str],
+    users: Credentials,
+    log: Any,
+) -> None:
+    """Log what `ottla doctor` warns of in the settings and their files.
+
+    Raises:
+        BadSetting: it fails one of them.
+    """
+    from ottla.cli.doctor_access import of_configuration
+    from ottla.cli.doctor_checks import FAIL, WARN
+
+    findings = of_configuration(settings, found, directory, config_file, pairs, users=users)
+    for one in findings:
+        if one.verdict == WARN:
+            log.warning(one.check.capitalize(), reason=one.found, advice=one.advice)
+    if failed := [one.found for one in findings if one.verdict == FAIL]:
+        raise BadSetting("; ".join(failed))
 
 
 def _warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:

@@ -36,6 +36,25 @@ def command() -> None:
     """List, describe, create, delete and grow topics."""
 
 
+async def ask_by_name(where: dict[str, Any], topics: Iterable[str]) -> None:
+    """Ask for topics that no list has: a broker says by name alone that its rules deny them, and tells its audit.
+
+    Raises:
+        KafkaError: they do.
+    """
+    from ottla.clients import Admin
+    from ottla.clients.errors import KafkaError, SomeFailed
+    from ottla.protocol.errors import ErrorCode
+
+    async with Admin(**where) as admin:
+        try:
+            await admin.describe_topics(topics)
+        except KafkaError as error:
+            for one in error.errors.values() if isinstance(error, SomeFailed) else [error]:
+                if one.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    raise one from None
+
+
 @command.command("list")
 @exclude_internal_option
 @formatted

@@ -19,6 +19,11 @@ from ottla.protocol.schema import Message
 
 R = TypeVar("R", bound=Message)
 
+_OTHER_TIME = "the broker needs one that is good now, unless the clock here is wrong"
+_OTHER_NAME = "connect by a name that it is for, or let the broker have one for this name"
+_CERTIFICATE_ADVICE = {9: _OTHER_TIME, 10: _OTHER_TIME, 62: _OTHER_NAME, 64: _OTHER_NAME}
+"""What to do about a certificate whose authority is not what is wrong, by OpenSSL's X509_V_ERR_."""
+
 try:
     SOFTWARE = ("ottla", version("ottla"))
 except PackageNotFoundError:  # run from a source tree that is not installed
@@ -91,12 +96,13 @@ class ClientConnection(asyncio.Protocol):
             connection.close()
             raise KafkaTimeout(f"no connection to {host}:{port} in {timeout_ms:.0f} ms") from None
         except ssl.SSLCertVerificationError as error:
+            advice = _CERTIFICATE_ADVICE.get(error.verify_code, "ssl_cafile names the authorities to trust")
             raise AuthenticationFailed(
-                f"the certificate of {host}:{port} is not trusted: {error.verify_message.rstrip('.')}; "
-                "ssl_cafile names the authorities to trust"
+                f"the certificate of {host}:{port} is not trusted: {error.verify_message.rstrip('.')}; {advice}"
             ) from None
         except OSError as error:
-            raise KafkaConnectionError(f"cannot connect to {host}:{port}: {error}") from None
+            reason = str(error) or "it closes the connection"  # asyncio says nothing where TLS ends before it began
+            raise KafkaConnectionError(f"cannot connect to {host}:{port}: {reason}") from None
         except BaseException:
             connection.close()
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,7 @@ class Measuring:
         recorder: Recorder | None,
         sentinels: Board | None,
         history: History,
+        http_certificate_ends: Callable[[], Mapping[str, int]],
     ) -> Metrics:
         """Make what ``/metrics`` shows."""
         from ottla.observe.metrics.collector import Metrics  # with the library, which may be missing before
@@ -97,7 +98,7 @@ class Measuring:
             syncs=self._syncs,
             recorder=recorder,
             sentinels=sentinels,
-            certificates_end=server.certificates_end,
+            certificates_end=lambda: {**server.certificates_end(), **http_certificate_ends()},
             running=history.running,
             audit=self._audit,
         )

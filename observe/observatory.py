@@ -253,18 +253,19 @@ class Observatory(Observing):
         history = self.history if self.history.keeps else None
         alarms = None if self.sentinels is None else self.sentinels.board
         assert self.measuring is not None
-        metrics = self.measuring.metrics(self.view, server, address.told, recorder, alarms, self.history)
+        metrics = self.measuring.metrics(
+            self.view, server, address.told, recorder, alarms, self.history, port.certificates_end
+        )
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
 
-        def tell_wrong(visitor: Visitor) -> None:
-            server.count_authentication("failed_authentications", visitor.session.listener, "token")
-            reason = "the token is wrong"
-            self._services.audit.tell_once("authentication_failed", visitor, reason, mechanism="token", reason=reason)
+        def tell_failed(visitor: Visitor, mechanism: str, reason: str) -> None:
+            server.count_authentication("failed_authentications", visitor.session.listener, mechanism)
+            self._services.audit.tell_once("authentication_failed", visitor, reason, mechanism=mechanism, reason=reason)
 
         parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
         parts.permits = self._services.permits
-        parts.tell_wrong = tell_wrong
+        parts.tell_failed = tell_failed
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
         port.allow(address.told[0])

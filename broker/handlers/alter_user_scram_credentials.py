@@ -52,7 +52,7 @@ def _tell(
     changes += [("credential_set", added) for added in request.upsertions]
     for event, change in changes:
         if refusals[change.name] is None:
-            services.audit.tell(event, ctx, user=change.name, mechanism=Mechanism(change.mechanism).name)
+            services.audit.tell(event, ctx, user=change.name, mechanism=Mechanism(change.mechanism).words)
 
 
 def _users(request: AlterUserScramCredentialsRequest) -> list[str]:

@@ -267,6 +267,7 @@ class Services:
         if not verdict.is_allowed:
             if not silently:
                 row = _row(ctx, operation, resource, name, items, verdict)
+                self.audit.denied[operation.name, resource.name] += 1
                 self.audit.tell_once("denied", ctx, (ctx.api, operation, resource, name), **row)
         elif self.logger is not None and self.logger.level == "debug":
             row = _row(ctx, operation, resource, name, items, verdict)

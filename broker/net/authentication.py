@@ -22,6 +22,7 @@ from ottla.protocol.sasl.exchange import AuthenticationFailed, Derivation, Serve
 
 MOST_STEPS: Final = 8
 """No mechanism takes more tokens."""
+MOST_CLIENT_ID_BYTES: Final = 1_000
 MOST_TAGS: Final = 64
 MOST_TAG_BYTES: Final = 4 << 10
 """In the header of a request: no client sends any."""
@@ -84,6 +85,7 @@ class Conversation:
 
     Attributes:
         state: what it waits for.
+        client_id: as its last request had it; empty if that was longer than anybody's is.
         mechanism: the one that the client has chosen; empty before.
         session: of the client, once it is complete.
         lifetime_ms: how long that lasts; None: for ever.
@@ -93,6 +95,7 @@ class Conversation:
         self, mechanisms: Mechanisms, versions: Versions, listener: str, before: Session | None = None
     ) -> None:
         self.state = State.HANDSHAKE_OR_VERSIONS if before is None else State.HANDSHAKE
+        self.client_id = b""
         self.mechanism = ""
         self.session: Session | None = None
         self.lifetime_ms: int | None = None
@@ -153,7 +156,8 @@ class Conversation:
     # -- requests
 
     def _request(self, frame: bytes, start: int, wall_ms: int) -> Outcome:
-        key, version, correlation_id, _, position = split_request(frame, start)
+        key, version, correlation_id, client_id, position = split_request(frame, start)
+        self.client_id = client_id if len(client_id) <= MOST_CLIENT_ID_BYTES else b""
         if self.state is State.TOKENS:
             return self._authenticate(key, version, correlation_id, frame, position, wall_ms)
         if key == ApiKey.API_VERSIONS:
@@ -166,7 +170,7 @@ class Conversation:
             return answer
         if key == ApiKey.SASL_HANDSHAKE:
             return self._handshake(version, correlation_id, frame, position)
-        return self._end(f"a request with API key {key} came before authentication", at_once=True)
+        return self._end(f"{_name(key)} came before authentication: the client does not speak SASL", at_once=True)
 
     def _handshake(self, version: int, correlation_id: int, frame: bytes, position: int) -> Outcome:
         if (request := _decoded(ApiKey.SASL_HANDSHAKE, version, frame, position)) is None:
@@ -195,7 +199,7 @@ class Conversation:
                 is_known = _decoded(ApiKey(key), version, frame, position) is not None
                 code = ErrorCode.ILLEGAL_SASL_STATE
                 answer = _encoded(ApiKey(key), version if is_known else 0, correlation_id, error_code=code)
-            reason = f"a request with API key {key} came in the place of a token"
+            reason = f"{_name(key)} came in the place of a token"
             return self._end(reason, answer, at_once=not served)
         if (request := _decoded(ApiKey.SASL_AUTHENTICATE, version, frame, position)) is None:
             return self._end(f"SaslAuthenticate has no version {version}", at_once=True)
@@ -251,6 +255,14 @@ class Conversation:
 
 
 _LENGTH = Struct(">i")
+
+
+def _name(key: int) -> str:
+    """A request as people call it: ``FindCoordinator``."""
+    try:
+        return ApiKey(key).name.title().replace("_", "")
+    except ValueError:
+        return f"a request with API key {key}"
 
 
 def _is_served(key: int, version: int) -> bool:

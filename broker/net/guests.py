@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -33,6 +34,8 @@ AGAIN_MS: Final = 1_000
 TLS_BYTES: Final = 512 << 10
 """So much the TLS of a connection may hold that nobody counts: what an event loop reads at a time, and, where a guest
 is not read any more, what it has read of him before; 256 KiB each."""
+TLS_ENDS_MS: Final = 1_000
+"""A handshake of TLS has as much time as a guest, and begins a moment later: it tells of its end itself."""
 _SASL_HANDSHAKE: Final = b"\x00\x11"  # how its frames begin
 
 Versions = Callable[[int, int, bytes, int, "Connection"], bytes]
@@ -265,6 +268,9 @@ class Guest:
         outcome = self._conversation.take(
             bytes(frame) if frame.__class__ is bytearray else frame, start, self._lobby.guests.wall_ms()
         )
+        if (raw := self._conversation.client_id) != connection.client_id_bytes:
+            with suppress(UnicodeDecodeError):  # which ends the connection at its first request
+                connection.client_id, connection.client_id_bytes = raw.decode(), raw
         self._carry_out(outcome, hold)
         return None
 
@@ -404,7 +410,9 @@ class Guest:
         lobby, connection = self._lobby, self._connection
         if self._conversation is None:
             return
-        if self._conversation.state is State.FAILED:
+        if not connection.client_host:
+            self._late = lobby.guests.clock.call_at(lobby.guests.clock.monotonic_ms() + TLS_ENDS_MS, self._is_late)
+        elif self._conversation.state is State.FAILED:
             if self._failing is None:
                 connection.kill()
         else:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import calendar
 import os
 import re
 import stat
+import time
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -38,7 +41,8 @@ class Material:
         chain: the certificate of the key, then those of who signed it.
         trusted: the authorities of clients; empty where none are.
         revoked: lists of certificates that are not good any more.
-        key_name, trust_name: the settings that the key and the trusted certificates come from, with their file.
+        key_name, chain_name, trust_name: the settings that the key, its certificate and the trusted ones come from,
+            with their file.
         files: those that were read; key_file: the one of them that the key is in, or empty.
     """
 
@@ -48,6 +52,7 @@ class Material:
     trusted: bytes
     revoked: bytes
     key_name: str
+    chain_name: str
     trust_name: str
     files: tuple[str, ...]
     key_file: str
@@ -66,7 +71,7 @@ class Material:
         try:
             return [read_certificate(der) for der in ders(self.chain)]
         except ValueError as error:
-            raise BadSetting(f"{self.key_name}: a certificate in it cannot be read: {error}") from None
+            raise BadSetting(f"{self.chain_name}: a certificate in it cannot be read: {error}") from None
 
 
 def of_listener(settings: Settings, listener: str) -> Lookup:
@@ -106,7 +111,7 @@ def read_material(look_up: Lookup) -> Material:
         BadSetting: settings are missing, or contradict each other.
     """
     files: dict[str, bytes] = {}
-    key, chain, key_name, key_file = _keystore(look_up, files)
+    key, chain, key_name, chain_name, key_file = _keystore(look_up, files)
     trusted, trust_name = _truststore(look_up, files)
     crl_name, crl = look_up("ottla.tls.crl.location")
     revoked = b""
@@ -115,7 +120,7 @@ def read_material(look_up: Lookup) -> Material:
         if not revoked:
             raise Unreadable(f"{crl_name}={crl}: there is no list of revoked certificates (X509 CRL) in it")
     _, password = look_up("ssl.key.password")
-    return Material(key, password, chain, trusted, revoked, key_name, trust_name, tuple(files), key_file)
+    return Material(key, password, chain, trusted, revoked, key_name, chain_name, trust_name, tuple(files), key_file)
 
 
 def ders(pem: bytes) -> Iterator[bytes]:
@@ -126,8 +131,8 @@ def ders(pem: bytes) -> Iterator[bytes]:
 # -- stores
 
 
-def _keystore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, bytes, str, str]:
-    """Key, chain, and the setting and the file that the key comes from."""
+def _keystore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, bytes, str, str, str]:
+    """Key, chain, the settings that each of them comes from, and the file that the key is in."""
     type_name, kind = look_up("ssl.keystore.type")
     location_name, location = look_up("ssl.keystore.location")
     key_name, key_text = look_up("ssl.keystore.key")
@@ -142,7 +147,7 @@ def _keystore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, bytes, s
         if not key or not chain:
             missing, what = (chain_name, "certificate") if key else (key_name, "private key")
             raise BadSetting(f"{missing}: there is no {what} in it; write the PEM, from -----BEGIN to -----END")
-        return key, chain, key_name, ""
+        return key, chain, key_name, chain_name, ""
     if not location:
         raise BadSetting(
             f"{location_name}: TLS takes a certificate and its key; name the file that they are in (PEM), or set "
@@ -153,7 +158,7 @@ def _keystore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, bytes, s
         key, chain = _from_pkcs12(look_up, "keystore", _data(location_name, location, files))
         if not key:
             raise Unreadable(f"{where}: there is no private key in it")
-        return key, chain, where, location
+        return key, chain, where, where, location
     text = _text(location_name, location, files)
     chain, key, key_file = _blocks(text, "CERTIFICATE"), _key_in(text), location
     if apart:
@@ -164,7 +169,7 @@ def _keystore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, bytes, s
         raise Unreadable(f"{where}: there is no certificate in it")
     if not key:
         raise Unreadable(f"{key_where}: there is no private key in it; {apart_name} may name another file")
-    return key, chain, key_where, key_file
+    return key, chain, key_where, where, key_file
 
 
 def _truststore(look_up: Lookup, files: dict[str, bytes]) -> tuple[bytes, str]:
@@ -272,6 +277,23 @@ def _lines(body: str) -> str:
     return "\n".join(packed[at : at + 64] for at in range(0, len(packed), 64))
 
 
+@contextmanager
+def as_file(data: bytes) -> Iterator[str]:
+    """A path from which OpenSSL reads bytes: it takes keys from nothing else. In memory, where the system can."""
+    if hasattr(os, "memfd_create"):
+        with open(os.memfd_create("ottla-tls"), "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        import tempfile
+
+        with tempfile.NamedTemporaryFile() as file:  # which its owner alone may read
+            file.write(data)
+            file.flush()
+            yield file.name
+
+
 def signature(paths: Iterable[str]) -> tuple[object, ...]:
     """What changes when one of the files does: time, size and inode. A file that is missing has none."""
 
@@ -296,3 +318,63 @@ def others_may_read(path: str) -> bool:
         return False
     is_given_to_us = found.st_uid == 0 and os.geteuid() != 0
     return bool(found.st_mode & (stat.S_IROTH if is_given_to_us else stat.S_IROTH | stat.S_IRGRP))
+
+
+# -- what is wrong with them
+
+
+def faults(where: str, certificate: Certificate, told: str) -> list[str]:
+    """What a start goes on with, though no client would."""
+    found = []
+    if fault := out_of_time(certificate):
+        found.append(f"{where}: the certificate {fault}, and clients do not take it; put one there that is good now")
+    names = [name.lower() for name in certificate.names]
+    # Where there are no names at all, some clients look at the subject.
+    if told and names and not {told.lower(), f"*.{told.lower().partition('.')[2]}"} & {*names}:
+        found.append(
+            f"{where}: clients are told {told}, and the certificate is not for that, but for "
+            f"{', '.join(certificate.names)}; name one of these in advertised.listeners, or put one there that is "
+            f"for {told}"
+        )
+    return found
+
+
+def out_of_time(certificate: Certificate) -> str:
+    """Why a certificate is not good now, as words that go on after it; empty if it is."""
+    if now_ms() < unix_ms(certificate.not_before):
+        return f"is not good before {in_words(certificate.not_before)}"
+    if now_ms() >= unix_ms(certificate.not_after):
+        return f"ended at {in_words(certificate.not_after)}"
+    return ""
+
+
+def doubts(material: Material, chain: Sequence[Certificate]) -> list[str]:
+    """What a start goes on with, and somebody should know of."""
+    found = []
+    if not _is_in_order(chain):
+        found.append(
+            f"{material.chain_name}: the chain is not in order: each certificate has to be followed by that of its "
+            "issuer"
+        )
+    if material.key_file and others_may_read(material.key_file):
+        found.append(f"{material.key_name}: others than the owner may read the key: chmod 600 {material.key_file}")
+    return found
+
+
+def _is_in_order(chain: Sequence[Certificate]) -> bool:
+    return all(one.issuer == above.subject for one, above in pairwise(chain))
+
+
+def now_ms() -> int:
+    """Unix time, as TLS goes by it, in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def in_words(text: str) -> str:
+    """``20261231235959Z`` as people read it, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.strptime(text, "%Y%m%d%H%M%SZ"))
+
+
+def unix_ms(text: str) -> int:
+    """The Unix time of ``20261231235959Z``."""
+    return calendar.timegm(time.strptime(text, "%Y%m%d%H%M%SZ")) * 1000

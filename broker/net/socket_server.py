@@ -81,7 +81,7 @@ class SocketServer:
         self._pauses = RateLimit(clock, lines=1)
         self._told_pause = False
         self.tell: Callable[[str, Connection], None] = lambda event, connection: None
-        self.tell_failed: Callable[[Connection, str], None] = lambda connection, reason: None
+        self.tell_failed: Callable[..., None] = lambda connection, reason, **more: None
         http = settings.ottla_http_max_connections if settings.ottla_http_listen else 0
         self.most_connections = most_connections(settings.max_connections, http)
         self._addresses = Addresses(in_force or (lambda: settings), self._unknown_address)
@@ -318,18 +318,21 @@ class SocketServer:
 
     def _identify(self, connection: Connection, tls: Contexts, *, has_sasl: bool) -> None:
         """Take the principal of the certificate that a client has shown, if it is not SASL that says who it is."""
-        if has_sasl or (der := connection.peer_certificate()) is None:
+        if has_sasl:
             return
-        if (principal := tls.principal_of(der)) is None:
-            self._failed(connection, "no rule of ssl.principal.mapping.rules fits the subject of its certificate")
-            connection.kill()
-        else:
+        if (der := connection.peer_certificate()) is not None:
+            if (principal := tls.principal_of(der)) is None:
+                reason = "no rule of ssl.principal.mapping.rules fits the subject of its certificate"
+                self._failed(connection, reason, subject=tls.subject_of(der))
+                connection.kill()
+                return
             connection.session = connection.session._replace(principal=principal)
             self.tell("authenticated", connection)
+        self.count_authentication("successful_authentications", connection.session.listener, TLS)
 
-    def _failed(self, connection: Connection, reason: str) -> None:
+    def _failed(self, connection: Connection, reason: str, **more: str) -> None:
         self.count_authentication("failed_authentications", connection.session.listener, TLS)
-        self.tell_failed(connection, reason)
+        self.tell_failed(connection, reason, **more)
 
     def count_authentication(self, what: str, listener: str, mechanism: str, by: float = 1) -> None:
         """Count what came of somebody who authenticated; ``what`` as metrics call it. Some of it is seconds."""

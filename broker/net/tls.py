@@ -6,32 +6,35 @@ Imported only where there is TLS. Nobody else in the broker imports `ssl`.
 from __future__ import annotations
 
 import asyncio
-import calendar
-import os
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
-from itertools import pairwise
+from math import inf
 from typing import Any, Final, NamedTuple, cast
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.security.certificates import Certificate, host_of, read_certificate
 from ottla.broker.core.security.principal_rules import BadRules, Rule, principal_name, read_rules
-from ottla.broker.endpoints import endpoints
+from ottla.broker.endpoints import Endpoint, endpoints
 from ottla.broker.logger import Logger
 from ottla.broker.net.keystores import (
     Lookup,
     Material,
     Unreadable,
+    as_file,
+    doubts,
+    faults,
+    in_words,
+    now_ms,
     of_http,
     of_listener,
-    others_may_read,
+    out_of_time,
     read_material,
     signature,
+    unix_ms,
 )
 from ottla.broker.settings import BadSetting, Settings
 
@@ -59,6 +62,7 @@ class Contexts:
         with_sasl: names are those of SASL: a certificate is asked for only where the settings say so for this
             listener, and makes no principal.
         look_up: gives the settings that count for it; `ottla.broker.net.keystores.of_http` for HTTP.
+        told: the host that clients are told, for which they want the certificate to be; empty: they are told none.
 
     Attributes:
         rules: make the names of principals; see `principal_of`.
@@ -74,13 +78,16 @@ class Contexts:
         *,
         with_sasl: bool = False,
         look_up: Callable[[Settings, str], Lookup] = of_listener,
+        told: str = "",
     ) -> None:
         self.listener = listener
+        self._told = told
         self._with_sasl = with_sasl
         self._of = look_up
         self._lock = threading.Lock()  # files are looked at in a thread
         self._interval_s = settings.ottla_tls_reload_interval_ms / 1000
         self._asked_to_look = asyncio.Event()
+        self._good_from_ms: float = inf  # of a certificate that was refused as it comes too early
         name, auth = look_up(settings, listener)("ssl.client.auth")
         self._ignored: list[str] = []
         if with_sasl and name == "ssl.client.auth" and auth != "none":
@@ -120,11 +127,15 @@ class Contexts:
     @property
     def ends_ms(self) -> int:
         """When the certificate ends, in Unix milliseconds."""
-        return _unix_ms(self.chain[0].not_after)
+        return unix_ms(self.chain[0].not_after)
+
+    def faults(self) -> list[str]:
+        """Why clients do not take the certificate, a sentence each."""
+        return faults(self._made.material.chain_name, self.chain[0], self._told)
 
     def warnings(self) -> list[str]:
-        """What is doubtful about keys, certificates and their settings, a sentence each."""
-        return [*self._ignored, *_doubts(self._made.material, self.chain)]
+        """What is doubtful about keys, certificates and their settings, besides `faults`; a sentence each."""
+        return [*self._ignored, *doubts(self._made.material, self.chain)]
 
     def renew(self, settings: Settings, *, validate_only: bool = False) -> None:
         """Use what other settings name, or the same again, whose files may have changed. This may block.
@@ -145,13 +156,13 @@ class Contexts:
             anyway: read them though they look as they did when they were last read.
 
         Raises:
-            BadSetting: as `renew`. They are not read again then before they change.
+            BadSetting: as `renew`. They are not read again then before they change, or are good.
         """
         with self._lock:
             found = signature(self._made.material.files)
-            if found == self._signature and not anyway:
+            if found == self._signature and not anyway and now_ms() < self._good_from_ms:
                 return False
-            self._signature = found
+            self._signature, self._good_from_ms = found, inf
             material = read_material(self._look_up)
             if material.digest() == self._made.material.digest():
                 return False
@@ -166,17 +177,22 @@ class Contexts:
             raise BadSetting(f"{material.trust_name}: a truststore cannot {what} while the broker runs; restart it")
         made = _made(look_up, material)
         old, new = self.chain[0], made.chain[0]
+        if new != old and (fault := out_of_time(new)):
+            advice = "; put one there that is good now"
+            if now_ms() < unix_ms(new.not_before):
+                self._good_from_ms, advice = unix_ms(new.not_before), ", and is taken then"
+            raise BadSetting(f"{material.chain_name}: the new certificate {fault}{advice}")
         if old.subject.casefold() != new.subject.casefold() and not look_up("ssl.allow.dn.changes")[1]:
             raise BadSetting(
-                f"{material.key_name}: the new certificate is of {new.subject!r}, the old one of {old.subject!r}; "
-                "set ssl.allow.dn.changes=true if that is meant, or restart the broker"
+                f"{material.chain_name}: the new certificate is of {new.subject!r}, the old one of {old.subject!r}; "
+                "put one of the same subject there, or set ssl.allow.dn.changes=true if the change is meant"
             )
         missing = [name for name in old.alternative_names if name not in new.alternative_names]
         if missing and not look_up("ssl.allow.san.changes")[1]:
             names = ", ".join(host_of(name) or name.hex() for name in missing)
             raise BadSetting(
-                f"{material.key_name}: the new certificate is not for {names}, as the old one was; "
-                "set ssl.allow.san.changes=true if that is meant, or restart the broker"
+                f"{material.chain_name}: the new certificate is not for {names}, as the old one was; put one there "
+                "that is, or set ssl.allow.san.changes=true if the change is meant"
             )
         return made
 
@@ -188,14 +204,21 @@ class Contexts:
         Raises:
             OSError: it failed; see `reason_of`. The protocol hears nothing then.
         """
-        _arriving.set(sock)
-        await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: protocol,
-            sock,
-            ssl=self.context,
-            ssl_handshake_timeout=timeout_s,
-            ssl_shutdown_timeout=SHUTDOWN_S,
-        )
+        _arriving.set(arrival := _Arrival(sock))
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol,
+                sock,
+                ssl=self.context,
+                ssl_handshake_timeout=timeout_s,
+                ssl_shutdown_timeout=SHUTDOWN_S,
+            )
+        except ConnectionResetError:
+            if not arrival.is_answered:
+                raise
+            raise ConnectionAbortedError(
+                "the client left once it had seen the certificate, which it may not trust"
+            ) from None
 
     @staticmethod
     def reason_of(error: OSError) -> str:
@@ -203,12 +226,22 @@ class Contexts:
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"the certificate of the client: {error.verify_message}"
         if isinstance(error, ssl.SSLError):
+            if error.reason in _NO_TLS:
+                return "the client does not speak TLS"
             return (error.reason or "not understood").replace("_", " ").lower()
         return "" if isinstance(error, ConnectionResetError | BrokenPipeError) else str(error)
 
     def principal_of(self, der: bytes) -> str | None:
         """The principal of a client by its certificate; see the function."""
         return principal_of(der, self.rules)
+
+    @staticmethod
+    def subject_of(der: bytes) -> str:
+        """The subject of a certificate, as rules see it; empty if it is too long for them."""
+        try:
+            return read_certificate(der).subject
+        except ValueError:
+            return ""
 
     # -- while the broker runs
 
@@ -235,7 +268,8 @@ class Contexts:
             now_ms = clock.wall_ms()
             if now_ms - told_ms >= DAY_MS and self.ends_ms - now_ms < WARN_DAYS * DAY_MS:
                 told_ms = now_ms
-                log.warning("The certificate of a listener ends soon", listener=self.listener, until=self.until)
+                what = "ends soon" if now_ms < self.ends_ms else "has ended: clients do not take it any more"
+                log.warning(f"The certificate of a listener {what}", listener=self.listener, until=self.until)
 
     async def _pause(self, seconds: float) -> bool:
         """Wait for some time, or until somebody asks; whether somebody did."""
@@ -248,12 +282,22 @@ class Contexts:
     @property
     def until(self) -> str:
         """The end of the certificate as people read it, in UTC."""
-        return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(self.ends_ms / 1000))
+        return in_words(self.chain[0].not_after)
 
     def tell_doubts(self, log: Logger) -> None:
         """Log what is doubtful."""
-        for warning in self.warnings():
+        for warning in [*self.faults(), *self.warnings()]:
             log.warning("TLS", listener=self.listener, reason=warning)
+
+
+def contexts_of(settings: Settings, endpoint: Endpoint) -> Contexts:
+    """The TLS of a listener.
+
+    Raises:
+        BadSetting: there can be none.
+    """
+    told = endpoint.told[0] if endpoint.told else ""
+    return Contexts(settings, endpoint.name, with_sasl=endpoint.has_sasl, told=told)
 
 
 def contexts_of_http(settings: Settings) -> Contexts:
@@ -264,7 +308,7 @@ def contexts_of_http(settings: Settings) -> Contexts:
     """
     listener = next((one.name for one in endpoints(settings) if one.has_tls), "")
     try:
-        return Contexts(settings, listener, look_up=of_http)
+        return Contexts(settings, "HTTP", look_up=lambda given, _: of_http(given, listener))
     except BadSetting as error:
         raise BadSetting(f"ottla.http.tls=true: {error}") from None
 
@@ -294,8 +338,15 @@ def _made(look_up: Lookup, material: Material) -> _Made:
     return _Made(_context(look_up, material), material, chain)
 
 
-_arriving: ContextVar[socket.socket | None] = ContextVar("_arriving", default=None)
-"""The socket of the handshake that a task is about."""
+class _Arrival:
+    """The handshake that a task is about."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.is_answered = False
+
+
+_arriving: ContextVar[_Arrival | None] = ContextVar("_arriving", default=None)
 
 
 class _Connection(ssl.SSLObject):
@@ -320,11 +371,13 @@ class _Connection(ssl.SSLObject):
         try:
             super().do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if self.words.pending and (arrival := _arriving.get()) is not None:
+                arrival.is_answered = True
             raise
         except ssl.SSLError as error:
-            if (sock := _arriving.get()) is not None and error.reason not in _NO_TLS:
+            if (arrival := _arriving.get()) is not None and error.reason not in _NO_TLS:
                 with suppress(OSError):
-                    sock.send(self.words.read())
+                    arrival.sock.send(self.words.read())
             raise
 
 
@@ -356,7 +409,7 @@ def _context(look_up: Lookup, material: Material) -> ssl.SSLContext:
         _load_trusted(context, material)
     if material.revoked:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-        with _as_file(material.revoked) as path:
+        with as_file(material.revoked) as path:
             context.load_verify_locations(cafile=path)
     return context
 
@@ -368,7 +421,7 @@ def _load_key(context: ssl.SSLContext, material: Material) -> None:
         return material.key_password
 
     try:
-        with _as_file(material.key + material.chain) as path:
+        with as_file(material.key + material.chain) as path:
             context.load_cert_chain(path, password=password)
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -430,48 +483,3 @@ def _rules(look_up: Lookup) -> Sequence[Rule]:
 
 def _list(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
-
-
-# -- what is doubtful
-
-
-def _doubts(material: Material, chain: Sequence[Certificate]) -> list[str]:
-    """What a start goes on with, and somebody should know of."""
-    now_ms, where = time.time_ns() // 1_000_000, material.key_name
-    first = chain[0]
-    doubts = []
-    if now_ms < _unix_ms(first.not_before):
-        doubts.append(f"{where}: the certificate is not good before {first.not_before}")
-    if now_ms >= _unix_ms(first.not_after):
-        doubts.append(f"{where}: the certificate ended at {first.not_after}; put a new one in its place")
-    if not _is_in_order(chain):
-        doubts.append(f"{where}: the chain is not in order: each certificate has to be followed by that of its issuer")
-    if material.key_file and others_may_read(material.key_file):
-        doubts.append(f"{where}: others than the owner may read the key: chmod 600 {material.key_file}")
-    return doubts
-
-
-def _is_in_order(chain: Sequence[Certificate]) -> bool:
-    return all(one.issuer == above.subject for one, above in pairwise(chain))
-
-
-def _unix_ms(text: str) -> int:
-    """The Unix time of ``20261231235959Z``."""
-    return calendar.timegm(time.strptime(text, "%Y%m%d%H%M%SZ")) * 1000
-
-
-@contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
-    """A path from which OpenSSL reads bytes: it takes keys from nothing else. In memory, where the system can."""
-    if hasattr(os, "memfd_create"):
-        with open(os.memfd_create("ottla-tls"), "wb") as file:
-            file.write(data)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        import tempfile
-
-        with tempfile.NamedTemporaryFile() as file:  # which its owner alone may read
-            file.write(data)
-            file.flush()
-            yield file.name

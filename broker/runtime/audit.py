@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,8 +27,10 @@ QUIET_MS = 10_000
 MOST_DIFFERENT = 1_000
 """So many different ones of a kind are told in it; others are left out and counted."""
 
-LONGEST = 100
-"""Characters that are shown of what a client chose."""
+LONGEST = 250
+"""Characters that are shown of what a client chose: a whole name of a topic, and most subjects of certificates."""
+MOST_ITEMS = 100
+"""So many are shown of a list."""
 
 MOST_WAITING_BYTES = 32 << 20
 """Lines that wait for a slow disk. More are left out and counted: nobody waits for the file."""
@@ -51,20 +53,23 @@ class AuditFile:
     """A file with one JSON object a line, written by a thread of its own; ``.1`` is the one before it.
 
     Args:
-        report: told once that it cannot be written.
+        report: told once that it cannot be written, and why.
 
     Attributes:
         dropped: lines that found no room, or no disk.
     """
 
-    def __init__(self, path: Path, report: Callable[[OSError], None]) -> None:
+    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
         self.dropped = 0
+        self._is_told = False
         self._path = path
         self._report = report
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._waiting_bytes = 0
         self._room = threading.Lock()
         self._thread: threading.Thread | None = None
+        if reason := unwritable(path):  # told now: the first line may be long in coming
+            self._fail(reason)
 
     def write(self, line: bytes) -> None:
         """Have a line written, soon."""
@@ -85,17 +90,19 @@ class AuditFile:
             self._thread.join()
 
     def _run(self) -> None:
-        told = False
         while (line := self._lines.get()) is not None:
             try:
                 self._append(line)
             except OSError as error:
                 self.dropped += 1
-                if not told:
-                    told = True
-                    self._report(error)
+                self._fail(error.strerror or str(error))
             with self._room:
                 self._waiting_bytes -= len(line)
+
+    def _fail(self, reason: str) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._report(reason)
 
     def _append(self, line: bytes) -> None:
         # Opened for each line: whoever rotates logs may move the file away, and lines are few.
@@ -112,6 +119,16 @@ class AuditFile:
                 os.close(file)
 
 
+def unwritable(path: Path) -> str:
+    """Why lines cannot be written to a file, which need not be there; empty if they can. Nothing is made."""
+    if path.is_dir():
+        return "it is a directory"
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}"
+    at, mode = (path, os.W_OK) if path.exists() else (path.parent, os.W_OK | os.X_OK)
+    return "" if os.access(at, mode) else f"this user may not write to {at}"
+
+
 class Audit:
     """Tells what clients did, and what they were not permitted to do.
 
@@ -123,6 +140,7 @@ class Audit:
 
     Attributes:
         on_event: is told each event, and what belongs to it.
+        denied: how often clients were not permitted to do something, by operation and kind of resource.
     """
 
     def __init__(
@@ -138,7 +156,9 @@ class Audit:
         self._is_to_wake = False
         self._file = file
         self.on_event: Callable[[str, dict[str, Any]], None] = lambda event, row: None
+        self.denied: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
+        self._crowds: dict[str, _Told] = {}  # of more events of a kind than are told
         self._told: defaultdict[str, dict[Hashable, _Told]] = defaultdict(dict)  # by event, the oldest first
 
     @property
@@ -175,6 +195,9 @@ class Audit:
             self._wake_for(told, now_ms)
         elif len(kind) >= MOST_DIFFERENT:
             self._left_out += 1
+            crowd = self._crowds.setdefault(event, _Told(now_ms, {"of": event}))
+            crowd.others += 1
+            self._wake_for(crowd, now_ms)
         else:
             row = self._of(who, fields)
             kind[of] = _Told(now_ms, row)
@@ -199,6 +222,10 @@ class Audit:
                 del kind[of]
                 if told.others:
                     self._write(self._log.info, event, told.row | {"others": told.others})
+        for event, crowd in list(self._crowds.items()):
+            if before_ms is None or crowd.at_ms <= before_ms:
+                del self._crowds[event]
+                self._write(self._log.warning, "left_out", crowd.row | {"events": crowd.others})
 
     def _wake_for(self, told: _Told, now_ms: int) -> None:
         """Tell of the others of an event in time, whether or not anything happens until then."""
@@ -211,6 +238,7 @@ class Audit:
         now_ms = self._wall_ms()
         self._tell_of_others(now_ms - QUIET_MS)
         waiting = [told for kind in self._told.values() for told in kind.values() if told.others]
+        waiting += self._crowds.values()
         if waiting:
             self._wake_for(min(waiting, key=lambda told: told.at_ms), now_ms)
 
@@ -252,5 +280,5 @@ def shown(value: Any) -> Any:
             return cut
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)
     if isinstance(value, list):
-        return [shown(each) for each in value[:LONGEST]]
+        return [shown(each) for each in value[:MOST_ITEMS]]
     return value

@@ -73,7 +73,7 @@ class ListenerMechanisms:
         self._scram = scram
         self._clock = clock
         self._log = log
-        self._plain = plain_users(endpoint.name, settings) if PLAIN in self.names else None
+        self._plain = self._read_plain() if PLAIN in self.names else None
         self._issuer: Issuer | None = None
         if OAUTHBEARER in self.names:
             from ottla.broker.runtime.jwks import issuer_of  # with what checks signatures
@@ -95,15 +95,33 @@ class ListenerMechanisms:
         """Whether it has users of its own, which `look_again` reads."""
         return self._plain is not None
 
-    def look_again(self) -> None:
-        """Read the users of PLAIN anew, for logins from now on; those that there were stay if they cannot be read."""
+    def look_again(self) -> list[tuple[str, str]]:
+        """Read the users of PLAIN anew, for logins from now on; those that there were stay if they cannot be read.
+
+        Returns:
+            What that did to whom, in the words of the audit.
+        """
         if self._plain is None:
-            return
+            return []
+        before = self._plain.known
         try:
-            self._plain = plain_users(self._listener, self._settings)
-            self._log.info("The users of PLAIN were read again", listener=self._listener)
+            self._plain = self._read_plain()
         except BadSetting as error:
             self._log.error("The users of PLAIN stay as they were", listener=self._listener, reason=str(error))
+            return []
+        now = self._plain.known
+        gone = [("credential_removed", user) for user in before if user not in now]
+        others = [("credential_set", user) for user, kept in now.items() if before.get(user) != kept]
+        row = {"users": len(now), "set": len(others), "removed": len(gone)}
+        self._log.info("The users of PLAIN were read again", listener=self._listener, **row)
+        return gone + others
+
+    def _read_plain(self) -> PlainUsers:
+        users = plain_users(self._listener, self._settings)
+        if not users.known:
+            what = "Nobody can log in by PLAIN: name a file of users in ottla.sasl.plain.users.file"
+            self._log.warning(what, listener=self._listener)
+        return users
 
     def max_reauth_ms(self, mechanism: str) -> int:
         most_ms: int = self._settings.of_listener(self._listener, "connections.max.reauth.ms", mechanism)

@@ -29,7 +29,7 @@ from ottla.observe.http.bodies import read_body
 from ottla.observe.http.passes import COOKIE_MS, Cookies, Guesses
 from ottla.observe.http.problems import Problem, problem
 from ottla.observe.http.tokens import CONSOLE, Tokens
-from ottla.observe.http.visitors import Visitor
+from ottla.observe.http.visitors import TellFailed, Visitor
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -69,7 +69,7 @@ class Access:
         now_ms: a clock that does not go back.
 
     Attributes:
-        tell_wrong: is told of visitors with a wrong token.
+        tell_failed: is told of visitors who are not let in, what was to let them in, and what is wrong with it.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Access:
         self._guesses = Guesses(now_ms)
         self._cookie = cookie
         self._has_tls = has_tls
-        self.tell_wrong: Callable[[Visitor], None] = lambda visitor: None
+        self.tell_failed: TellFailed = lambda visitor, mechanism, reason: None
         self._headers = HEADERS_WITH_TLS if has_tls else HEADERS
 
     def allow(self, host: str) -> None:
@@ -157,14 +157,17 @@ class Access:
             return refusal
         if "text/html" in headers.get("accept", "") and scope["method"] == "GET":
             return _page("This console is behind a token.", 401)
-        return problem(401, "send the token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+        said = "the token is wrong: `ottla token new NAME` makes one"
+        if not token:
+            said = "send the token: Authorization: Bearer …"
+        return problem(401, said, {"WWW-Authenticate": "Bearer"})
 
     def _enter(self, scope: Scope, visitor: Visitor) -> None:
         scope["state"][VISITOR] = visitor
 
     def _wrong(self, address: str) -> Response | None:
         """Tell of a wrong token; the answer to somebody who has tried too many."""
-        self.tell_wrong(Visitor.of("ANONYMOUS", address))
+        self.tell_failed(Visitor.of("ANONYMOUS", address), "token", "the token is wrong")
         wait_ms = self._guesses.wrong(address)
         if not wait_ms:
             return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.broker.net.accepting import Acceptor
@@ -23,6 +22,7 @@ class Handshakes:
         sock: a bound socket.
         connection: makes what is served when a handshake is over.
         most: how many handshakes there may be; timeout_s: how long each may take.
+        failed: is told of one that fails, from which address, and why.
     """
 
     def __init__(
@@ -32,8 +32,10 @@ class Handshakes:
         connection: Callable[[], asyncio.BaseProtocol],
         most: Callable[[], int],
         timeout_s: float,
+        failed: Callable[[str, str], None],
     ) -> None:
         self._contexts = contexts
+        self._failed = failed
         self._timeout_s = timeout_s
         self._connection = connection
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,16 +56,17 @@ class Handshakes:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _take(self, sock: socket.socket, address: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._shake(sock))
+        task = asyncio.get_running_loop().create_task(self._shake(sock, address))
         self._tasks.add(task)
         task.add_done_callback(self._over)
 
-    async def _shake(self, sock: socket.socket) -> None:
+    async def _shake(self, sock: socket.socket, address: str) -> None:
         try:
-            with suppress(OSError):  # the client is told why, and nobody else has to know
-                await self._contexts.accept(sock, self._connection(), self._timeout_s)
-                return
+            await self._contexts.accept(sock, self._connection(), self._timeout_s)
+        except OSError as error:
             sock.close()
+            if reason := self._contexts.reason_of(error):
+                self._failed(address, reason)
         except asyncio.CancelledError:
             sock.close()
             raise

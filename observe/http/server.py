@@ -21,6 +21,7 @@ from uvicorn.server import ServerState
 from ottla.broker.clock import LoopClock
 from ottla.broker.endpoints import told_hosts
 from ottla.broker.logger import Logger
+from ottla.broker.net.socket_server import TLS
 from ottla.broker.settings import Settings
 from ottla.observe.http.access import Access
 from ottla.observe.http.address import is_loopback, parse_address, url_of
@@ -33,6 +34,7 @@ from ottla.observe.http.problems import MEDIA_TYPE, ProblemDetails, problem
 from ottla.observe.http.routes import application, health_routes, starlette
 from ottla.observe.http.stream import Feed
 from ottla.observe.http.tokens import Tokens
+from ottla.observe.http.visitors import Visitor
 
 if TYPE_CHECKING:
     from ottla.broker.net.tls import Contexts
@@ -133,7 +135,11 @@ class HttpPort:
         else:
             contexts.tell_doubts(self._log)
             self._watching = loop.create_task(contexts.watch(self._log, self._clock))
-            self._handshakes = Handshakes(sock, contexts, connection, lambda: self._max_connections, REQUEST_S)
+
+            def failed(address: str, reason: str) -> None:
+                self._access.tell_failed(Visitor.of("ANONYMOUS", address), TLS, f"TLS handshake: {reason}")
+
+            self._handshakes = Handshakes(sock, contexts, connection, lambda: self._max_connections, REQUEST_S, failed)
 
     def tell_ready(self) -> None:
         """Log where it is, and who may reach it."""
@@ -155,11 +161,15 @@ class HttpPort:
     def open(self, parts: Parts, more: Sequence[Endpoint] = ()) -> None:
         """Show everything; ``more`` are endpoints besides those of every broker."""
         parts.health = self.health
-        self._access.tell_wrong = parts.tell_wrong
+        self._access.tell_failed = parts.tell_failed
         self.health.status = "ready"
         self._feed = Feed(parts, self._log, self._stream_max_bytes, max(self._max_connections // 2, 1))
         turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))
         self._app = application(parts, self._feed, turns, protected=self._tokens is not None, more=more)
+
+    def certificates_end(self) -> dict[str, int]:
+        """When the certificate of the port ends, in Unix milliseconds; nothing without TLS."""
+        return {} if self._contexts is None else {"HTTP": self._contexts.ends_ms}
 
     def look_at_keys(self) -> None:
         """Read the files of keys and certificates now."""

@@ -39,6 +39,10 @@ class Visitor:
         return replace(cls.of(name, address), is_welcome=is_welcome, user=name)
 
 
+TellFailed = Callable[[Visitor, str, str], None]
+"""Is told of a visitor who is not let in, of the mechanism, and of the reason."""
+
+
 class Permits(Protocol):
     """May a visitor do something with something? ``silently``: the audit is not told that he may not."""
 

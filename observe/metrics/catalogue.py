@@ -14,8 +14,8 @@ SPECS = (
     Spec("ottla_start_time_seconds", "When the broker was started, in Unix time."),
     Spec("ottla_connections", "Connections of clients that are open."),
     Spec("ottla_connections_opened_total", "Connections of clients that were accepted."),
-    Spec("ottla_successful_authentications_total", "Clients that have said who they are.", LISTENER),
-    Spec("ottla_failed_authentications_total", "Clients that have not, or not in time.", LISTENER),
+    Spec("ottla_successful_authentications_total", "Clients let in by SASL, or by TLS where that is all.", LISTENER),
+    Spec("ottla_failed_authentications_total", "Clients that were not let in, or took too long.", LISTENER),
     Spec("ottla_successful_reauthentications_total", "Sessions that were renewed (KIP-368).", LISTENER),
     Spec("ottla_reauthentication_seconds_total", "What it took to renew those, together.", LISTENER),
     Spec("ottla_failed_reauthentications_total", "Sessions that were to be renewed, and were not.", LISTENER),
@@ -108,6 +108,7 @@ SPECS = (
     Spec(
         "ottla_journal_sync_duration_seconds", "How long the disk took to make the journal durable.", is_histogram=True
     ),
+    Spec("ottla_denied_total", "What clients asked for and rules do not permit.", ("operation", "resource")),
     Spec("ottla_audit_dropped_total", "Events of the audit that were left out: too many, or the disk failed."),
     Spec("ottla_recorder_memory_bytes", "What the flight recorder keeps in memory."),
     Spec("ottla_recorder_events_total", "Events that the flight recorder was given."),

@@ -123,6 +123,8 @@ def _topics(families: Families, scene: Scene) -> None:
 
 def _observers(families: Families, scene: Scene, sources: Sources) -> None:
     recorder, sentinels = sources.recorder, sources.sentinels
+    for labels, count in sorted(sources.audit.denied.items()):
+        families.add("ottla_denied_total", count, *labels)
     families.add("ottla_audit_dropped_total", sources.audit.dropped)
     if recorder is not None:
         families.add("ottla_recorder_memory_bytes", scene.recorder_bytes)

@@ -28,7 +28,7 @@ from ottla.cli.doctor_checks import (
     check_disk,
     check_filesystem,
     check_open_files,
-    check_port,
+    check_ports,
     check_settings,
     check_space,
     check_versions,
@@ -224,15 +224,17 @@ def test_versions_are_those_installed() -> None:
 
 def test_ports() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        finding = check_port("127.0.0.1", taken.getsockname()[1])
-        assert (finding.verdict, "cannot be taken" in finding.found) == (WARN, True)
-    assert check_port("127.0.0.1", 0).verdict == OK
+        port = taken.getsockname()[1]
+        finding = check_ports([("127.0.0.1", 0), ("127.0.0.1", port)])
+        assert finding.verdict == WARN and finding.found.startswith(f"127.0.0.1:{port} cannot be taken: ")
+    finding = check_ports([("127.0.0.1", 0), ("::1", 0)][: 1 + socket.has_ipv6])
+    assert finding.verdict == OK and finding.found.startswith("127.0.0.1:0")
     if socket.has_ipv6:
         with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
             # A broker at localhost takes both addresses of loopback.
-            finding = check_port("localhost", taken.getsockname()[1])
+            finding = check_ports([("localhost", taken.getsockname()[1])])
             assert finding.verdict == WARN and finding.found.endswith("cannot be taken: Address already in use")
-    assert check_port("192.0.2.1", 0).verdict == WARN
+    assert check_ports([("192.0.2.1", 0)]).verdict == WARN
 
 
 def test_brokers() -> None:
@@ -246,7 +248,7 @@ def test_brokers() -> None:
     def silent(bootstrap: str) -> dict[str, Any]:
         raise Refused("No broker answers at h:1.", "Start one.")
 
-    assert check_broker("h:1", silent).verdict == FAIL
+    assert check_broker("h:1", silent) == Finding("broker", FAIL, "No broker answers at h:1.", "Start one.")
 
 
 # -- settings
@@ -328,6 +330,24 @@ def test_a_setting_that_no_broker_starts_with(key: str, value: str, tmp_path: Pa
     assert key in found["settings"]["found"]
 
 
+def test_an_audit_file_that_cannot_be_written(tmp_path: Path) -> None:
+    given = ("--data-dir", tmp_path / "data", "--set", f"ottla.audit.file={tmp_path / 'nowhere' / 'audit'}")
+    found = checks("--no-disk", "--listen", "127.0.0.1:0", *given, expect=1)["audit"]
+    assert found["verdict"] == FAIL and f"there is no directory {tmp_path / 'nowhere'}" in found["found"]
+    assert found["found"] in HERE.run("serve", "--check", "--listen", "127.0.0.1:0", *given, expect=2).stderr
+    assert "audit" not in checks("--no-disk", "--listen", "127.0.0.1:0", "--set", f"ottla.audit.file={tmp_path / 'a'}")
+
+
+def test_each_port_is_looked_at(tmp_path: Path) -> None:
+    given = ("--no-disk", "--data-dir", tmp_path, "--set", "listeners=PLAINTEXT://127.0.0.1:0,B://127.0.0.1:0")
+    found = checks(*given, "--set", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,B:PLAINTEXT")["port"]
+    assert (found["verdict"], found["found"]) == (OK, "127.0.0.1:0, 127.0.0.1:0 are free")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        found = checks(*given[:3], "--listen", "127.0.0.1:0", "--set", f"ottla.http.listen={port}")["port"]
+    assert (found["verdict"], found["found"].startswith(f"127.0.0.1:{port} cannot be taken: ")) == (WARN, True)
+
+
 def test_a_slip_of_set(tmp_path: Path) -> None:
     HERE.run("doctor", "--no-disk", "--set", "log.retension.ms=1", expect=1)
 
@@ -352,14 +372,15 @@ def test_a_broker_is_asked(ottla_broker_factory: Callable[..., Any], tmp_path: P
 # -- certificates
 
 
-def tls_of(tmp_path: Path, **issued: Any) -> dict[str, Any]:
+def tls_of(tmp_path: Path, expect: int = 0, **issued: Any) -> dict[str, Any]:
     """What is found of a listener whose certificate is issued so."""
     leaf = AUTHORITY.issue_cert(*issued.pop("names", ["localhost"]), **issued)
     file = tmp_path / "broker.pem"
     file.write_bytes(leaf.private_key_and_cert_chain_pem.bytes())
     file.chmod(0o600)
     words = ["--data-dir", tmp_path / "data", "--no-disk", "--set", f"ssl.keystore.location={file}"]
-    found: dict[str, Any] = checks(*words, "--set", "listeners=EXTERNAL://localhost:0", *EXTERNAL)["TLS of EXTERNAL"]
+    words += ["--set", "listeners=EXTERNAL://localhost:0", *EXTERNAL]
+    found: dict[str, Any] = checks(*words, expect=expect)["TLS of EXTERNAL"]
     return found
 
 
@@ -380,41 +401,46 @@ def test_a_certificate(tmp_path: Path) -> None:
 def test_a_certificate_that_ends_soon_or_has_ended(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     soon = tls_of(tmp_path, not_before=now - timedelta(days=1), not_after=now + timedelta(days=3, hours=1))
-    assert (soon["verdict"], soon["details"]["days_left"]) == (WARN, 3)
+    assert (soon["verdict"], soon["details"]["days_left"], "(3 days)" in soon["found"]) == (WARN, 3, True)
     assert "Put a new certificate in its place" in soon["advice"]
-    ended = tls_of(tmp_path, not_before=now - timedelta(days=9), not_after=now - timedelta(days=1))
-    assert ended["verdict"] == WARN
+    ended = tls_of(tmp_path, 1, not_before=now - timedelta(days=9), not_after=now - timedelta(days=1))
+    assert (ended["verdict"], ended["advice"]) == (FAIL, "A broker would start with this, but no client could connect.")
     assert "the certificate ended at" in ended["found"]
 
 
 @pytest.mark.parametrize(
-    ("names", "listeners", "advertised", "missing"),
+    ("names", "listeners", "advertised", "missing", "verdict"),
     [
-        (["kafka.example"], "SSL://localhost:0", "", ""),
-        (["kafka.example"], "SSL://:0", "", "the address at which they reached the broker"),
-        (["kafka.example", "10.0.0.1"], "SSL://:0", "", ""),
-        (["kafka.example"], "SSL://Kafka.example:9093", "", ""),
-        (["kafka.example"], "SSL://other.example:9093", "", "other.example"),
-        (["kafka.example"], "SSL://localhost:9093", "", "localhost"),
-        (["kafka.example"], "SSL://:0", "SSL://Kafka.example:9093", ""),
-        (["*.example"], "SSL://:0", "SSL://kafka.example:9093", ""),
-        (["*.example"], "SSL://:0", "SSL://a.kafka.example:9093", "a.kafka.example"),
-        (["kafka.example"], "SSL://:0", "SSL://10.0.0.1:9093", "10.0.0.1"),
+        (["kafka.example"], "SSL://localhost:0", "", "", OK),
+        (["kafka.example"], "SSL://:0", "", "the address at which they reached the broker", WARN),
+        (["kafka.example", "10.0.0.1"], "SSL://:0", "", "", OK),
+        (["kafka.example"], "SSL://Kafka.example:9093", "", "", OK),
+        (["kafka.example"], "SSL://other.example:9093", "", "other.example", FAIL),
+        (["kafka.example"], "SSL://localhost:9093", "", "localhost", FAIL),
+        (["kafka.example"], "SSL://:0", "SSL://Kafka.example:9093", "", OK),
+        (["*.example"], "SSL://:0", "SSL://kafka.example:9093", "", OK),
+        (["*.example"], "SSL://:0", "SSL://a.kafka.example:9093", "a.kafka.example", FAIL),
+        (["kafka.example"], "SSL://:0", "SSL://10.0.0.1:9093", "10.0.0.1", FAIL),
     ],
 )
 def test_what_clients_are_told_stands_in_the_certificate(
-    tmp_path: Path, names: list[str], listeners: str, advertised: str, missing: str
+    tmp_path: Path, names: list[str], listeners: str, advertised: str, missing: str, verdict: str
 ) -> None:
+    """`ottla serve --check` says the same."""
     file = tmp_path / "broker.pem"
     file.write_bytes(AUTHORITY.issue_cert(*names).private_key_and_cert_chain_pem.bytes())
     file.chmod(0o600)
     given = {"ssl.keystore.location": file, "listeners": listeners, "advertised.listeners": advertised}
     pairs = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
-    more = ("--set", "ottla.insecure=true", "--data-dir", tmp_path / "data", "--no-disk")
-    found = checks(*pairs, *more)["TLS of SSL"]
-    assert found["verdict"] == (WARN if missing else OK)
+    more = ("--set", "ottla.insecure=true", "--data-dir", tmp_path / "data")
+    found = checks(*pairs, *more, "--no-disk", expect=verdict == FAIL)["TLS of SSL"]
+    assert found["verdict"] == verdict
     assert (f"clients are told {missing}, and" in found["found"]) is bool(missing)
-    assert ("advertised.listeners" in found["advice"]) is bool(missing)
+    assert ("advertised.listeners" in found["found"] + found["advice"]) is bool(missing)
+    checked = HERE.run("serve", "--check", *pairs, *more, expect=2 * (verdict == FAIL))
+    said = " ".join(checked.output.split())
+    assert (f"clients are told {missing}, and" in said) is bool(missing)
+    assert ("A broker would start and listen" in said) is (verdict != FAIL)
 
 
 def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:

@@ -32,7 +32,12 @@ def set_user(directory: Path, name: str, password: Path, *options: str) -> None:
 
 def test_passwords_that_are_quick_to_guess(tmp_path: Path, password: Path) -> None:
     place = ("--data-dir", tmp_path / "data")
-    assert "users" not in checks(*place, *SCRAM)
+    found = checks(*place, *SCRAM)["users"]
+    words = "nobody can log in at SASL_PLAINTEXT: there is no user of SCRAM-SHA-512"
+    assert (found["verdict"], found["found"]) == (WARN, words)
+    assert words in HERE.run("serve", "--check", *place, *SCRAM[1:]).stderr
+    more = ("--add-scram", "SCRAM-SHA-512=[name=admin,password=secret-of-admin]")
+    assert words not in HERE.run("serve", "--check", *place, *SCRAM[1:], *more).stderr
     set_user(tmp_path / "data", "alice", password)
     assert checks(*place, *SCRAM)["users"]["verdict"] == OK
     set_user(tmp_path / "data", "bob", password, "--iterations", "8191")
@@ -47,7 +52,9 @@ def test_users_of_plain_that_are_quick_to_guess(tmp_path: Path, password: Path) 
     users.chmod(0o600)
     place = ("--data-dir", tmp_path / "data", "--set", f"ottla.sasl.plain.users.file={users}")
     assert checks(*place, *PLAIN)["users"]["details"]["weak"] == ["carol (SCRAM-SHA-512: 4096)"]
-    assert "users" not in checks(*place, *SCRAM), "no listener has PLAIN"
+    assert "no user of SCRAM-SHA-512" in checks(*place, *SCRAM)["users"]["found"], "no listener has PLAIN"
+    found = checks(*place[:2], *PLAIN)["users"]
+    assert (found["verdict"], "ottla.sasl.plain.users.file" in found["advice"]) == (WARN, True)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,51 @@ def test_super_users_without_a_credential(
 def test_super_users_of_whom_only_an_issuer_knows(tmp_path: Path) -> None:
     tokens = (*HERE_SASL, "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER")
     found = checks("--data-dir", tmp_path, "--set", "super.users=User:admin", *tokens, *RULES)["super users"]
-    assert (found["verdict"], "tokens and certificates" in found["found"]) == (OK, True)
+    assert (found["verdict"], "has a token or a certificate" in found["found"]) == (OK, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("User:Admin", "User:Admin (did you mean User:admin?)"),
+        ("user:admin", "user:admin (did you mean User:admin?)"),
+        ("user:root", "user:root"),
+    ],
+)
+def test_a_super_user_with_a_slip(tmp_path: Path, password: Path, name: str, words: str) -> None:
+    """Though tokens may say who comes, nobody is ever of the type ``user``."""
+    set_user(tmp_path / "data", "admin", password)
+    tokens = ("--set", "listeners=SASL_PLAINTEXT://localhost:0", "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512")
+    given = ("--data-dir", tmp_path / "data", "--set", f"super.users={name}", *RULES)
+    for more in ((), ("--set", "listener.name.b.sasl.enabled.mechanisms=OAUTHBEARER")):
+        listeners = "listeners=SASL_PLAINTEXT://localhost:0" + (",B://localhost:0" if more else "")
+        protocols = "listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,B:SASL_PLAINTEXT"
+        found = checks("--no-disk", *given, *tokens, *more, "--set", protocols, "--set", listeners)["super users"]
+        assert (found["verdict"], found["found"]) == (WARN, f"nobody can log in as {words}")
+
+
+def test_a_file_with_the_keys_of_an_issuer_that_is_not_there(tmp_path: Path) -> None:
+    keys, prefix = tmp_path / "keys.json", "sasl.oauthbearer"
+    given = {f"{prefix}.jwks.endpoint.url": keys.as_uri(), f"{prefix}.expected.issuer": "i"}
+    given |= {f"{prefix}.expected.audience": "a", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+    pairs = [part for pair in given.items() for part in ("--set", "=".join(pair))]
+    words = (*HERE_SASL, "--data-dir", tmp_path, *pairs)
+    found = checks(*words)["SASL of SASL_PLAINTEXT"]
+    assert (found["verdict"], str(keys) in found["found"], "JSON Web Key Set" in found["advice"]) == (WARN, True, True)
+    assert "No such file or directory" in HERE.run("serve", "--check", *words[1:]).stderr
+    keys.write_text("{}")
+    assert "SASL of SASL_PLAINTEXT" not in checks(*words)
+
+
+def test_the_http_port_is_looked_at(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    http = ("--set", "ottla.http.listen=0.0.0.0:0", "--set", f"ottla.http.token.file={tokens}")
+    said = "No such file or directory; `ottla token new NAME --file"
+    assert said in checks("--no-disk", "--listen", "127.0.0.1:0", *http, expect=1)["settings"]["found"]
+    assert said in " ".join(HERE.run("serve", "--ephemeral", "--listen", "127.0.0.1:0", *http, expect=2).stderr.split())
+    tokens.write_text("alice a-good-one-of-20-chars")
+    found = checks("--no-disk", "--listen", "127.0.0.1:0", *http)["HTTP"]
+    assert (found["verdict"], found["found"]) == (WARN, "other machines reach it, and nothing is encrypted")
 
 
 def test_rules_about_topics_that_do_not_exist(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
@@ -103,7 +154,7 @@ def test_secrets_that_others_may_read(tmp_path: Path, password: Path) -> None:
     set_user(tmp_path / "data", "alice", password)
     words = ("--data-dir", tmp_path / "data", "--no-disk", "--config", config)
     found = checks(*words)["secrets"]
-    assert (found["verdict"], found["found"]) == (OK, "2 files that nobody reads but the owner")
+    assert (found["verdict"], found["found"]) == (OK, "2 files besides keys that nobody reads but the owner")
     password.chmod(0o640)
     (tmp_path / "audit").touch(0o644)
     (tmp_path / "data" / "catalog.json").chmod(0o644)  # in a directory that is closed to others

@@ -10,6 +10,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from ottla.clients import Admin
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
 from tests.cli.commands import HERE, Ottla
+
+AUTHORITY = trustme.CA()
 
 
 @contextmanager
@@ -143,6 +146,31 @@ def test_a_broker_that_hangs_up_is_said_to_want_what_it_wants(
     files = {"OWN": str(tmp_path / "own.pem"), "CA": trusted}
     words = tuple(files.get(word, word) for word in words)
     assert said in HERE.run("topics", "list", "-b", broker.bootstrap_servers, *words, expect=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "days", "words"),
+    [
+        (["localhost"], -1, "certificate has expired; the broker needs one that is good now, unless the clock"),
+        (["other.example"], 1, "not valid for 'localhost'; connect by a name that it is for, or let the broker"),
+    ],
+)
+def test_a_certificate_whose_authority_is_not_what_is_wrong(
+    tmp_path: Path, names: list[str], days: int, words: str
+) -> None:
+    now = datetime.now(UTC)
+    leaf = AUTHORITY.issue_cert(*names, not_before=now - timedelta(days=9), not_after=now + timedelta(days=days))
+    pem, ca = tmp_path / "broker.pem", tmp_path / "ca.pem"
+    leaf.private_key_and_cert_chain_pem.write_to_path(str(pem))
+    AUTHORITY.cert_pem.write_to_path(str(ca))
+    other = tmp_path / "other.pem"
+    trustme.CA().cert_pem.write_to_path(str(other))
+    with Broker({"ssl.keystore.location": str(pem)}, tls=True) as broker:
+        where = ("-b", f"localhost:{broker.port}", "--security-protocol", "SSL")
+        refused = HERE.run("topics", "list", *where, "--cafile", ca, expect=1).stderr
+        assert " ".join(words.split()) in " ".join(refused.split()) and "cafile" not in refused
+        refused = HERE.run("topics", "list", *where, "--cafile", other, expect=1).stderr
+        assert "; --cafile names the authorities to trust." in refused
 
 
 def test_a_broker_that_sends_clients_elsewhere_is_named_and_so_is_where(

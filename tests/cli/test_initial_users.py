@@ -62,8 +62,9 @@ def check(*options: str) -> Result:
 def test_a_start_can_be_checked() -> None:
     result = check("--listen", "0", "--sasl", "SCRAM-SHA-512", "--add-scram", OPTION)
     assert (result.exit_code, result.stdout) == (0, "A broker would start and listen at SASL_PLAINTEXT://localhost:0\n")
-    (line,) = map(json.loads, result.stderr.splitlines())
-    assert line["level"] == "warning" and "A password was given as an argument" in line["event"]
+    weak, shown = map(json.loads, result.stderr.splitlines())
+    assert (weak["level"], weak["event"]) == ("warning", "Users") and "fewer than 8192 iterations" in weak["reason"]
+    assert shown["level"] == "warning" and "A password was given as an argument" in shown["event"]
     assert "s3cret" not in result.output
 
 

@@ -123,16 +123,20 @@ def test_a_topic_that_somebody_may_not_see_is_not_said_to_be_missing(broker: Bro
 
 def test_commands(broker: Broker, tmp_path: Path) -> None:
     def ask(user: str, *words: str, expect: int = 0) -> Any:
-        return HERE.run("acls", *words, "--command-config", client_file(broker, tmp_path, user), expect=expect)
+        return HERE.run(*words, "--command-config", client_file(broker, tmp_path, user), expect=expect, given="a\n")
 
     def verdict(principal: str, operation: str, *about: str, expect: int = 0) -> str:
-        said = ask("admin", "test", "--principal", principal, "--operation", operation, *about, expect=expect).stdout
-        return str(said)
+        asked = ("--principal", principal, "--operation", operation, *about)
+        return str(ask("admin", "acls", "test", *asked, expect=expect).stdout)
 
     assert "may Read topic 'orders': topic orders literal User:bob" in verdict("User:bob", "Read", "--topic", "orders")
     assert "may not Write" in verdict("User:bob", "Write", "--topic", "orders", expect=1)
     assert "super user" in verdict("User:admin", "Alter", "--cluster")
-    ask("admin", "add", "--allow-principal", "User:bob", "--producer", "--topic", "made")
-    assert ask("admin", "list", "--topic", "made").stdout.count("User:bob") == 3
-    assert ask("admin", "remove", "--topic", "made", "--force").stdout == "3 rules removed.\n"
-    assert "access" in ask("bob", "list", expect=1).stderr
+    ask("admin", "acls", "add", "--allow-principal", "User:bob", "--producer", "--topic", "made")
+    assert ask("admin", "acls", "list", "--topic", "made").stdout.count("User:bob") == 3
+    assert ask("admin", "acls", "remove", "--topic", "made", "--force").stdout == "3 rules removed.\n"
+    assert "access" in ask("bob", "acls", "list", expect=1).stderr
+    for command in ("consume", "produce"):
+        said = ask("bob", command, "pay", expect=1).stderr
+        denied = "Describe topic 'pay': topic authorization failed; ask for access to the topic."
+        assert said == f"Error: {denied}\n", "nothing about what the broker would make"

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from ottla.observe.logs import logger
 from ottla.protocol.apis import ApiKey
 from ottla.testing import Broker, BrokerProcess
+from tests.cli.commands import HERE
 from tests.support.peer import PATIENCE_S, Peer
 from tests.support.requests import request
 from tests.support.waiting import seconds_of, wait_for
@@ -171,10 +172,45 @@ def test_the_audit_tells_who_came_by_certificate_and_that_he_went(tmp_path: Path
             assert versions(peer) == 0
         wait_for(lambda: path.exists() and "disconnected" in path.read_text(), "the end of the connection")
     came, went = [json.loads(line) for line in path.read_text().splitlines() if "alice" in line]
-    who = {"principal": "User:CN=alice", "listener": "SSL", "host": "127.0.0.1", "mechanism": ""}
+    who = {"principal": "User:CN=alice", "listener": "SSL", "host": "127.0.0.1", "mechanism": "TLS"}
     assert came["event"] == "authenticated" and came.items() >= who.items()
     assert came["tls"].startswith("TLSv1.3 TLS_")
     assert went["event"] == "disconnected" and went.items() >= who.items()
+
+
+def test_the_audit_tells_who_leaves_for_the_certificate(tmp_path: Path) -> None:
+    """Clients that do not trust it may go without a word; who only looks whether the port is open does so, too."""
+    with Served(tmp_path) as served:
+        with Peer(served.broker.port):
+            pass
+        with Peer(served.broker.port) as peer:
+            to_broker = ssl.MemoryBIO()
+            hello = client_context().wrap_bio(ssl.MemoryBIO(), to_broker, server_hostname="localhost")
+            with pytest.raises(ssl.SSLWantReadError):
+                hello.do_handshake()
+            peer.socket.sendall(to_broker.read())
+            assert peer.socket.recv(1) == b"\x16", "the broker answers"
+        (line,) = wait_for(lambda: served.lines("authentication_failed"), "the event")
+        assert "the client left once it had seen the certificate" in line
+
+
+def test_the_audit_tells_what_a_new_file_of_users_did(tmp_path: Path) -> None:
+    users, path, log = tmp_path / "users", tmp_path / "audit", io.StringIO()
+    line = HERE.run("users", "hash", "bob", "--password-file", written(tmp_path / "password", b"secret of bob")).stdout
+    users.write_text(line)
+    users.chmod(0o644)
+    settings = {"ottla.audit.file": str(path), "ottla.sasl.plain.users.file": str(users)}
+    protected = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "PLAIN"}
+    with Broker(settings | protected, log=logger(stream=log)) as broker:
+        users.write_text(line.replace("bob", "carol"))
+        broker.run(lambda: broker._running.look_at_files())
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    told = [(row["event"], row["user"], row["mechanism"], row["listener"]) for row in rows if "user" in row]
+    assert told == [
+        ("credential_removed", "bob", "PLAIN", "SASL_PLAINTEXT"),
+        ("credential_set", "carol", "PLAIN", "SASL_PLAINTEXT"),
+    ]
+    assert "Others on this machine can read the users of PLAIN" in log.getvalue()
 
 
 def test_the_audit_tells_of_nobody_who_has_not_said_who_he_is(tmp_path: Path) -> None:
@@ -204,9 +240,10 @@ def test_a_subject_that_no_rule_fits_is_closed(tmp_path: Path, trusted: str) -> 
         ):
             versions(peer)
         (line,) = served.lines("authentication_failed")
-        assert "no rule of ssl.principal.mapping.rules" in line
+        assert "no rule of ssl.principal.mapping.rules" in line and "CN=bob,OU=u,O=o" in line
         assert served.broker.run(lambda: served.broker._running._server.authentications) == {
-            ("failed_authentications", "SSL", "TLS"): 1
+            ("successful_authentications", "SSL", "TLS"): 1,
+            ("failed_authentications", "SSL", "TLS"): 1,
         }
 
 
@@ -217,6 +254,19 @@ def test_a_handshake_that_does_not_go_on_is_closed(tmp_path: Path) -> None:
     ):
         silent.sendall(b"\x16\x03\x01")
         assert silent.recv(100) == b""
+
+
+def test_a_handshake_that_does_not_go_on_is_told_once(tmp_path: Path) -> None:
+    """Also where SASL is to follow, which has a time of its own."""
+    log, limits = io.StringIO(), {"ottla.authentication.timeout.ms": 200}
+    with Broker(limits, tls=True, sasl=("PLAIN", {"alice": "alice-secret"}), log=logger(stream=log)) as broker:
+        with socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S) as silent:
+            assert silent.recv(100) == b""
+        wait_for(lambda: "authentication_failed" in log.getvalue(), "the event")
+        server = broker._running._server
+        assert [*broker.run(lambda: server.authentications.values())] == [1]
+    (line,) = [line for line in log.getvalue().splitlines() if "authentication_failed" in line]
+    assert "host=127.0.0.1" in line and "mechanism=TLS" in line
 
 
 def test_handshakes_under_way_are_bounded_and_others_wait(tmp_path: Path) -> None:

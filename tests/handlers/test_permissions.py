@@ -146,6 +146,7 @@ async def test_who_may_not_do_one_of_them(world: Any, row: Row, version: int) ->
         assert codes(response) == ({code} if code else set()), ask
         if code and ask[0] is not A.DESCRIBE_CONFIGS:
             assert denials(world) == [(operation.name, resource.name, named)]
+            assert world.services.audit.denied[operation.name, resource.name] > 0
         if not code:
             assert named not in str(response), "hidden"
         if row.key is not ApiKey.CREATE_TOPICS or operation is A.CREATE:

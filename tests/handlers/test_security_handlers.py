@@ -52,6 +52,8 @@ async def credentials(world, *users):
 
 async def test_credentials_are_set_and_removed(world):
     assert await set_credentials(world, ("u", 1, 4096), ("v", 2, 5000)) == {"u": 0, "v": 0}
+    told = [(event, row["user"], row["mechanism"]) for event, row in world.log.lines if "user" in row]
+    assert told == [("credential_set", "u", "SCRAM-SHA-256"), ("credential_set", "v", "SCRAM-SHA-512")]
     assert await credentials(world) == {"u": [(1, 4096)], "v": [(2, 5000)]}
     assert await credentials(world, "v", "x") == {"v": [(2, 5000)], "x": ErrorCode.RESOURCE_NOT_FOUND}
     codes = await set_credentials(world, ("w", 1, 1), remove=[("v", 2), ("u", 2)])

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.broker.core.security.session import Session
 from ottla.broker.runtime import audit as module
-from ottla.broker.runtime.audit import MOST_DIFFERENT, QUIET_MS, Audit, AuditFile
+from ottla.broker.runtime.audit import LOGGER, MOST_DIFFERENT, QUIET_MS, Audit, AuditFile, unwritable
 from tests.shell.host import Log
 
 NOW_MS = 1_700_000_000_123
@@ -121,16 +121,20 @@ def test_there_are_so_many_different_ones_at_most() -> None:
     for number in range(MOST_DIFFERENT + 5):
         told.denied(client(), f"t{number}")
     assert (len(told.log.lines), told.audit.dropped) == (MOST_DIFFERENT, 5)
+    told.wait()
+    assert told.log.lines[MOST_DIFFERENT:] == [("left_out", {"logger": LOGGER, "of": "denied", "events": 5})]
+    told.audit.stop()
+    assert len(told.log.lines) == MOST_DIFFERENT + 1, "and not again"
     told.now_ms += QUIET_MS
     told.denied(client(), "another")
-    assert len(told.log.lines) == MOST_DIFFERENT + 1
+    assert len(told.log.lines) == MOST_DIFFERENT + 2
 
 
 def test_names_of_clients_cannot_make_lines() -> None:
     told = Told()
-    told.audit.tell("topic_created", client("a\nb" + "x" * 200, client_id="\x1b[2J"), topics=["ok", "\u2028"])
+    told.audit.tell("topic_created", client("a\nb" + "x" * 300, client_id="\x1b[2J"), topics=["ok", "\u2028"])
     _, fields = told.log.lines[0]
-    assert fields["principal"] == "User:a\\nb" + "x" * 92 + "…"
+    assert fields["principal"] == "User:a\\nb" + "x" * 242 + "…"
     assert fields["client_id"] == "\\x1b[2J"
     assert fields["topics"] == ["ok", "\\u2028"]
 
@@ -176,12 +180,18 @@ def test_a_full_file_gives_way(path: Path, file: AuditFile, monkeypatch: pytest.
 
 
 def test_a_disk_that_fails_is_told_once_and_counted(tmp_path: Path) -> None:
-    told: list[OSError] = []
+    told: list[str] = []
     file = AuditFile(tmp_path / "nowhere" / "audit.log", told.append)
+    assert told == [f"there is no directory {tmp_path / 'nowhere'}"], "before there is anything to write"
     for _ in range(3):
         file.write(b"x\n")
     file.close()
     assert (len(told), file.dropped) == (1, 3)
+
+
+def test_a_file_that_can_be_written_is_not_made_by_looking(tmp_path: Path) -> None:
+    assert unwritable(tmp_path / "audit.log") == "" and not [*tmp_path.iterdir()]
+    assert unwritable(tmp_path) == "it is a directory"
 
 
 def test_nobody_waits_for_a_slow_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

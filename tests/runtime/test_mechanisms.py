@@ -23,9 +23,11 @@ MODULE = "org.apache.kafka.common.security."
 ALICE = f'{MODULE}plain.PlainLoginModule required user_alice="pw";'
 
 
-def mechanisms(settings: dict[str, Any], credentials: Credentials | None = None) -> ListenerMechanisms:
+def mechanisms(
+    settings: dict[str, Any], credentials: Credentials | None = None, log: Log | None = None
+) -> ListenerMechanisms:
     users = ScramUsers(lambda: credentials or {}, b"secret")
-    return ListenerMechanisms(HERE, load(settings).settings, users, Clock(), Log())  # type: ignore[arg-type]
+    return ListenerMechanisms(HERE, load(settings).settings, users, Clock(), log or Log())  # type: ignore[arg-type]
 
 
 def accepts(offered: ListenerMechanisms, user: str, password: str) -> bool:
@@ -85,11 +87,21 @@ def test_a_file_of_users_is_read_again(tmp_path: Path) -> None:
     offered = mechanisms({"ottla.sasl.plain.users.file": str(file)})
     assert accepts(offered, "bob", "pw")
     file.write_text("bob")
-    offered.look_again()
+    assert offered.look_again() == []
     assert accepts(offered, "bob", "pw"), "of what cannot be read nothing is taken"
     file.write_text(user_line("carol", Mechanism.SCRAM_SHA_512, credential("pw")) + "\n")
-    offered.look_again()
+    assert offered.look_again() == [("credential_removed", "bob"), ("credential_set", "carol")]
     assert accepts(offered, "carol", "pw") and not accepts(offered, "bob", "pw")
+    assert offered.look_again() == []
+
+
+def test_plain_without_users_is_told() -> None:
+    log = Log()
+    mechanisms({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": ALICE}, log=log)
+    mechanisms({"sasl.enabled.mechanisms": "SCRAM-SHA-512"}, log=log)
+    assert log.events == []
+    mechanisms({"sasl.enabled.mechanisms": "PLAIN"}, log=log)
+    assert [event.partition(":")[0] for event in log.events] == ["Nobody can log in by PLAIN"]
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,19 @@ def test_the_same_frame_is_taken_from_an_established_connection(world: World, cl
     assert client.send(framed(b"x" * 1001)) == SERVED
 
 
+def test_the_audit_has_the_client_id_from_the_first_request_on(world: World, client: Client) -> None:
+    """The log has lines at debug of what happens all the time."""
+    client.log_in()
+    ((event, row),) = [line for line in world.log.lines if line[0] == "authenticated"]
+    assert (event, row["client_id"]) == ("authenticated", client.connection.client_id) and row["client_id"]
+
+
+def test_a_client_id_that_is_too_long_to_be_one_is_not_kept(client: Client) -> None:
+    request = struct.pack(">hhih", 18, 0, 7, 1_001) + b"x" * 1_001
+    client.send(framed(request))
+    assert client.connection.client_id == ""
+
+
 def test_what_comes_with_the_last_token_is_for_the_established_connection(world: World, client: Client) -> None:
     """Even in the same read, and though it is longer than a guest's requests may be."""
     client.handshake()

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509 import load_pem_x509_certificate
 
 from ottla.broker.net.keystores import others_may_read
-from ottla.broker.net.tls import Contexts, principal_of
+from ottla.broker.net.tls import Contexts, contexts_of_http, principal_of
 from ottla.broker.settings import BadSetting, Settings
 
 CA, OTHER_CA = trustme.CA(), trustme.CA()
@@ -213,15 +213,36 @@ def test_a_setting_of_a_listener_counts_for_it_and_is_named(tmp_path: Path, pem:
 # doubts
 
 
-def test_what_is_doubtful_is_told_and_served(tmp_path: Path) -> None:
-    old = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-    ended = CA.issue_cert("localhost", not_before=old, not_after=old + datetime.timedelta(days=2))
-    later = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
-    not_yet = CA.issue_cert("localhost", not_before=later, not_after=later + datetime.timedelta(days=2))
-    for leaf, words in ((ended, "ended at 20200103000000Z"), (not_yet, "is not good before 21200101000000Z")):
-        file = written(tmp_path / "b.pem", pem_of(leaf))
-        (said,) = contexts(ssl_keystore_location=file).warnings()
-        assert said.startswith(f"ssl.keystore.location={file}: the certificate ") and words in said
+def good_in(year: int) -> trustme.LeafCert:
+    """A certificate that is good from the beginning of a year on, for two days."""
+    begin = datetime.datetime(year, 1, 1, tzinfo=datetime.UTC)
+    return CA.issue_cert("localhost", not_before=begin, not_after=begin + datetime.timedelta(days=2))
+
+
+@pytest.mark.parametrize(
+    ("year", "words"), [(2020, "ended at 2020-01-03 00:00:00Z"), (2120, "is not good before 2120-01-01 00:00:00Z")]
+)
+def test_what_no_client_takes_is_told_and_served(tmp_path: Path, year: int, words: str) -> None:
+    """The message names the file of the certificate, not that of the key."""
+    leaf = good_in(year)
+    chain = written(tmp_path / "b.crt", leaf.cert_chain_pems[0].bytes())
+    key = written(tmp_path / "b.key", leaf.private_key_pem.bytes())
+    made = contexts(ssl_keystore_location=chain, ottla_tls_key_location=key)
+    (said,) = made.faults()
+    assert said.startswith(f"ssl.keystore.location={chain}: the certificate {words}, ")
+    assert made.warnings() == []
+
+
+def test_the_http_port_tells_of_itself(pem: str) -> None:
+    settings = Settings(listeners="SSL://localhost:0", ssl_keystore_location=pem, ottla_http_tls=True)
+    assert contexts_of_http(settings).listener == "HTTP"
+
+
+def test_a_name_that_clients_are_told_and_that_the_certificate_is_not_for(pem: str) -> None:
+    settings = Settings(ssl_keystore_location=pem)
+    assert Contexts(settings, "SSL", told="LOCALHOST").faults() == []
+    (said,) = Contexts(settings, "SSL", told="kafka.example").faults()
+    assert "clients are told kafka.example, and the certificate is not for that, but for localhost; name" in said
 
 
 def test_a_chain_that_is_not_in_order(tmp_path: Path) -> None:

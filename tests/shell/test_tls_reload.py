@@ -15,7 +15,7 @@ from ottla.broker.net.tls import TRIES, Contexts
 from ottla.broker.settings import BadSetting, Settings
 from tests.clients.live import until
 from tests.shell.host import Log
-from tests.shell.test_tls import BROKER, CA, contexts, handshakes, pem_of, written
+from tests.shell.test_tls import BROKER, CA, OTHER_CA, contexts, good_in, handshakes, pem_of, written
 
 
 @pytest.fixture
@@ -73,6 +73,34 @@ def test_another_subject_and_fewer_names_have_to_be_permitted(pem: str) -> None:
     assert made.context is before
     made.renew(Settings(ssl_keystore_location=pem, ssl_allow_dn_changes=True, ssl_allow_san_changes=True))
     assert made.context is not before
+
+
+def test_a_certificate_that_no_client_would_take_is_not_taken(pem: str, trusted: str) -> None:
+    made = contexts(ssl_keystore_location=pem, ssl_truststore_location=trusted, ssl_allow_dn_changes=True)
+    before = made.context
+    replace(pem, pem_of(good_in(2020)))
+    with pytest.raises(BadSetting, match=r"the new certificate ended at 2020-01-03 00:00:00Z; put one there"):
+        made.look_again()
+    assert made.context is before and made.look_again() is False
+
+
+def test_a_certificate_that_comes_too_early_is_taken_once_it_is_good(pem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = contexts(ssl_keystore_location=pem, ssl_allow_dn_changes=True)
+    before = made.context
+    replace(pem, pem_of(good_in(2120)))
+    with pytest.raises(BadSetting, match=r"is not good before 2120-01-01 00:00:00Z, and is taken then"):
+        made.look_again()
+    assert made.look_again() is False and made.context is before
+    for module in ("tls", "keystores"):
+        monkeypatch.setattr(f"ottla.broker.net.{module}.now_ms", lambda: 4_733_596_800_000)  # a day later
+    assert made.look_again() is True and made.context is not before
+
+
+def test_a_certificate_that_has_ended_lets_authorities_be_renewed(tmp_path: Path, trusted: str) -> None:
+    ended = written(tmp_path / "ended.pem", pem_of(good_in(2020)))
+    made = contexts(ssl_keystore_location=ended, ssl_truststore_location=trusted)
+    replace(trusted, CA.cert_pem.bytes(), OTHER_CA.cert_pem.bytes())
+    assert made.look_again() is True
 
 
 def test_more_names_than_before_are_no_other_names(pem: str) -> None:
@@ -175,4 +203,7 @@ async def test_the_end_of_a_certificate_is_told_once_a_day(tmp_path: Path, log: 
         for _ in range(30):
             await asyncio.sleep(0.001)
         assert log.events == ["The certificate of a listener ends soon"] * told, days
+    clock.now_ms = made.ends_ms + day_ms
+    await until(lambda: len(log.events) == 4, "a line")
+    assert log.events[3] == "The certificate of a listener has ended: clients do not take it any more"
     task.cancel()

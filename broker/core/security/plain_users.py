@@ -58,6 +58,11 @@ class PlainUsers:
         self._nobody = mechanism, Credential(chance, iterations, mechanism.hash(chance).digest(), b"")
         self._remembered: dict[bytes, int] = {}
 
+    @property
+    def known(self) -> Mapping[str, object]:
+        """What is kept of each user's password."""
+        return {**self._hashed, **self._digests}
+
     def check(self, user: str, password: str, now_ms: int) -> bool | Derivation:
         """Whether a password is a user's; or how to find out, with what `settle` remembers of it.
 

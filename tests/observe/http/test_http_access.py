@@ -177,6 +177,7 @@ def test_who_tries_too_many_tokens_has_to_wait_but_never_with_a_right_one(tmp_pa
         url = broker.http_url
         tried = [ask(url, "/v1/cluster", Authorization="Bearer wrong") for _ in range(6)]
         assert [one.status for one in tried] == [401] * 5 + [429]
+        assert "the token is wrong" in tried[0].body.decode()
         assert 0 < int(tried[-1].headers["retry-after"]) <= 60
         assert ask(url, "/login", "POST", "token=wrong", **FORM).status == 429
         assert ask(url, "/v1/cluster").status == 401, "who sends no token guesses none"

@@ -78,6 +78,11 @@ def test_plain_http_is_not_served(broker: Broker) -> None:
         except ConnectionResetError:
             heard = b""
         assert not heard.startswith(b"HTTP")
+    talk = connection(broker)
+    talk.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    counted = talk.getresponse().read().decode()
+    assert 'ottla_failed_authentications_total{listener="HTTP",mechanism="TLS"} 1' in counted
+    assert 'ottla_tls_certificate_expiry_seconds{listener="HTTP"}' in counted
 
 
 def test_handshakes_that_do_not_go_on_keep_nobody_out_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

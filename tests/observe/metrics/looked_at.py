@@ -124,6 +124,7 @@ def metrics(view: Looked, *compat: str, settings: Settings | None = None) -> Met
         certificates_end=lambda: {"EXTERNAL": 1_900_000_000_500},
         audit=Audit(),
     )
+    sources.audit.denied["READ", "TOPIC"] += 2
     sources.counters.rebalances["member-left"] += 2
     sources.counters.durations.add(3_000_000_000)
     sources.counters.group_rebalances["busy"] = 2

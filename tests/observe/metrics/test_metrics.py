@@ -219,6 +219,7 @@ def test_requests_syncs_recorder_and_sentinels_are_told(view: Looked) -> None:
     assert found["ottla_sentinels_raised_total"]["sentinel=zombie",] == 2
     assert found["ottla_connections_opened_total"][()] == 9
     assert found["ottla_failed_authentications_total"]["listener=SASL_SSL", "mechanism=PLAIN"] == 3
+    assert found["ottla_denied_total"]["operation=READ", "resource=TOPIC"] == 2
     assert found["ottla_tls_certificate_expiry_seconds"]["listener=EXTERNAL",] == 1_900_000_000.5
 
 
