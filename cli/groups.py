@@ -323,7 +323,7 @@ def _unread(row: dict[str, Any]) -> str:
     whose = f"they are in the target of {listed(given, 3)}, which did not subscribe" if given else "no target has them"
     return (
         f"Nobody reads {places}, to which {subscribed} subscribed: {whose}. If that lasts, stop "
-        f"{(given or row['subscribed'])[0]} and start it again: then the broker divides all partitions anew "
+        f"{(given or row['subscribed'])[0]}, and start it again some seconds later: meanwhile all is divided anew "
         "(`ottla help consumer-protocol`, Pitfalls)."
     )
 

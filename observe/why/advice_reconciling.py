@@ -157,8 +157,9 @@ ADVICE: dict[str, Make] = {
 UNREAD = frozenset(("not-subscribed", "no-target"))
 _starts_anew = say(
     "subscription",
-    "Stop {who} and start it again: then the broker divides all partitions anew. This comes of members that start "
-    "together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.",
+    "Stop {who}, and start it again some seconds later: meanwhile the broker divides all partitions anew. This comes "
+    "of members that start together with different regexes, here as in Apache Kafka. One regex that all members share "
+    "avoids it.",
 )
 _OF_WAITS: dict[str, Make] = {
     "not-heard": _silent,

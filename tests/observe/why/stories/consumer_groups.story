@@ -773,7 +773,7 @@ tell all
       22:13:36.000 b has orders-3 to 5 in its target and did not subscribe to them: nobody reads them.
       22:13:36.000 the group was Stable with 2 members, 16.0 s after it began.
       3 partitions were handed out: 3 to a.
-      > Stop b and start it again: then the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
+      > Stop b, and start it again some seconds later: meanwhile the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
     resolution 2 resolved, cause regex-resolved, triggered by b, culprit b
     The regex of b matches no topic.
       22:13:31.000 the regex of b (10.0.0.8) matches no topic; it is "nothing.*".
@@ -793,7 +793,7 @@ tell all
       22:13:36.000 the regex of b matches topics, and no target has their partitions: nobody reads them.
       22:13:36.000 the group was Stable with 2 members, 16.0 s after it began.
       Nobody has partitions.
-      > Stop b and start it again: then the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
+      > Stop b, and start it again some seconds later: meanwhile the broker divides all partitions anew. This comes of members that start together with different regexes, here as in Apache Kafka. One regex that all members share avoids it.
     resolution 2 resolved, cause regex-resolved, triggered by c, culprit c
     The regex of c matches no topic.
       22:13:31.000 the regex of c (10.0.0.9) matches no topic; it is "nothing.*".
