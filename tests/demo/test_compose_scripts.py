@@ -114,7 +114,7 @@ def test_the_secure_profile_lets_in_those_who_may(tmp_path: Path) -> None:
         try:
             scripts[1].wait_for(r"([1-9]\d*) lines a second from 12 partitions")
             reader.say(as_in("secure-guest"))
-            refused = ["Error: There is no topic 'lines'."]
+            refused = ["Error: Describe topic 'lines': topic authorization failed; ask for access to the topic."]
             reader.say(f"ottla {' '.join(services['secure-guest']['command'])}", refused, code=1)
         finally:
             codes = [script.stop() for script in scripts]
