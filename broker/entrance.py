@@ -16,7 +16,6 @@ from ottla.broker.core.security.session import ANONYMOUS, Session
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.logger import Logger
-from ottla.broker.net.keystores import others_may_read
 from ottla.broker.net.listener import Listener
 from ottla.broker.net.socket_server import TLS, SocketServer
 from ottla.broker.runtime.audit import Audit
@@ -155,6 +154,7 @@ class Entrance:
         if not endpoints:
             return {}
         from ottla.broker.net.guests import Guests, Lobby
+        from ottla.broker.net.keystores import others_may_read
         from ottla.broker.runtime.mechanisms import ListenerMechanisms, ScramUsers, kept_secret
 
         settings, clock, server, log = self._settings, self._clock, self._server, self._log
