@@ -60,6 +60,7 @@ class Change:
         checked_version, checked_hash: those of the group from then on.
         starts_resolution: the regexes of the group are to be resolved.
         newcomer: the member whose request this is, if the group did not have it before.
+        untargeted: the same, if there was no target for its id.
         has_new_instance: nobody had its instance id before.
         most_members: see `State`, before the request.
         is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
@@ -88,6 +89,7 @@ class Change:
         waits = state.epoch > state.assignment_epoch  # of other groups it is not asked
         self.is_homogeneous = waits and counts.is_homogeneous(len(state.members), when_members_changed=True)
         self.newcomer: str | None = None
+        self.untargeted: str | None = None
         self.has_new_instance = False
         self.most_members = state.most_members
         self._facts: list[Fact] = []
@@ -103,6 +105,8 @@ class Change:
         """Note, before anything is added, whose request it is."""
         if member_id not in self.state.members:
             self.newcomer = member_id
+        if member_id not in self.state.targets:
+            self.untargeted = member_id
         self.has_new_instance = instance_id is not None and instance_id not in self.state.static_members
 
     def announce_now(self) -> None:

@@ -51,8 +51,8 @@ def update(change: Change, before: Member, after: Member, *, may_wait: bool = Fa
     for member_id in state.members:
         new = assignment.targets.get(member_id, NOTHING)
         made = assignment.records.get(member_id)
-        # That of a predecessor, which a newcomer may have by now, is written once more (R4.5).
-        old = None if member_id == change.newcomer else state.targets.get(member_id)
+        # That of a predecessor, which who asks may have by now, is written once more (R4.5).
+        old = None if member_id == change.untargeted else state.targets.get(member_id)
         if made is not None or old is None or not same_partitions(old, new):
             change.add(facts.MemberTarget(member_id, new), made)
             changed.append(MemberTarget(member_id, m.topics.told(new)))
