@@ -34,10 +34,10 @@ def handle(
     asked = asked or set(served)
     left = max(1, min(request.response_partition_limit, LARGEST_PAGE))
     response = DescribeTopicPartitionsResponse()
-    denied = []
-    for name in sorted(name for name in asked if name >= begin):
-        if not services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, name, silently=not are_named):
-            denied.append(name)
+    names = sorted(name for name in asked if name >= begin)
+    denied = services.denied(ctx, AclOperation.DESCRIBE, Resource.TOPIC, names, silently=not are_named)
+    for name in names:
+        if name in denied:
             continue
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)

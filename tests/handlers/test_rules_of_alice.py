@@ -336,15 +336,16 @@ async def test_operations(world: Any, rule: str, of_topic: int | None, of_cluste
 
 
 async def test_a_page_of_topics(world: Any) -> None:
-    """What is denied comes last, and is not counted; of all topics it is hidden."""
+    """What is denied comes last, and is not counted, also behind the page; of all topics it is hidden."""
     allow(world, "DESCRIBE topic orders", "DESCRIBE topic zzz")
-    names = [{"name": each} for each in ("pay.in", "zzz", "orders", "aaa")]
+    names = [{"name": each} for each in ("pay.in", "zzz", "orders", "aaa", "zzzz")]
     asked = {"response_partition_limit": 3, "cursor": None}
     answer = await world.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=names, **asked)
     assert [(row.name, row.error_code, len(row.partitions)) for row in answer.topics] == [
         ("orders", 0, 3),
         ("aaa", 29, 0),
         ("pay.in", 29, 0),
+        ("zzzz", 29, 0),
     ]
     assert answer.next_cursor.topic_name == "zzz"
     assert answer.topics[1].topic_authorized_operations == NOT_ASKED
