@@ -34,6 +34,7 @@ LARGE_MEMBERS = 200
 MEMBERS_A_SECOND = 200
 """So many members of such a group are described on average: one that grows would be described each second."""
 LONGEST_REST_MS = 60_000
+"""A very large group is looked at so often in any case."""
 
 MOST_FAILED = 16
 """After a bug with so many groups no group is looked at any more: each costs a traceback in the log."""
