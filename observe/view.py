@@ -19,7 +19,7 @@ from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.group import Group
 from ottla.broker.core.groups.machine import Timer
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
-from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.core.topics.partition import Partition, Standing, Topic
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
 from ottla.observe.consumer_group_view import assignor_of, group_state, held, member_state, state_with
@@ -401,7 +401,7 @@ class View:
         if served is None or not committed.may_be_of(served.topic_id):
             return None
         partition = served.partition(index)
-        return None if partition is None or partition.offline else partition
+        return None if partition is None or partition.standing is Standing.OFFLINE else partition
 
     def _lag(self, topic: str, index: int, committed: CommittedOffset) -> int | None:
         partition = self._partition(topic, index, committed)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import PartitionOutcome
@@ -49,7 +50,7 @@ def _outcome(name: str, index: int, is_here: bool, services: Services) -> ErrorC
     partition = None if topic is None else topic.partition(index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.KAFKA_STORAGE_ERROR if partition.offline else ErrorCode.NONE
+    return ErrorCode.KAFKA_STORAGE_ERROR if partition.standing is Standing.OFFLINE else ErrorCode.NONE
 
 
 def _answer(outcomes: Mapping[tuple[str, int], int]) -> AlterReplicaLogDirsResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.engine import EngineError
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -41,7 +42,7 @@ async def _trim(name: str, want: DeleteRecordsPartition, row: DeleteRecordsParti
         row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif partition.topic.is_internal:
         row.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif partition.offline:
+    elif partition.standing is Standing.OFFLINE:
         row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     elif not partition.topic.config.deletes:
         row.error_code = ErrorCode.POLICY_VIOLATION

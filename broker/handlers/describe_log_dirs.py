@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.engine import LogDir
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -39,7 +39,7 @@ def _wanted(request: DescribeLogDirsRequest, services: Services) -> Iterable[Par
         named = dict.fromkeys((row.topic, index) for row in request.topics for index in row.partitions)
         looked_up = [topics[name].partition(index) for name, index in named if name in topics]
         found = [partition for partition in looked_up if partition is not None]
-    return [partition for partition in found if not partition.offline]
+    return [partition for partition in found if partition.standing is not Standing.OFFLINE]
 
 
 def _described(log_dir: LogDir, partitions: Iterable[Partition]) -> DescribeLogDirsResult:

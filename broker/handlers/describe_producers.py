@@ -8,7 +8,7 @@ from functools import cache
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import invalid_name
-from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.core.topics.partition import Partition, Standing, Topic
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_producers import (
@@ -52,7 +52,7 @@ def _described(topic: Topic | None, index: int) -> PartitionResponse:
     partition = topic.partition(index) if topic is not None else None
     if partition is None:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if partition.offline:
+    if partition.standing is Standing.OFFLINE:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     return PartitionResponse(partition_index=index, active_producers=active_producers(partition))
 

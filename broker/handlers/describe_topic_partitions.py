@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import invalid_name
-from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.partition import Standing, Topic
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
@@ -73,15 +73,15 @@ def _unknown(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic
 def _row(topic: Topic, first: int, count: int, node_id: int) -> DescribeTopicPartitionsResponseTopic:
     partitions = [
         DescribeTopicPartitionsResponsePartition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.offline else ErrorCode.NONE,
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.standing is Standing.OFFLINE else ErrorCode.NONE,
             partition_index=partition.tp.partition,
-            leader_id=-1 if partition.offline else node_id,
+            leader_id=-1 if partition.standing is Standing.OFFLINE else node_id,
             leader_epoch=partition.log.leader_epoch,
             replica_nodes=[node_id],
             isr_nodes=[node_id],
             eligible_leader_replicas=[],
             last_known_elr=[],
-            offline_replicas=[node_id] if partition.offline else [],
+            offline_replicas=[node_id] if partition.standing is Standing.OFFLINE else [],
         )
         for partition in topic.partitions[first : first + count]
     ]

@@ -8,7 +8,7 @@ from enum import IntEnum
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import AclOperation
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.handlers.missing import find
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -81,7 +81,7 @@ def _everywhere(election: ElectionType, services: Services) -> list[ReplicaElect
 def _elect(election: ElectionType, partition: Partition | Refusal) -> tuple[ErrorCode, str]:
     if isinstance(partition, Refusal):
         return partition
-    if partition.offline:
+    if partition.standing is Standing.OFFLINE:
         return _UNAVAILABLE[election]
     return ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have"
 

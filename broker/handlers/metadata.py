@@ -11,7 +11,7 @@ from functools import partial
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import MAX_PARTITIONS_PER_REQUEST, Refusal, invalid_name
-from ottla.broker.core.topics.partition import Topic
+from ottla.broker.core.topics.partition import Standing, Topic
 from ottla.broker.handlers.authorized import NOT_ASKED
 from ottla.broker.handlers.describe_cluster import cluster_operations
 from ottla.broker.handlers.permits import permit_by_asking
@@ -216,13 +216,13 @@ def _row(topic: Topic, request: MetadataRequest, ctx: RequestContext, services: 
 def _partitions(topic: Topic, node_id: int) -> list[MetadataResponsePartition]:
     return [
         MetadataResponsePartition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.offline else ErrorCode.NONE,
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.standing is Standing.OFFLINE else ErrorCode.NONE,
             partition_index=index,
-            leader_id=-1 if partition.offline else node_id,
+            leader_id=-1 if partition.standing is Standing.OFFLINE else node_id,
             leader_epoch=partition.log.leader_epoch,
             replica_nodes=[node_id],
             isr_nodes=[node_id],
-            offline_replicas=[node_id] if partition.offline else [],
+            offline_replicas=[node_id] if partition.standing is Standing.OFFLINE else [],
         )
         for index, partition in enumerate(topic.partitions)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.engine import EngineError, NotHere
 from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import ErrorCode
@@ -72,7 +72,7 @@ def _fill_offsets(row: PartitionData, partition: Partition) -> None:
 
 def fence(partition: Partition, current_leader_epoch: int) -> ErrorCode:
     """Check the leader epoch that a client believes in (KIP-320); -1 is not checked."""
-    if partition.offline:
+    if partition.standing is Standing.OFFLINE:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if current_leader_epoch < 0 or current_leader_epoch == partition.log.leader_epoch:
         return ErrorCode.NONE

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.accept import DECOMPRESSED_BYTES, allowance
-from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition, Topic
+from ottla.broker.core.topics.partition import ADDS_PARTITIONS, Partition, Standing, Topic
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.engine import EngineError
@@ -176,7 +176,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
                 _fail(answer, row, partition.tp.topic, error)
             elif partition.topic.is_internal:
                 _fail(answer, row, partition.tp.topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
-            elif partition.offline:
+            elif partition.standing is Standing.OFFLINE:
                 _fail(answer, row, partition.tp.topic, ErrorCode.KAFKA_STORAGE_ERROR)
             elif refused is not None and data.records is not None and _is_transactional(data.records):
                 pending.append(_Pending(row, partition, data))

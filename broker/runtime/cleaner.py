@@ -13,7 +13,7 @@ from ottla.broker.core.cleaning.choice import Dirt, cleanable_from, cleanable_up
 from ottla.broker.core.cleaning.compaction import AbortedTransaction, KeyScan, LastBatch, Sieve
 from ottla.broker.core.cleaning.retention import expired
 from ottla.broker.core.topics.configs import TopicConfig
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.engine import Corrupt, Engine, EngineError, Log, SegmentInfo
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.reading import in_turns, read_when_here
@@ -175,7 +175,7 @@ class Cleaner:
         for topic in list(self._topics.topics.values()):
             for partition in list(topic.partitions):
                 log = self._engine.logs.get(partition.tp)
-                if log is not None and not partition.offline and partition.topic is topic:
+                if log is not None and partition.standing is not Standing.OFFLINE and partition.topic is topic:
                     yield partition, log
                 seen += 1
                 if not seen % TURN_LOGS:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ottla.broker.clock import Clock, TimerHandle
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
 from ottla.broker.settings import Settings
@@ -153,7 +153,7 @@ class GroupEventLog:
     def _append(self, index: int, rows: list[Row]) -> None:
         size = sum(len(key) + len(value) for key, value, _ in rows)
         partition = self._partition(TopicPartition(GROUP_EVENTS_TOPIC, index))
-        if partition is None or partition.offline:
+        if partition is None or partition.standing is Standing.OFFLINE:
             self._done(len(rows), size, -1, EngineError(f"{GROUP_EVENTS_TOPIC}-{index} is not served"))
             return
         builder = BatchBuilder()

@@ -22,7 +22,7 @@ from ottla.broker.core.coordination.machine import CoordinatorMachine
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply, Work, WriteMarker
 from ottla.broker.core.fetches import FetchPurgatory, Parked, Wake
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.core.topics.producers import Settled, TransactionMarker
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
@@ -273,7 +273,7 @@ class Host:
         partition = self._partition(tp)
         if partition is None:
             settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif partition.offline:
+        elif partition.standing is Standing.OFFLINE:
             settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             if tp.topic in self._logs:

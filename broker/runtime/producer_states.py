@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.broker.clock import Clock
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.reading import in_turns, read_when_here
@@ -160,7 +160,7 @@ class ProducerStates:
         """Whether there is something that no snapshot has seen, and nothing on its way."""
         log = partition.log
         end = log.log_end_offset
-        if partition.offline or log.high_watermark < end or end <= log.log_start_offset:
+        if partition.standing is Standing.OFFLINE or log.high_watermark < end or end <= log.log_start_offset:
             return False
         return self._saved.get(partition.tp) != end
 

@@ -25,7 +25,7 @@ from ottla.broker.core.topics.catalog import (
     within_limit,
 )
 from ottla.broker.core.topics.configs import TopicConfig
-from ottla.broker.core.topics.partition import Partition, Topic
+from ottla.broker.core.topics.partition import Partition, Standing, Topic
 from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, LogConfig
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.offline_log import OfflineLog
@@ -135,7 +135,9 @@ class TopicManager:
             if not topic.is_internal:
                 for partition in topic.partitions:
                     await self._rebuild(partition)
-        if any(partition.offline for topic in self.topics.values() for partition in topic.partitions):
+        if any(
+            partition.standing is Standing.OFFLINE for topic in self.topics.values() for partition in topic.partitions
+        ):
             # To the engine a damaged log is one that nobody has opened: it must not be taken for a deleted topic's.
             return
         for tp in await self._engine.remove_orphans():
@@ -201,7 +203,7 @@ class TopicManager:
     def _take_offline(self, partition: Partition, error: Exception) -> None:
         self._log.error("partition is offline", topic=partition.tp.topic, partition=partition.tp.partition,
                         reason=str(error))  # fmt: skip
-        partition.offline = True
+        partition.standing = Standing.OFFLINE
 
     async def _serve(self, entry: TopicEntry) -> Topic:
         """Open the logs of a topic, or those that it has more now, and show it."""

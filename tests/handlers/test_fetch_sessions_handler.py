@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.handlers.fetch import failed
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -305,7 +306,7 @@ async def test_a_partition_without_news_is_looked_at_all_the_same(world, topic, 
     assert response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     reader.epoch += 1
     reader.ask((0, 1))
-    partition.offline = True
+    partition.standing = Standing.OFFLINE
     assert reader.ask() == {0: (ErrorCode.KAFKA_STORAGE_ERROR, -1, [])}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.engine import EngineError, StorageFull, Unavailable
 from ottla.broker.runtime.group_events import BATCH_BYTES, LINGER_MS, GroupEventLog, topic_configs
 from ottla.broker.settings import Settings
@@ -72,7 +73,7 @@ class World(Clock):
 class OnePartition:
     def __init__(self, world: World, index: int) -> None:
         self.world, self.index = world, index
-        self.offline = world.offline
+        self.standing = Standing.OFFLINE if world.offline else Standing.LEADING
         self.log = self
 
     def append(self, batch: bytes, *, count: int, max_timestamp_ms: int, done: Any) -> int:

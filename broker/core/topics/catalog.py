@@ -31,12 +31,17 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 class TopicEntry(NamedTuple):
-    """A topic as the catalog holds it."""
+    """A topic as the catalog holds it.
+
+    Attributes:
+        homes: the node of each partition; empty in the catalog of a single node.
+    """
 
     name: str
     topic_id: UUID
     partition_count: int
     configs: Mapping[str, str]
+    homes: tuple[int, ...] = ()
 
 
 class NewTopic(NamedTuple):

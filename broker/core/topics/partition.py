@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
@@ -34,6 +35,18 @@ _REASONS = {
 
 ADDS_PARTITIONS = 12
 """From this Produce version on the broker adds partitions to the transaction itself (KIP-890)."""
+
+
+class Standing(IntEnum):
+    """What this node is to a partition; see decision 16."""
+
+    LEADING = 1
+    LOADING = 2
+    """It leads, and what it has to know of the log is not read yet."""
+    ELSEWHERE = 3
+    """Another node leads, or nobody does."""
+    OFFLINE = 4
+    """The log is damaged, so it has no leader; whoever asks is told so."""
 
 
 class Topic:
@@ -75,17 +88,17 @@ class Partition:
     """One partition: its log, and what it remembers of idempotent producers and of transactions.
 
     Attributes:
-        offline: its log is damaged, so it has no leader; whoever asks is told so.
+        standing: what this node is to it. All but OFFLINE are told apart by the log that it has, too.
         failures: how many appends have failed.
     """
 
-    __slots__ = ("failures", "log", "offline", "producers", "topic", "tp", "transactions")
+    __slots__ = ("failures", "log", "producers", "standing", "topic", "tp", "transactions")
 
     def __init__(self, topic: Topic, index: int, log: Log) -> None:
         self.topic = topic
         self.tp = TopicPartition(topic.name, index)
         self.log = log
-        self.offline = False
+        self.standing = Standing.LEADING
         self.failures = 0
         self.producers = Producers()
         self.transactions = Transactions()

@@ -1,0 +1,94 @@
+"""The nodes of a cluster and who leads what, as one of them sees it. Pure: a view is replaced and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from ottla.broker.core.topics.catalog import TopicEntry
+from ottla.protocol.records import TopicPartition
+
+NOBODY = -1
+
+
+class NodeState(IntEnum):
+    """The states of a node. One that drains still answers, and leads less and less."""
+
+    UP = 1
+    DRAINING = 2
+    DOWN = 3
+
+
+class NodeInfo(NamedTuple):
+    """One node.
+
+    Attributes:
+        endpoints: host and port by the name of a listener; a listener that tells each client the host that he reached
+            has an empty host.
+        epoch: the leader epoch of what it leads in this life, where the node itself gives epochs (``--nodes``).
+        http: host and port of its console; None if it has none.
+    """
+
+    node_id: int
+    state: NodeState
+    endpoints: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    epoch: int = 0
+    rack: str | None = None
+    http: tuple[str, int] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether clients may be sent to it."""
+        return self.state is not NodeState.DOWN
+
+
+class Leader(NamedTuple):
+    """Who leads a partition, and under which epoch; `NOBODY` with the last epoch where its leader is down."""
+
+    node_id: int
+    epoch: int
+
+
+class ClusterView(NamedTuple):
+    """All nodes that are known, by id, and which of them this one is."""
+
+    me: int
+    nodes: Mapping[int, NodeInfo]
+
+    @property
+    def up(self) -> list[NodeInfo]:
+        """Those that are up, by id."""
+        return [node for _, node in sorted(self.nodes.items()) if node.is_up]
+
+    @property
+    def controller_id(self) -> int:
+        """The smallest id that is up. There is no controller: any node serves any request of an administrator."""
+        return min((node.node_id for node in self.nodes.values() if node.is_up), default=NOBODY)
+
+
+class Placement(Protocol):
+    """Says who leads what. Handlers, drivers and engines decide nothing of that: they ask here, and are told.
+
+    Attributes:
+        view: as it is now.
+        on_changed: told of the view before and the one after, when it was replaced. The leaders of partitions may be
+            others since.
+    """
+
+    view: ClusterView
+    on_changed: Callable[[ClusterView, ClusterView], None]
+
+    def leader(self, entry: TopicEntry, partition: int) -> Leader:
+        """The leader of a partition of a topic of the catalog."""
+        ...
+
+    def homes(self, count: int, kind: str) -> tuple[int, ...]:
+        """The nodes at which so many new partitions shall be at home: ``internal`` ones and others are dealt apart."""
+        ...
+
+
+def home_of(entry: TopicEntry, tp: TopicPartition, me: int) -> int:
+    """The node at which a partition is at home; a catalog without homes is the one of a single node."""
+    return entry.homes[tp.partition] if entry.homes else me
