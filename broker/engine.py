@@ -52,6 +52,10 @@ class StorageFull(EngineError):
     """No room: nothing was changed, reads go on, and writing works again by itself once there is room."""
 
 
+class Outdated(EngineError):
+    """Nothing was stored: somebody else has stored a newer document. Refresh the catalog, and plan the change again."""
+
+
 class Corrupt(EngineError):
     """Acknowledged data is damaged. The log, or the whole directory, is not served; the message names the place."""
 
@@ -238,16 +242,28 @@ class Log(Protocol):
 
 
 class Catalog(Protocol):
-    """One JSON document that is replaced as a whole."""
+    """One JSON document that is replaced as a whole, by one node or by several.
+
+    Attributes:
+        version: of the document that `load` gives; 0 if there is none. It rises with each one that is stored.
+        on_changed: called, on the event loop, when somebody else may have stored a newer document; `refresh` reads it.
+    """
+
+    version: int
+    on_changed: Callable[[], None]
 
     def load(self) -> dict[str, Any] | None:
-        """The document of the last ``store`` that succeeded, None if there has been none."""
+        """The document that was stored here or read by `refresh` last, None if there has been none."""
 
-    async def store(self, state: Mapping[str, Any]) -> None:
-        """Replace the document, durably. Raises ``StorageFull`` or ``Unavailable``, and then the old one stands.
+    async def store(self, state: Mapping[str, Any], *, over: int) -> int:
+        """Replace the document of version ``over``, durably, and return the version of the new one.
 
-        Stores are made in the order of the calls.
+        Raises ``Outdated``, ``StorageFull`` or ``Unavailable``, and then the old one stands; ``Unknown`` where it may
+        not: `refresh` tells. Of stores that are made at once over one version the first succeeds alone.
         """
+
+    async def refresh(self) -> None:
+        """Read what others have stored: `version` and `load` are not older than this call. Raises `EngineError`."""
 
 
 class Cut(NamedTuple):

@@ -247,7 +247,7 @@ class TopicManager:
 
     async def _store(self, catalog: Catalog) -> None:
         """Make a catalog durable, then the one that counts."""
-        await self._engine.catalog.store(catalog.state())
+        await self._engine.catalog.store(catalog.state(), over=self._engine.catalog.version)
         self._catalog = catalog
 
     # ------------------------------------------------------------------------------------------------------- changing

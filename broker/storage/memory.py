@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.engine import (
+    Catalog,
     ClosedToOthers,
     Cut,
     Damage,
@@ -19,6 +20,7 @@ from ottla.broker.engine import (
     LogConfig,
     OffsetAndTimestamp,
     OffsetOutOfRange,
+    Outdated,
     SegmentInfo,
     Sync,
     Unavailable,
@@ -240,17 +242,44 @@ class MemoryLog:
         return int.from_bytes(batch[35:43], "big", signed=True)
 
 
-class MemoryCatalog:
-    """The document, copied in and out so that nobody changes it from outside."""
+class MemoryDocument:
+    """A document that the catalogs of several engines of one process share."""
 
     def __init__(self) -> None:
-        self._state: dict[str, Any] | None = None
+        self.version = 0
+        self.state: dict[str, Any] | None = None
+        self.catalogs: list[MemoryCatalog] = []
+
+
+class MemoryCatalog:
+    """A document, copied in and out so that nobody changes it from outside; an own one unless it is shared."""
+
+    def __init__(self, document: MemoryDocument | None = None) -> None:
+        self.on_changed: Callable[[], None] = lambda: None
+        self._document = document or MemoryDocument()
+        self._document.catalogs.append(self)
+        self._read()
 
     def load(self) -> dict[str, Any] | None:
         return copy.deepcopy(self._state)
 
-    async def store(self, state: Mapping[str, Any]) -> None:
-        self._state = copy.deepcopy(dict(state))
+    async def store(self, state: Mapping[str, Any], *, over: int) -> int:
+        document = self._document
+        if over != document.version:
+            raise Outdated(f"the document has version {document.version}, the change was planned on {over}")
+        document.version += 1
+        document.state = copy.deepcopy(dict(state))
+        self._read()
+        for catalog in document.catalogs:
+            if catalog is not self:
+                catalog.on_changed()
+        return self.version
+
+    async def refresh(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        self.version, self._state = self._document.version, self._document.state
 
 
 class MemoryEngine:
@@ -258,7 +287,7 @@ class MemoryEngine:
 
     Opened again after ``close`` or ``abandon`` it has what was acknowledged, in a new epoch, as after a restart.
     ``call_soon`` is how completions come back later (default: the running loop's); a simulation passes its own and so
-    decides when an append is done, and ``fault`` decides whether.
+    decides when an append is done, and ``fault`` decides whether. ``catalog`` is one that is shared with other engines.
     """
 
     def __init__(
@@ -268,11 +297,12 @@ class MemoryEngine:
         node_id: int = 1,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         fault: Fault = lambda tp, base_offset: None,
+        catalog: Catalog | None = None,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = new_cluster_id(new_uuid)
         self.leader_epoch = -1
-        self.catalog = MemoryCatalog()
+        self.catalog: Catalog = catalog or MemoryCatalog()
         self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []

@@ -323,7 +323,7 @@ class World:
         """Ask for topics to be deleted; the answer."""
         return await self.call(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout_ms=1000)
 
-    async def refuse_to_store(self, state):
+    async def refuse_to_store(self, state, *, over):
         """May take the place of ``engine.catalog.store``."""
         raise StorageFull("no room")
 
@@ -369,9 +369,9 @@ def slow_world(world, monkeypatch):
     """One whose changes take a while, so that others wait for them."""
     store = world.engine.catalog.store
 
-    async def slowly(state):
+    async def slowly(state, *, over):
         await asyncio.sleep(0)
-        await store(state)
+        return await store(state, over=over)
 
     monkeypatch.setattr(world.engine.catalog, "store", slowly)
     return world

@@ -5,19 +5,20 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable
+from ottla.broker.engine import Catalog, ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable
+from ottla.broker.storage.local.catalog import LocalCatalog
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, read_file
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
-from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
+from ottla.broker.storage.local.keeper import Keeper, Materialise, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import DELETED_SUFFIX, Layout, decode_catalog, encode_catalog
+from ottla.broker.storage.local.layout import DELETED_SUFFIX, Layout
 from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.materialise import Materialiser, Written, remove_tree
 from ottla.broker.storage.local.opening import front_of, open_segments
@@ -33,33 +34,13 @@ from ottla.protocol.stored.names import directory_name, parse_directory_name
 _TICK_S: Final = 0.25
 
 
-class LocalCatalog:
-    """The document in catalog.json."""
-
-    def __init__(self, engine: "LocalEngine") -> None:
-        self._engine = engine
-        self._state: bytes | None = None
-
-    def load(self) -> dict[str, Any] | None:
-        return None if self._state is None else decode_catalog(self._state, self._engine.layout.catalog)
-
-    async def store(self, state: Mapping[str, Any]) -> None:
-        data = encode_catalog(state)
-        operation = StoreCatalog(data, lambda: self.loaded(data))
-        self._engine.keep(operation)
-        await operation.future
-
-    def loaded(self, data: bytes | None) -> None:
-        """Take over the content of the file."""
-        self._state = data
-
-
 class LocalEngine:
     """Logs in a directory. ``was_clean`` tells whether recovery had to look for anything.
 
     ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs everything on the event loop and nothing
     by itself, so that a simulation sees one order of events: it calls ``tick``. ``files`` and ``monotonic`` (seconds)
-    stand in for the disk and the clock.
+    stand in for the disk and the clock. ``catalog`` is one that is shared with other nodes, in the place of the file in
+    this directory.
     """
 
     def __init__(
@@ -73,12 +54,13 @@ class LocalEngine:
         threaded: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
         sizes: Sizes | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         self.node_id = node_id
         self.cluster_id = ""
         self.leader_epoch = -1
         self.layout = Layout(os.path.abspath(data_dir))
-        self.catalog = LocalCatalog(self)
+        self.catalog: Catalog = catalog or LocalCatalog(self.layout.catalog, self.keep)
         self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
@@ -174,10 +156,8 @@ class LocalEngine:
         for directory in (layout.logs, layout.journal):
             with contextlib.suppress(FileExistsError):
                 files.make_directory(directory)
-        stored = read_file(files, layout.catalog)
-        if stored is not None:
-            decode_catalog(stored, layout.catalog)
-        self.catalog.loaded(stored)
+        if isinstance(self.catalog, LocalCatalog):
+            self.catalog.loaded(read_file(files, layout.catalog))
         for name in files.list(layout.logs):
             if name.endswith(DELETED_SUFFIX):
                 # Finish a deletion that a crash interrupted.
