@@ -12,7 +12,7 @@ returns. It writes the epoch itself, beside the catalog's document and not in it
 back. Every log opened in this life of the engine has that epoch, and every batch appended carries it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -340,8 +340,14 @@ class Engine(Protocol):
         Costs nothing on disk until the first append. Raises ``Corrupt``; ``ValueError`` if it is open already.
         """
 
+    async def release_log(self, tp: TopicPartition) -> None:
+        """Close a log, which may be opened again. What is queued for it is over then.
+
+        Nothing happens if it is not open.
+        """
+
     async def delete_log(self, tp: TopicPartition) -> None:
-        """Delete the log durably; what is queued for it fails. Nothing happens if it is not open."""
+        """Delete the log durably; what is queued for it fails. Nothing happens if it was not opened."""
 
     def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
         """Have ``watch`` make each sync that appends wait for, in a thread of the engine's choice.
@@ -352,9 +358,9 @@ class Engine(Protocol):
     def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
         """Read all of an open log, to say where it is damaged. Raises ``OSError``."""
 
-    async def remove_orphans(self) -> list[TopicPartition]:
+    async def remove_orphans(self, *, besides: Collection[TopicPartition] = ()) -> list[TopicPartition]:
         """Delete stored logs that nobody has opened since ``open``, and name them.
 
         For the moment after all logs of the catalog were opened: a crash between a topic's removal from the catalog
-        and the deletion of its logs leaves such behind.
+        and the deletion of its logs leaves such behind. ``besides`` stay: they are other nodes', and were left here.
         """

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Any
@@ -298,9 +298,10 @@ class MemoryEngine:
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         fault: Fault = lambda tp, base_offset: None,
         catalog: Catalog | None = None,
+        cluster_id: str = "",
     ) -> None:
         self.node_id = node_id
-        self.cluster_id = new_cluster_id(new_uuid)
+        self.cluster_id = cluster_id or new_cluster_id(new_uuid)
         self.leader_epoch = -1
         self.catalog: Catalog = catalog or MemoryCatalog()
         self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
@@ -351,9 +352,15 @@ class MemoryEngine:
         self._stored[tp] = self._open[tp] = log
         return log
 
+    async def release_log(self, tp: TopicPartition) -> None:
+        if tp in self._open:
+            self._complete(self._life)
+            self._open.pop(tp).shut(Unavailable(f"{tp.topic}-{tp.partition} is closed"))
+
     async def delete_log(self, tp: TopicPartition) -> None:
-        log = self._open.pop(tp, None)
-        if log is not None:
+        self._open.pop(tp, None)
+        log = self._stored.get(tp)
+        if log is not None and log.leader_epoch == self.leader_epoch:
             log.shut(Unavailable(f"{tp.topic}-{tp.partition} is deleted"))
             del self._stored[tp]
 
@@ -363,8 +370,8 @@ class MemoryEngine:
     def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
         return ()
 
-    async def remove_orphans(self) -> list[TopicPartition]:
-        orphans = [tp for tp in self._stored if tp not in self._open]
+    async def remove_orphans(self, *, besides: Collection[TopicPartition] = ()) -> list[TopicPartition]:
+        orphans = [tp for tp in self._stored if tp not in self._open and tp not in besides]
         for tp in orphans:
             del self._stored[tp]
         return orphans

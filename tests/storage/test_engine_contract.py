@@ -323,6 +323,44 @@ async def test_orphans_are_those_not_opened(opened, appends):
     assert (await opened.log("kept-or-not", 0)).log_end_offset == 0
 
 
+async def test_orphans_that_are_spared_stay(opened, appends):
+    for partition in range(3):
+        await appends.outcome(await opened.log("t", partition), b"v")
+    await opened.restart()
+    await opened.log("t", 0)
+    spared = TopicPartition("t", 1)
+    assert await opened.engine.remove_orphans(besides={spared}) == [TopicPartition("t", 2)]
+    assert await opened.engine.remove_orphans(besides={spared}) == []
+    assert (await opened.log("t", 1)).log_end_offset == 1
+    assert (await opened.log("t", 2)).log_end_offset == 0
+
+
+async def test_a_log_that_was_released_can_be_opened_again(opened, log, appends):
+    for value in (b"a", b"b"):
+        appends.add(log, value)
+    await opened.engine.release_log(log.tp)
+    assert appends.reports == [(0, None), (1, None)]
+    assert log.tp not in opened.engine.logs
+    await opened.engine.release_log(log.tp)
+    again = await opened.log(segment_bytes=100)
+    assert (again.high_watermark, again.config.segment_bytes) == (2, 100)
+    assert await appends.outcome(again, b"c") is None
+    assert values(await read(again, 0, max_bytes=1000)) == [b"a", b"b", b"c"]
+    await opened.engine.release_log(log.tp)
+    await opened.restart()
+    assert values(await read(await opened.log(), 0, max_bytes=1000)) == [b"a", b"b", b"c"]
+
+
+async def test_a_log_that_was_released_can_be_deleted(opened, log, appends):
+    await appends.outcome(log, b"a")
+    await opened.engine.release_log(log.tp)
+    await opened.engine.delete_log(log.tp)
+    assert (await opened.log()).log_end_offset == 0
+    await appends.outcome(opened.engine.logs[log.tp], b"b")
+    await opened.engine.release_log(log.tp)
+    assert (await opened.log(topic_id=uuid.UUID(int=99))).log_end_offset == 0
+
+
 async def test_a_log_is_opened_once(opened):
     await opened.log()
     with pytest.raises(ValueError, match="open already"):
