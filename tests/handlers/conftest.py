@@ -99,6 +99,7 @@ class World:
     """See the module. ``run`` lets the storage finish what was appended; ``advance`` moves the clock."""
 
     group_config = GroupConfig()
+    placement = None
 
     def __init__(self, **settings):
         self.settings = Settings(**settings)
@@ -122,7 +123,9 @@ class World:
         await self.engine.open()
         self.engine.on_appended = self.appended
         self.fetches = FetchPurgatory()
-        self.topics = TopicManager(self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid)
+        self.topics = TopicManager(
+            self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid, placement=self.placement
+        )
         self.host = self.new_host()
         self.topics.on_touched = self.host.touched
         self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
@@ -158,9 +161,13 @@ class World:
         self.topics.on_acls = self.services.rules_changed
         if self.authorizer is not None:
             self.groups.visible_topics = self.services.visible_topics
+        await self.lead()
+        return self
+
+    async def lead(self):
+        """Load what is to be coordinated."""
         await self.host.load(OFFSETS_TOPIC)
         await self.transactions.load()
-        return self
 
     def new_host(self, kind=Host, **more):
         return kind(
