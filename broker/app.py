@@ -147,6 +147,11 @@ class Broker:
         host = "127.0.0.1" if self.host in EVERYWHERE else self.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which it leads. Known once started."""
+        return self._engine.leader_epoch
+
     async def start(self) -> None:
         """Open the storage, load topics and groups, then listen.
 

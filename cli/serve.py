@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
-import shlex
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -20,18 +19,22 @@ from ottla.broker.setting_sources import (
     did_you_mean,
     from_environment,
     is_known,
-    is_of_clusters,
     load,
     meant_by,
     parse_properties,
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
-from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners, openings
-from ottla.cli.output import Refused, say
+from ottla.cli.doubts import tell_findings, warn
+from ottla.cli.homes import check_homes
+from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
+from ottla.cli.node import MOST_NODES, Node, Reports, check_ports
+from ottla.cli.output import say
 from ottla.cli.scram_users import initial_users
+from ottla.cli.taken import is_taken, tell_taken
 
 if TYPE_CHECKING:
+    from ottla.broker.app import Broker, CannotStart
     from ottla.broker.core.security.scram import Credentials
 
 LINES_AFTER_S = 0.5
@@ -80,6 +83,15 @@ _SETTINGS = {
     help="Where topics, groups and offsets are kept. [./ottla-data]",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory; nothing outlives the process.")
+@click.option(
+    "--nodes",
+    metavar="N",
+    type=click.IntRange(1, MOST_NODES),
+    help="Run N nodes, each in a process of its own: node i has every port plus i. What they are at work at, "
+    "`ottla cluster status` shows.",
+)
+@click.option("--node", type=int, hidden=True)
+@click.option("--shared-dir", hidden=True)
 @click.option(
     "--config",
     "config_file",
@@ -156,6 +168,9 @@ def command(
     sasl: str | None,
     data_dir: str | None,
     ephemeral: bool,
+    nodes: int | None,
+    node: int | None,
+    shared_dir: str,
     config_file: str | None,
     pairs: tuple[str, ...],
     topics: tuple[str, ...],
@@ -178,93 +193,137 @@ def command(
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     from ottla.observe.logs import logger
 
-    log = logger(log_format, level=log_level)
+    log = logger(log_format, level=log_level, node=node)
+    options = [f"{_SETTINGS[one]}={'true' if value is True else value}" for one, value in settings.items() if value]
+    if ephemeral or data_dir:
+        options.append("log.dirs=")  # those of the file are not used
+    where = Options(listen, advertise, tls_cert, tls_key, sasl)
+    place = None if ephemeral else data_dir or ""
+    given = _Given(config_file, (*pairs, *options), where, topics, (users_file, add_scram), place, nodes)
     try:
-        given = {_SETTINGS[name]: value for name, value in settings.items() if value}
-        options = [f"{key}={'true' if value is True else value}" for key, value in given.items()]
-        if ephemeral or data_dir:
-            options.append("log.dirs=")  # those of the file are not used
-        where = Options(listen, advertise, tls_cert, tls_key, sasl)
-        loaded = settings_of(config_file, (*pairs, *options, *where.pairs()))
-        check_http(loaded.settings, by_option=bool(settings["http"]))
-        wanted = [_topic(text, loaded.settings.num_partitions) for text in topics]
-        found = listeners(loaded.settings, where, log)
-        users = initial_users(users_file, add_scram)
-        check_keys(found, loaded.settings)
-        directory = None if ephemeral else Path(data_dir or loaded.settings.log_dirs or "ottla-data")
+        start = given.read(log)
         if check:
-            check_issuers(found, loaded.settings, log)
-            _check(loaded.settings, found, directory, config_file, pairs, users, log)
+            read, found = start.loaded.settings, start.endpoints
+            check_issuers(found, read, log)
+            tell_findings(read, found, start.directory, config_file, pairs, start.users, log)
     except BadSetting as error:
+        if node is not None:
+            Reports().failed(error)
         raise click.UsageError(str(error)) from None
     from ottla.broker.net.descriptors import raise_limit
 
     raise_limit()
-    _warn(loaded, found, log)
+    if node is not None:
+        sys.exit(_run(_serve(**start.of_node(node, Path(shared_dir)), told=Reports(), log=log, workbench=workbench)))
+    warn(start.loaded, start.endpoints, log)
     if add_scram:
         log.warning("A password was given as an argument, which others on this machine can see: use --users-file FILE")
     if check:
-        say(f"A broker would start and listen at {', '.join(map(str, found))}")
+        say(f"A broker would start and listen at {', '.join(map(str, start.endpoints))}")
         return
-    ready = Path(ready_file) if ready_file else None
-    if ready is not None:
-        if not ready.parent.is_dir():
-            raise click.UsageError(f"--ready-file {ready_file!r}: there is no directory {str(ready.parent)!r}")
-        ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
-    broker = {"directory": directory, "endpoints": found, "topics": wanted, "users": users}
-    serve = _serve(loaded, ready=ready, log=log, workbench=workbench, **broker)
-    sys.exit(_run(serve))
+    ready = _ready(ready_file)
+    if nodes is not None:
+        sys.exit(_run(_supervise(start, nodes, ready, given.read, log)))
+    sys.exit(_run(_serve(**start.alone(), told=_Told(ready, start, log), log=log, workbench=workbench)))
 
 
-def _check(
-    settings: Settings,
-    found: Sequence[Endpoint],
-    directory: Path | None,
-    config_file: str | None,
-    pairs: Sequence[str],
-    users: Credentials,
-    log: Any,
-) -> None:
-    """Log what `ottla doctor` warns of in the settings and their files.
+class _Start(NamedTuple):
+    """What a broker starts with, by its command line, environment and files."""
 
-    Raises:
-        BadSetting: it fails one of them.
+    loaded: Loaded
+    endpoints: Sequence[Endpoint]
+    directory: Path | None
+    topics: Sequence[tuple[str, int]]
+    users: Credentials
+
+    def alone(self) -> dict[str, Any]:
+        """The arguments of a single broker."""
+        return {
+            "settings": self.loaded.settings,
+            "directory": self.directory,
+            "endpoints": self.endpoints,
+            "topics": self.topics,
+            "users": self.users,
+        }
+
+    def of_node(self, node_id: int, shared: Path) -> dict[str, Any]:
+        """The arguments of one of several nodes."""
+        settings = self.loaded.settings
+        node = Node(node_id, node_id - settings.node_id, shared, in_memory=self.directory is None)
+        own = {"settings": node.settings(settings), "directory": node.directory, "engine": node.engine()}
+        return {**self.alone(), **own, "endpoints": node.endpoints(self.endpoints)}
+
+
+class _Given(NamedTuple):
+    """What the command line says. ``directory`` is empty if it names none, and None for one in memory."""
+
+    config_file: str | None
+    pairs: tuple[str, ...]
+    where: Options
+    topics: Sequence[str]
+    users: tuple[str | None, Sequence[str]]
+    directory: str | None
+    nodes: int | None
+
+    def read(self, log: Any = None) -> _Start:
+        """What a broker, or each of the nodes, starts with as files and environment are now.
+
+        Args:
+            log: is told what is doubtful about addresses.
+
+        Raises:
+            BadSetting: it would not start.
+        """
+        loaded = settings_of(self.config_file, (*self.pairs, *self.where.pairs()))
+        settings = loaded.settings
+        check_http(settings, by_option=any(one.startswith("ottla.http.listen=") for one in self.pairs))
+        wanted = [_topic(text, settings.num_partitions) for text in self.topics]
+        found = listeners(settings, self.where, log)
+        users = initial_users(*self.users)
+        check_keys(found, settings)
+        directory = None if self.directory is None else Path(self.directory or settings.log_dirs or "ottla-data")
+        if self.nodes is not None:
+            check_ports(found, settings.ottla_http_listen, self.nodes)
+        if directory is not None:
+            check_homes(directory, settings.node_id, self.nodes)
+        return _Start(loaded, found, directory, wanted, users)
+
+
+class _Told:
+    """What a broker that is alone tells of itself: an address on standard output, and in a file.
+
+    Args:
+        ready: the file; None for none.
     """
-    from ottla.cli.doctor_access import of_configuration
-    from ottla.cli.doctor_checks import FAIL, WARN
 
-    findings = of_configuration(settings, found, directory, config_file, pairs, users=users)
-    for one in findings:
-        if one.verdict == WARN:
-            log.warning(one.check.capitalize(), reason=one.found, advice=one.advice)
-    if failed := [one.found for one in findings if one.verdict == FAIL]:
-        raise BadSetting("; ".join(failed))
+    def __init__(self, ready: Path | None, start: _Start, log: Any) -> None:
+        self._ready = ready
+        self._start = start
+        self._log = log
 
+    def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+        """Nobody but the user stops it."""
 
-def _warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:
-    """Say what of the settings is not done, and what is open."""
-    if (opening := openings(found, loaded.settings)) is not None:
-        log.warning(opening[0], listen=opening[1])
-    if loaded.settings.super_users and not loaded.settings.authorizer_class_name:
-        log.warning("There are no access rules: super.users means nothing without authorizer.class.name")
-    slips = {key: meant for key in loaded.unknown if (meant := meant_by(key))}
-    for key, meant in slips.items():
-        log.warning("Unknown setting is ignored", key=key, did_you_mean=meant)
-    unknown = [key for key in loaded.unknown if key not in slips]
-    needless = [*filter(is_of_clusters, unknown), *(f"{key} {listener}" for key, listener in loaded.left_out)]
-    for level, what, keys in (
-        (log.info, "Settings that one broker alone does not need are left out", needless),
-        (log.warning, "Unknown settings are ignored", [key for key in unknown if not is_of_clusters(key)]),
-        (log.warning, "Settings that have no effect here", loaded.without_effect),
-    ):
-        if keys:
-            level(what, keys=", ".join(keys))
+    def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
+        if self._ready is not None:
+            _write_atomically(self._ready, f"{broker.listening}\n")
+        say(broker.listening)
+
+    def failed(self, error: CannotStart) -> None:
+        self._log.error("Cannot start", reason=str(error))
+        if is_taken(error):
+            tell_taken(self._start.endpoints, self._start.loaded.settings.ottla_http_listen)
+
+    def stopped(self) -> None:
+        if self._ready is not None:
+            _remove(self._ready)
 
 
-async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: bool, **where: Any) -> int:
+async def _serve(settings: Settings, *, told: _Told | Reports, log: Any, workbench: bool, **where: Any) -> int:
     """Run a broker until a signal comes; returns the exit code.
 
     Args:
+        told: is told what becomes of it.
         where: the directory, listeners, users and topics, as `ottla.broker.app.Broker` takes them.
     """
     started, stopping = asyncio.Event(), asyncio.Event()
@@ -278,36 +337,56 @@ async def _serve(loaded: Loaded, *, ready: Path | None, log: Any, workbench: boo
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
+    told.begin(loop, stop)
     from ottla.broker.app import Broker, CannotStart  # takes a while, in which a signal may come
 
     garbage.hold()
     log.hold()
     loop.call_later(LINES_AFTER_S, log.prepare)
-    broker = Broker(loaded.settings, **where, log=log, **_observed(loaded.settings, log, workbench=workbench))
+    observing = _observed(settings, log, workbench=workbench)
+    broker = Broker(settings, **where, log=log, **observing)
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
         await broker.start()
     except CannotStart as error:
-        log.error("Cannot start", reason=str(error))
-        if _is_taken(error):
-            _tell_taken(where["endpoints"], loaded.settings.ottla_http_listen)
+        told.failed(error)
         return 1
     started.set()
     if broker.has_files:
         loop.add_signal_handler(signal.SIGHUP, broker.look_at_files)
     if not stopping.is_set():
-        if ready is not None:
-            _write_atomically(ready, f"{broker.listening}\n")
-        say(broker.listening)
+        told.ready(broker, observing["observing"].http_address)
         broker.tell_ready()
         garbage.begin(loop.call_later)
     await stopping.wait()
     log.prepare()
     _let_signals_end_it(loop)
     await broker.stop()
-    if ready is not None:
-        _remove(ready)
+    told.stopped()
     return 0
+
+
+async def _supervise(start: _Start, nodes: int, ready: Path | None, check: Callable[[], object], log: Any) -> int:
+    """Run so many nodes until a signal comes; returns the exit code.
+
+    Args:
+        check: raises BadSetting if the settings, as they are now, let no node start.
+    """
+    from ottla.cli.node_processes import Lodgings, node_command, supervise
+
+    lodgings = Lodgings(start.directory, start.loaded.settings.node_id, nodes)
+    return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ready=ready, check=check)
+
+
+def _ready(file: str | None) -> Path | None:
+    """The file that says that a broker is ready; there is none now."""
+    if file is None:
+        return None
+    ready = Path(file)
+    if not ready.parent.is_dir():
+        raise click.UsageError(f"--ready-file {file!r}: there is no directory {str(ready.parent)!r}")
+    ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
+    return ready
 
 
 def _observed(settings: Settings, log: Any, *, workbench: bool) -> dict[str, Any]:
@@ -326,61 +405,6 @@ def _let_signals_end_it(loop: asyncio.AbstractEventLoop) -> None:
     """Let a second signal end the process at once."""
     for number in SIGNALS:
         loop.remove_signal_handler(number)
-
-
-def _is_taken(error: BaseException | None) -> bool:
-    """Whether a start failed since another process has the port."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__cause__
-    return error is not None and error.errno == errno.EADDRINUSE
-
-
-def _tell_taken(found: Sequence[Endpoint], http: str) -> None:
-    """Say who has the ports, and how to go on: the next command would speak to that one.
-
-    Args:
-        http: where HTTP was to be served; empty for nowhere.
-    """
-    from ottla.cli.greeting import Who, bind_error, free_port, greet, holder
-    from ottla.observe.http.address import parse_address
-
-    http_host, http_port = parse_address(http, "--http") if http else ("", 0)
-    words, used = sys.argv[1:], {*(one.port for one in found), http_port}
-    lines, advice, export = [], "To have your own beside it:", []
-    moved = list(found)
-    for at, (host, port, *_) in enumerate(found):
-        if not _is_taken(bind_error(host, port)):
-            continue
-        who, process = greet(host or "localhost", port), holder(port)
-        lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
-        if port == 9092 and who is Who.OTTLA:
-            lines.append("Commands that name no broker speak to that one.")
-        if (other := free_port(host, port, used)) is not None:
-            used.add(other)
-            moved[at] = found[at]._replace(port=other)
-    if moved != list(found) and len(found) > 1:  # --listen would make one of them
-        told = ", and in advertised.listeners, too" if any(one.advertised for one in found) else ""
-        lines.append(f"To have your own beside it, name other ports{told}: listeners={','.join(map(str, moved))}")
-    elif moved != list(found):
-        host, port, *_ = moved[0]
-        words = _with(words, "--listen", f"{host}:{port}")
-        advice = "To have your own beside it, and to let the other commands find it:"
-        export = [f"  export OTTLA_BOOTSTRAP_SERVERS={host or 'localhost'}:{port}"]
-    if http and _is_taken(bind_error(http_host, http_port)):
-        process = holder(http_port)
-        lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
-        if (other := free_port(http_host, http_port, used)) is not None:
-            words = _with(words, "--http", f"{http.removesuffix(str(http_port))}{other}")
-    if words != sys.argv[1:]:
-        lines += [advice, f"  {shlex.join(['ottla', *words])}", *export]
-    if lines:
-        Refused(*lines).show()
-
-
-def _with(words: Sequence[str], option: str, value: str) -> list[str]:
-    """The same command line, but with this value of an option."""
-    kept = [word for at, word in enumerate(words) if word != option and words[at - 1 : at] != [option]]
-    return [*(word for word in kept if not word.startswith(f"{option}=")), option, value]
 
 
 def _run(main: Coroutine[Any, Any, int]) -> int:

@@ -26,8 +26,9 @@ LEVELS = ("debug", "info", "warning", "error")
 class Logger:
     """Writes lines of at least a level, through a structlog logger that is made when the first one is written."""
 
-    def __init__(self, log_format: str, level: str, stream: TextIO) -> None:
+    def __init__(self, log_format: str, level: str, stream: TextIO, node: int | None = None) -> None:
         self._format = log_format
+        self._of_node = {} if node is None else {"node": node}
         self._least = LEVELS.index(level)
         self._stream = stream
         self._made: Any = None
@@ -61,6 +62,7 @@ class Logger:
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if LEVELS.index(level) < self._least:
             return
+        fields = {**self._of_node, **fields}
         if self._held is not None and level in ("debug", "info"):
             self._held.append((level, event, {"timestamp": _now(), **fields}))
             if len(self._held) < MOST_HELD:
@@ -83,14 +85,17 @@ class Logger:
             self._write(level, event, fields)
 
 
-def logger(log_format: str = "console", *, level: str = "info", stream: TextIO | None = None) -> Logger:
+def logger(
+    log_format: str = "console", *, level: str = "info", stream: TextIO | None = None, node: int | None = None
+) -> Logger:
     """A logger that writes lines for people (``console``) or one JSON object a line (``json``).
 
     Args:
         level: the least severe level that is written: debug, info, warning, error.
         stream: standard error by default.
+        node: the id of a node that shares the stream with others: each of its lines says it.
     """
-    return Logger(log_format, level, stream if stream is not None else sys.stderr)
+    return Logger(log_format, level, stream if stream is not None else sys.stderr, node)
 
 
 def _structlog(log_format: str, out: TextIO) -> Any:
@@ -151,4 +156,4 @@ def _line_alone(logger: Any, method: str, event: MutableMapping[str, Any]) -> Ma
     """A line of the coordinator says in words what its fields say: on a console the words are enough."""
     if "kind" not in event:
         return event
-    return {key: event[key] for key in ("timestamp", "level", "event")}
+    return {key: event[key] for key in ("timestamp", "level", "event", "node") if key in event}

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ottla.observe.view import View
     from ottla.protocol.records import TopicPartition
 
+EVERYWHERE = ("0.0.0.0", "::")
 SENTINELS_AFTER_MS = 1_000
 """Sentinels begin so long after the start, or at once where they can be seen by HTTP."""
 
@@ -120,6 +121,13 @@ class Observatory(Observing):
             from ottla.observe.http.start import start_http
 
             self.http = await start_http(self.settings, self.log)
+
+    @property
+    def http_address(self) -> tuple[str, int] | None:
+        """Host and port of the HTTP port; an empty host stands for every name of this machine. None where it is not."""
+        if self.http is None:
+            return None
+        return "" if self.http.host in EVERYWHERE else self.http.host, self.http.port
 
     def topic_changed(self, topic: str, partitions_before: int, partitions: int) -> None:
         self.observer(

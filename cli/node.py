@@ -1,0 +1,181 @@
+"""A node of `ottla serve --nodes N`: what is its own of the settings that all share, and what it tells its supervisor.
+
+Its standard output is a line of JSON for the supervisor, and the end of its standard input says that the supervisor is
+gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
+
+from ottla.broker.endpoints import Endpoint
+from ottla.broker.settings import BadSetting, Settings
+from ottla.protocol.stored.cluster_file import BadClusterFile, NodeEntry, directory_of, read_cluster
+
+if TYPE_CHECKING:
+    from ottla.broker.app import Broker
+    from ottla.broker.engine import Engine
+
+MOST_NODES = 100
+
+
+class Node(NamedTuple):
+    """One of several nodes.
+
+    Attributes:
+        place: 0 for the first; ports are counted from there.
+        shared: the directory of all; in memory, of what all share.
+        in_memory: whether it keeps its logs there.
+    """
+
+    node_id: int
+    place: int
+    shared: Path
+    in_memory: bool
+
+    @property
+    def directory(self) -> Path | None:
+        """Its own directory; None if it keeps nothing on disk."""
+        return None if self.in_memory else self.shared / directory_of(self.node_id, self.node_id - self.place)
+
+    def entry(self) -> NodeEntry:
+        """What its supervisor remembers of its last life."""
+        try:
+            cluster = read_cluster(self.shared)
+        except (BadClusterFile, OSError):
+            cluster = None
+        return cluster.nodes[self.node_id] if cluster and self.node_id in cluster.nodes else NodeEntry(node_id=-1)
+
+    def settings(self, settings: Settings) -> Settings:
+        """Those that all share, with what is this node's own: its id, the port of HTTP, files that it alone writes."""
+        return replace(
+            settings,
+            node_id=self.node_id,
+            ottla_http_listen=self._http(settings.ottla_http_listen),
+            ottla_recorder_file=_numbered(settings.ottla_recorder_file, self.node_id),
+            ottla_audit_file=_numbered(settings.ottla_audit_file, self.node_id),
+        )
+
+    def endpoints(self, found: Sequence[Endpoint]) -> list[Endpoint]:
+        """The listeners at ports of its own. Where any free one will do, that of its last life does, if it is free."""
+        known = self.entry().endpoints
+        own = []
+        for one in found:
+            _, port = known.get(one.name, ("", 0))
+            port = self._port(one.port) or (port if port and _free(one.host, port) else 0)
+            told = one.advertised and (one.advertised[0], self._port(one.advertised[1]))
+            own.append(one._replace(port=port, advertised=told))
+        return own
+
+    def engine(self) -> Engine | None:
+        """The engine of a node in memory, which begins the next epoch: what it had is gone. None for one with files."""
+        if not self.in_memory:
+            return None
+        from ottla.broker.storage.memory import MemoryEngine
+
+        engine = MemoryEngine(new_uuid=uuid4, node_id=self.node_id)
+        if (cluster := read_cluster(self.shared)) is not None:
+            engine.cluster_id = cluster.cluster_id
+        engine.leader_epoch = self.entry().epoch
+        return engine
+
+    def _http(self, address: str) -> str:
+        if not address:
+            return ""
+        before, colon, port = address.rpartition(":")
+        known = self.entry().http if port == "0" else None
+        return f"{before}{colon}{known[1] if known and _free(*known) else self._port(int(port))}"
+
+    def _port(self, port: int) -> int:
+        return port and port + self.place
+
+
+def check_ports(found: Sequence[Endpoint], http: str, count: int) -> None:
+    """Refuse listeners of which the ports of several nodes would meet, or end above 65535.
+
+    Args:
+        http: where HTTP is served; empty for nowhere.
+
+    Raises:
+        BadSetting: with the ports.
+    """
+    ports = {str(one): one.port for one in found}
+    if http:
+        ports[f"HTTP at {http}"] = int(http.rpartition(":")[2])
+    named = sorted((port, name) for name, port in ports.items() if port)
+    for (port, name), (other, other_name) in pairwise(named):
+        if other - port < count:
+            raise BadSetting(
+                f"--nodes {count}: node i has each port plus i, so {name} and {other_name} would meet: leave {count} "
+                "ports between them"
+            )
+    if named and named[-1][0] + count - 1 > 65_535:
+        raise BadSetting(f"--nodes {count}: {named[-1][1]} leaves too few ports below 65536")
+
+
+class Reports:
+    """What a node tells its supervisor.
+
+    Args:
+        out: where to; standard output.
+    """
+
+    def __init__(self, out: Any = None) -> None:
+        self._out = sys.stdout if out is None else out
+
+    def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+        """Stop once the supervisor is gone."""
+        handle = sys.stdin.fileno()
+        os.set_blocking(handle, False)
+
+        def look() -> None:
+            try:
+                if os.read(handle, 64):
+                    return
+            except BlockingIOError:
+                return
+            loop.remove_reader(handle)
+            stop()
+
+        loop.add_reader(handle, look)
+
+    def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
+        """The node serves clients."""
+        self._tell(
+            address=broker.listening,
+            endpoints={one.name: one.told or ("", one.port) for one in broker.endpoints},
+            http=http,
+            epoch=broker.leader_epoch,
+        )
+
+    def failed(self, error: Exception) -> None:
+        """It does not start."""
+        self._tell(why=str(error))
+
+    def stopped(self) -> None:
+        """It has ended in order, which the supervisor sees."""
+
+    def _tell(self, **fields: Any) -> None:
+        self._out.write(json.dumps(fields) + "\n")
+        self._out.flush()
+
+
+def _numbered(path: str, node_id: int) -> str:
+    """The name of a file of which each node has its own."""
+    whole = Path(path)
+    return path and str(whole.with_name(f"{whole.stem}-{node_id}{whole.suffix}"))
+
+
+def _free(host: str, port: int) -> bool:
+    from ottla.cli.greeting import bind_error
+
+    return bind_error(host, port) is None

@@ -1,0 +1,66 @@
+"""What `ottla serve` says where another process has a port that it wants."""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import sys
+from collections.abc import Sequence
+
+from ottla.broker.endpoints import Endpoint
+from ottla.cli.output import Refused
+
+
+def is_taken(error: BaseException | None) -> bool:
+    """Whether a start failed since another process has the port."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error is not None and error.errno == errno.EADDRINUSE
+
+
+def tell_taken(found: Sequence[Endpoint], http: str) -> None:
+    """Say who has the ports, and how to go on: the next command would speak to that one.
+
+    Args:
+        http: where HTTP was to be served; empty for nowhere.
+    """
+    from ottla.cli.greeting import Who, bind_error, free_port, greet, holder
+    from ottla.observe.http.address import parse_address
+
+    http_host, http_port = parse_address(http, "--http") if http else ("", 0)
+    words, used = sys.argv[1:], {*(one.port for one in found), http_port}
+    lines, advice, export = [], "To have your own beside it:", []
+    moved = list(found)
+    for at, (host, port, *_) in enumerate(found):
+        if not is_taken(bind_error(host, port)):
+            continue
+        who, process = greet(host or "localhost", port), holder(port)
+        lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
+        if port == 9092 and who is Who.OTTLA:
+            lines.append("Commands that name no broker speak to that one.")
+        if (other := free_port(host, port, used)) is not None:
+            used.add(other)
+            moved[at] = found[at]._replace(port=other)
+    if moved != list(found) and len(found) > 1:  # --listen would make one of them
+        told = ", and in advertised.listeners, too" if any(one.advertised for one in found) else ""
+        lines.append(f"To have your own beside it, name other ports{told}: listeners={','.join(map(str, moved))}")
+    elif moved != list(found):
+        host, port, *_ = moved[0]
+        words = _with(words, "--listen", f"{host}:{port}")
+        advice = "To have your own beside it, and to let the other commands find it:"
+        export = [f"  export OTTLA_BOOTSTRAP_SERVERS={host or 'localhost'}:{port}"]
+    if http and is_taken(bind_error(http_host, http_port)):
+        process = holder(http_port)
+        lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
+        if (other := free_port(http_host, http_port, used)) is not None:
+            words = _with(words, "--http", f"{http.removesuffix(str(http_port))}{other}")
+    if words != sys.argv[1:]:
+        lines += [advice, f"  {shlex.join(['ottla', *words])}", *export]
+    if lines:
+        Refused(*lines).show()
+
+
+def _with(words: Sequence[str], option: str, value: str) -> list[str]:
+    """The same command line, but with this value of an option."""
+    kept = [word for at, word in enumerate(words) if word != option and words[at - 1 : at] != [option]]
+    return [*(word for word in kept if not word.startswith(f"{option}=")), option, value]

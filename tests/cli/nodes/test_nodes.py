@@ -1,0 +1,171 @@
+"""`ottla serve --nodes N` with real processes: they die, come back, and end with their supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from ottla.protocol.stored.cluster_file import DOWN, UP
+from ottla.testing.process import BrokerProcess
+from tests.cli.commands import HERE
+from tests.support.nodes import Nodes
+from tests.support.waiting import wait_for
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of somebody's child runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as tried:
+        return tried.connect_ex((host, int(port))) == 0
+
+
+def test_nodes_live_and_die(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    with Nodes(tmp_path / "data", 2, "--ready-file", str(ready), "--log-format", "json") as nodes:
+        assert ready.read_text() == nodes.process.bootstrap_servers + "\n"
+        assert [node.address for node in nodes.cluster.nodes.values()] == nodes.addresses
+        assert [node.directory for node in nodes.cluster.nodes.values()] == [".", "nodes/2"]
+        assert all(map(answers, nodes.addresses))
+        assert os.getpgid(nodes.node(1).pid) != os.getpgid(nodes.process.pid)  # Ctrl-C reaches the supervisor alone
+
+        before = nodes.node(2)
+        nodes.signal(2)
+        after = nodes.wait_up(2, after=before)
+        assert (after.address, after.epoch) == (before.address, before.epoch + 1)
+        assert nodes.node(1).epoch == 0
+        pids = [node.pid for node in nodes.cluster.nodes.values()]
+        assert nodes.process.stop() == 0
+        assert [node.state for node in nodes.cluster.nodes.values()] == [DOWN, DOWN]
+        assert nodes.cluster.supervisor_pid == 0
+        assert not any(map(is_alive, pids))
+        assert not ready.exists()
+        lines = [json.loads(line) for line in nodes.process.log_text().splitlines()]
+        assert [line.get("reason") for line in lines if line["level"] == "error"] == ["it was ended by SIGKILL"]
+        assert {line["node"] for line in lines if line["event"] == "Stopped"} == {1, 2}
+
+
+def test_ids_and_the_cluster_stay(tmp_path: Path) -> None:
+    with Nodes(tmp_path, 2) as nodes:
+        first = nodes.cluster.cluster_id
+    metas = [(tmp_path / one / "meta.properties").read_text().splitlines() for one in (".", "nodes/2")]
+    assert [f"cluster.id={first}" in meta for meta in metas] == [True, True]
+    assert [[line for line in meta if line.startswith("node.id")] for meta in metas] == [["node.id=1"], ["node.id=2"]]
+    with Nodes(tmp_path, 2) as nodes:
+        assert nodes.cluster.cluster_id == first
+
+
+def test_nodes_end_when_their_supervisor_is_killed_and_the_next_one_waits_for_them(tmp_path: Path) -> None:
+    with Nodes(tmp_path, 2) as nodes:
+        before = nodes.cluster.nodes
+        nodes.process.kill()
+        with Nodes(tmp_path, 2) as others:
+            assert [node.state for node in others.cluster.nodes.values()] == [UP, UP]
+            assert not any(is_alive(node.pid) for node in before.values())
+
+
+def test_a_directory_has_one_supervisor_and_no_broker_beside_it(tmp_path: Path) -> None:
+    with Nodes(tmp_path, 1):
+        with pytest.raises(RuntimeError, match="in use by another process"):
+            Nodes(tmp_path, 1).process.start()
+        said = HERE.run("serve", "--data-dir", tmp_path, expect=2)
+        assert f"{tmp_path} is in use: its nodes run, and have a supervisor" in said.output
+    with BrokerProcess(tmp_path), pytest.raises(RuntimeError, match="in use by another process"):
+        Nodes(tmp_path, 1).process.start()
+
+
+def test_one_that_cannot_start_does_not_stop_the_others(tmp_path: Path) -> None:
+    with Nodes(tmp_path, 2):
+        pass
+    checkpoint = tmp_path / "nodes/2/checkpoint"
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(b"nothing")
+    with Nodes(tmp_path, 2) as nodes:
+        assert nodes.addresses == [nodes.node(1).address]
+        assert str(checkpoint) in nodes.wait(2, lambda node: node.state == DOWN).why
+        checkpoint.write_bytes(whole)
+        assert nodes.wait(2, lambda node: node.state == UP).why == ""
+        assert nodes.process.log_text().count("Node does not start") == 1
+
+
+def test_none_can_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RuntimeError, match="No node starts"):
+            Nodes(tmp_path, 1, listen=f"127.0.0.1:{port}").process.start()
+
+
+def test_sighup_restarts_one_after_the_other(tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text("num.partitions=1\n")
+    with Nodes(tmp_path / "data", 2, "--config", str(settings)) as nodes:
+        before = nodes.cluster.nodes
+        settings.write_text("num.partitions=none\n")
+        os.kill(nodes.process.pid, signal.SIGHUP)
+        wait_for(lambda: "no node is restarted" in nodes.process.log_text(), "the refusal")
+        assert nodes.cluster.nodes == before
+        settings.write_text("num.partitions=2\n")
+        os.kill(nodes.process.pid, signal.SIGHUP)
+        wait_for(lambda: "Rolling restart is through" in nodes.process.log_text(), "the rolling restart")
+        after = nodes.cluster.nodes
+        assert [(node.state, node.epoch) for node in after.values()] == [(UP, 1), (UP, 1)]
+        assert [node.address for node in after.values()] == [node.address for node in before.values()]
+        assert after[1].since_ms <= after[2].since_ms
+
+
+def test_nodes_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    process = BrokerProcess(None, arguments=("--nodes", "2"))
+    with process:
+        (shared,) = tmp_path.glob("ottla-*")
+        nodes = Nodes(shared, 2)
+        before = nodes.node(2)
+        nodes.signal(2)
+        assert nodes.wait_up(2, after=before).epoch == before.epoch + 1
+        assert len(process.bootstrap_servers.split(",")) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--listen 65534", "leaves too few ports below 65536"),
+        ("--listen 9092 --http 9093", "PLAINTEXT://localhost:9092 and HTTP at 9093 would meet"),
+        ("--set listeners=A://localhost:9092,B://localhost:9094 --set listener.security.protocol.map="
+         "A:PLAINTEXT,B:PLAINTEXT", "A://localhost:9092 and B://localhost:9094 would meet"),
+    ],
+)  # fmt: skip
+def test_ports_that_would_meet_are_refused(tmp_path: Path, options: str, said: str) -> None:
+    refused = HERE.run("serve", "--nodes", "3", "--data-dir", tmp_path, *options.split(), expect=2)
+    assert said in refused.output
+
+
+def catalog(directory: Path, homes: dict[str, list[int]]) -> None:
+    """A catalog of topics with a partition at each of these homes."""
+    rows = {
+        name: {"topic_id": "00000000-0000-0000-0000-00000000000a", "partitions": len(at), "configs": {}, "homes": at}
+        for name, at in homes.items()
+    }
+    directory.mkdir(exist_ok=True)
+    (directory / "nodes").mkdir()
+    (directory / "catalog.json").write_text(json.dumps({"format": 1, "state": {"format": 2, "topics": rows}}))
+
+
+def test_fewer_nodes_than_homes_are_refused(tmp_path: Path) -> None:
+    catalog(tmp_path, {"orders": [1, 2, 3, 4], "more": [4]})
+    refused = HERE.run("serve", "--nodes", "2", "--data-dir", tmp_path, expect=2)
+    assert "at home on node 3 (1 partition), node 4 (2 partitions); say --nodes 4" in " ".join(refused.output.split())
+    assert f"ottla cluster spread {tmp_path} --nodes 2" in refused.output
+    refused = HERE.run("serve", "--data-dir", tmp_path, expect=2)
+    assert f"{tmp_path}: this directory belongs to 4 nodes: say --nodes 4" in refused.output
