@@ -85,6 +85,7 @@ class Broker:
         log: a structlog logger; nothing is logged without one.
         observing: observes the broker; nobody does by default.
         engine: keeps the logs, in place of the one that suits ``directory``; not open yet.
+        node_password: by which the other nodes of this machine are known; None: there are none.
         clock: makes the clock of everything but sockets and disks, for the event loop that the broker runs on.
         placement: says which of the nodes leads what; without it there is this one alone, which leads everything.
         catalog: is shared with other nodes, in place of one in the directory. An ``engine`` that is given has its own.
@@ -93,6 +94,7 @@ class Broker:
 
     Attributes:
         endpoints: the listeners; once started, with the ports that they have.
+        between_nodes: the listener of the other nodes, once started; None if there are none.
         on_fatal: called when the storage cannot make anything durable any more; the process should end at once.
     """
 
@@ -111,6 +113,7 @@ class Broker:
         log: Any = None,
         observing: Observing | None = None,
         engine: Engine | None = None,
+        node_password: str | None = None,
         clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
         placement: Placement | None = None,
         catalog: Catalog | None = None,
@@ -128,6 +131,8 @@ class Broker:
         self._acls = acls
         self._engine = engine or self._new_engine(catalog, cluster_id)
         self._placement = placement or Alone(self._engine.node_id)
+        self._node_password = node_password
+        self.between_nodes: Endpoint | None = None
         self._new_clock = clock
         self._looks = looks
 
@@ -463,7 +468,9 @@ class Broker:
         try:
             if self._acls:
                 await self._topics.change(lambda all: (replace(all, acls=add(all.acls, self._acls)[0]), None))
-            self.endpoints = await self._entrance.open(self.endpoints, self._users)
+            opened = await self._entrance.open(self.endpoints, self._users, self._node_password)
+            self.endpoints = opened[: len(self.endpoints)]
+            self.between_nodes = opened[-1] if len(opened) > len(self.endpoints) else None
         except (CannotListen, BadSetting, OSError) as error:
             raise CannotStart(str(error)) from error
 

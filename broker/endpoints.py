@@ -10,6 +10,8 @@ from ottla.broker.settings import BadSetting, Settings
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_LISTENER: Final = "PLAINTEXT"
+BETWEEN_NODES: Final = "NODES"
+"""The name of the listener for the other nodes of a machine: clients are not told of it."""
 
 
 class Endpoint(NamedTuple):

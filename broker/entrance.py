@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.clock import Clock
 from ottla.broker.core.security.session import ANONYMOUS, Session
 from ottla.broker.core.topics.catalog import Catalog
-from ottla.broker.endpoints import Endpoint
+from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.logger import Logger
 from ottla.broker.net.listener import Listener
 from ottla.broker.net.socket_server import TLS, SocketServer
@@ -75,11 +75,14 @@ class Entrance:
         server.tell = self._tell
         server.tell_failed = self._tell_failed
 
-    async def open(self, endpoints: Sequence[Endpoint], users: Credentials) -> list[Endpoint]:
+    async def open(
+        self, endpoints: Sequence[Endpoint], users: Credentials, node_password: str | None = None
+    ) -> list[Endpoint]:
         """Listen; gives the endpoints with the ports that they have.
 
         Args:
             users: of SCRAM, to add if they are not there.
+            node_password: of the other nodes, who come by a listener of this machine alone, which is the last then.
 
         Raises:
             CannotListen: an address cannot be bound.
@@ -89,7 +92,9 @@ class Entrance:
         """
         try:
             await self._add(users, endpoints)
-            lobbies = await self._lobbies([one for one in endpoints if one.has_sasl])
+            if node_password is not None:
+                endpoints = [*endpoints, Endpoint("127.0.0.1", 0, BETWEEN_NODES, "SASL_PLAINTEXT")]
+            lobbies = await self._lobbies([one for one in endpoints if one.has_sasl], node_password)
             limits = self._settings.by_listener
             listeners = [
                 Listener(one, limits.get(f"{one.name.lower()}.max.connections"), lobbies.get(one.name), self._tls(one))
@@ -149,17 +154,20 @@ class Entrance:
                 "--data-dir DIR`, or start it with --users-file FILE"
             )
 
-    async def _lobbies(self, endpoints: Sequence[Endpoint]) -> dict[str, Lobby]:
+    async def _lobbies(self, endpoints: Sequence[Endpoint], node_password: str | None) -> dict[str, Lobby]:
         """Where clients of listeners with SASL say who they are, by the name of the listener."""
         if not endpoints:
             return {}
         from ottla.broker.net.guests import Guests, Lobby
         from ottla.broker.net.keystores import others_may_read
-        from ottla.broker.runtime.mechanisms import ListenerMechanisms, ScramUsers, kept_secret
+        from ottla.broker.runtime.mechanisms import ListenerMechanisms, NodeMechanisms, ScramUsers, kept_secret
 
         settings, clock, server, log = self._settings, self._clock, self._server, self._log
         scram = ScramUsers(lambda: self._topics.catalog.credentials, kept_secret(self._directory))
+        nodes = {} if node_password is None else {BETWEEN_NODES: NodeMechanisms(node_password)}
         for one in endpoints:
+            if one.name in nodes:
+                continue
             self._mechanisms[one.name] = ListenerMechanisms(one, settings, scram, clock, log)
             path = settings.of_listener(one.name, "ottla.sasl.plain.users.file", "PLAIN")
             if self._mechanisms[one.name].has_users and path and others_may_read(path):
@@ -182,7 +190,7 @@ class Entrance:
                 server,
                 self._guests,
                 one.name,
-                self._mechanisms[one.name],
+                nodes.get(one.name) or self._mechanisms[one.name],
                 settings.of_listener(one.name, most_bytes),
                 has_tls=one.has_tls,
             )

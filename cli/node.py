@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from ottla.broker.endpoints import Endpoint
+from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
 from ottla.protocol.stored.cluster_file import BadClusterFile, NodeEntry, directory_of, read_cluster
 
@@ -88,6 +88,12 @@ class Node(NamedTuple):
         engine.leader_epoch = self.entry().epoch
         return engine
 
+    def password(self) -> str:
+        """By which nodes know each other. Raises OSError."""
+        from ottla.broker.runtime.mechanisms import node_password
+
+        return node_password(self.shared)
+
     def _http(self, address: str) -> str:
         if not address:
             return ""
@@ -100,14 +106,16 @@ class Node(NamedTuple):
 
 
 def check_ports(found: Sequence[Endpoint], http: str, count: int) -> None:
-    """Refuse listeners of which the ports of several nodes would meet, or end above 65535.
+    """Refuse listeners that several nodes cannot have: ports would meet, or end above 65535, or the name is taken.
 
     Args:
         http: where HTTP is served; empty for nowhere.
 
     Raises:
-        BadSetting: with the ports.
+        BadSetting: with the ports, or the name.
     """
+    if any(one.name == BETWEEN_NODES for one in found):
+        raise BadSetting(f"--nodes: the listener between the nodes is called {BETWEEN_NODES}: give yours another name")
     ports = {str(one): one.port for one in found}
     if http:
         ports[f"HTTP at {http}"] = int(http.rpartition(":")[2])
@@ -150,9 +158,12 @@ class Reports:
 
     def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
         """The node serves clients."""
+        endpoints = {one.name: one.told or ("", one.port) for one in broker.endpoints}
+        if (door := broker.between_nodes) is not None:
+            endpoints[door.name] = door.host, door.port
         self._tell(
             address=broker.listening,
-            endpoints={one.name: one.told or ("", one.port) for one in broker.endpoints},
+            endpoints=endpoints,
             http=http,
             epoch=broker.leader_epoch,
         )

@@ -20,6 +20,7 @@ from uuid import uuid4
 from ottla.broker.clock import Clock, LoopClock
 from ottla.broker.engine import Corrupt, EngineError, InUse
 from ottla.broker.logger import Logger
+from ottla.broker.runtime.mechanisms import node_password
 from ottla.broker.settings import BadSetting
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
@@ -75,6 +76,7 @@ class Lodgings:
         make_data_directory(self._files, Layout(str(self.shared)))
         make_data_directory(self._files, below)
         self._lock = take_lock(self._files, below)
+        node_password(self.shared)  # made before there are several who would make it
         await self._wait_for_orphans(log)
         first_id = self._node_ids[0]
         cluster_id = new_cluster_id(uuid4) if self._is_temporary else self._named(first_id, ".")

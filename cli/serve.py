@@ -250,8 +250,14 @@ class _Start(NamedTuple):
         """The arguments of one of several nodes."""
         settings = self.loaded.settings
         node = Node(node_id, node_id - settings.node_id, shared, in_memory=self.directory is None)
-        own = {"settings": node.settings(settings), "directory": node.directory, "engine": node.engine()}
-        return {**self.alone(), **own, "endpoints": node.endpoints(self.endpoints)}
+        own = {
+            "settings": node.settings(settings),
+            "directory": node.directory,
+            "endpoints": node.endpoints(self.endpoints),
+            "engine": node.engine(),
+            "node_password": node.password(),
+        }
+        return {**self.alone(), **own}
 
 
 class _Given(NamedTuple):

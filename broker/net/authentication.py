@@ -37,7 +37,10 @@ class Mechanisms(Protocol):
 
     Attributes:
         names: in the order of the settings.
+        principal_type: of those who come by it.
     """
+
+    principal_type: str
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -226,7 +229,7 @@ class Conversation:
         return self._said(auth_bytes=challenge) or _LENGTH.pack(len(challenge)) + challenge
 
     def _complete(self, exchange: ServerExchange, wall_ms: int) -> None:
-        principal = f"User:{exchange.name}"
+        principal = f"{self._mechanisms.principal_type}:{exchange.name}"
         if self._before is not None and self._before.principal != principal:
             raise AuthenticationFailed(
                 f"Cannot change principals during re-authentication from {self._before.principal} to {principal}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.security.authorizer import NODE
 from ottla.broker.core.security.plain_users import PlainUsers, users_of_jaas
 from ottla.broker.core.security.scram import Credentials, Lookup
 from ottla.broker.core.security.users_file import BadUsersFile, parse_users
@@ -19,13 +20,26 @@ from ottla.protocol.sasl.exchange import ServerExchange
 from ottla.protocol.sasl.jaas import KEY, BadJaas, parse_jaas
 from ottla.protocol.sasl.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from ottla.protocol.sasl.plain import PLAIN, PlainServer
-from ottla.protocol.sasl.scram import MECHANISMS, NONCE_BYTES, Found, Mechanism, ScramServer, nonce_of
+from ottla.protocol.sasl.scram import (
+    LEAST_ITERATIONS,
+    MECHANISMS,
+    NONCE_BYTES,
+    Found,
+    Mechanism,
+    ScramServer,
+    credential_of,
+    nonce_of,
+    salted_password,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.runtime.jwks import Issuer
 
 SECRET_NAME: Final = "sasl.secret"
 """A file beside the catalog: it makes salts for names that are nobody's, the same after a restart."""
+NODE_SECRET_NAME: Final = "nodes.secret"
+"""A file in the directory of several nodes, by which they know each other."""
+NODE_MECHANISM: Final = Mechanism.SCRAM_SHA_512
 _SECRET_BYTES: Final = 32
 _USERS_FILE: Final = "ottla.sasl.plain.users.file"
 _PLAIN_MODULE: Final = "PlainLoginModule"
@@ -56,6 +70,31 @@ class ScramUsers:
         return self._lookups[mechanism]
 
 
+class NodeMechanisms:
+    """The mechanism of the listener for the other nodes; see `ottla.broker.net.authentication.Mechanisms`.
+
+    A node has its id for a name, and all have one password, which is in no catalog.
+
+    Args:
+        password: what `node_password` gives.
+    """
+
+    principal_type = NODE
+    names: Sequence[str] = (NODE_MECHANISM.words,)
+
+    def __init__(self, password: str) -> None:
+        salt = token_bytes(_SECRET_BYTES)
+        salted = salted_password(NODE_MECHANISM, password, salt, LEAST_ITERATIONS)
+        self._credential = credential_of(NODE_MECHANISM, salted, salt, LEAST_ITERATIONS)
+
+    def max_reauth_ms(self, mechanism: str) -> int:
+        return 0
+
+    def exchange(self, mechanism: str) -> ServerExchange:
+        found = Found(self._credential)
+        return ScramServer(NODE_MECHANISM, lambda name: found, nonce_of(token_bytes(NONCE_BYTES)))
+
+
 class ListenerMechanisms:
     """The mechanisms of one listener; see `ottla.broker.net.authentication.Mechanisms`.
 
@@ -65,6 +104,8 @@ class ListenerMechanisms:
     Raises:
         BadSetting: one of them cannot be had as the settings are.
     """
+
+    principal_type = "User"
 
     def __init__(self, endpoint: Endpoint, settings: Settings, scram: ScramUsers, clock: Clock, log: Logger) -> None:
         self.names = endpoint.mechanisms(settings)
@@ -189,7 +230,16 @@ def read_users(path: str, where: str) -> Credentials:
         raise BadSetting(f"{where}: {path} cannot be read: {error.strerror}") from None
 
 
-def kept_secret(directory: Path | None) -> bytes:
+def node_password(directory: Path) -> str:
+    """The password by which the nodes of a directory know each other, made when it is asked for first.
+
+    Raises:
+        OSError: it can neither be read nor written.
+    """
+    return kept_secret(directory, NODE_SECRET_NAME).hex()
+
+
+def kept_secret(directory: Path | None, name: str = SECRET_NAME) -> bytes:
     """The secret of a broker, made at its first start; without a directory it is of this run.
 
     Raises:
@@ -197,7 +247,7 @@ def kept_secret(directory: Path | None) -> bytes:
     """
     if directory is None:
         return token_bytes(_SECRET_BYTES)
-    path = directory / SECRET_NAME
+    path = directory / name
     try:
         secret = path.read_bytes()
         if len(secret) == _SECRET_BYTES:
@@ -206,7 +256,7 @@ def kept_secret(directory: Path | None) -> bytes:
     except FileNotFoundError:
         pass
     secret = token_bytes(_SECRET_BYTES)
-    temporary = path.with_name(f"{SECRET_NAME}.tmp")
+    temporary = path.with_name(f"{name}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.write(handle, secret)

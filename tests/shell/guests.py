@@ -52,6 +52,7 @@ class Steps(ServerExchange):
 class Offered:
     """The mechanisms of a listener."""
 
+    principal_type = "User"
     names = (PLAIN, STEPS)
     most_ms = 0
 

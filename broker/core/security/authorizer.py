@@ -17,6 +17,9 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 """Its name before KRaft."""
 
+NODE: Final = "Node"
+"""The type of the principals of nodes of the same cluster, where users have ``User``. No client gets one."""
+
 EVERYBODY: Final = "User:*"
 """The principal of rules that are for all users."""
 
@@ -41,6 +44,7 @@ class Basis(Enum):
     """The reason for a verdict that is no rule."""
 
     SUPER_USER = "super user"
+    NODE = "a node of this cluster"
     NO_RULE_FITS = "no rule allows it"
     NO_RULE = "no rule is about the resource"
 
@@ -138,6 +142,8 @@ class Authorizer:
         return known
 
     def _decide(self, principal: str, host: str, operation: int, resource: int, name: str) -> Verdict:
+        if principal.startswith(f"{NODE}:") and operation == AclOperation.CLUSTER_ACTION:
+            return Verdict(True, Basis.NODE)
         index = self._indexes.get(resource)
         if index is None:
             return self._without_rules

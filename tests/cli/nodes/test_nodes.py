@@ -38,6 +38,9 @@ def test_nodes_live_and_die(tmp_path: Path) -> None:
         assert [node.address for node in nodes.cluster.nodes.values()] == nodes.addresses
         assert [node.directory for node in nodes.cluster.nodes.values()] == [".", "nodes/2"]
         assert all(map(answers, nodes.addresses))
+        doors = [node.endpoints["NODES"] for node in nodes.cluster.nodes.values()]
+        assert [host for host, _ in doors] == ["127.0.0.1", "127.0.0.1"]
+        assert all(answers(f"{host}:{port}") for host, port in doors)
         assert os.getpgid(nodes.node(1).pid) != os.getpgid(nodes.process.pid)  # Ctrl-C reaches the supervisor alone
 
         before = nodes.node(2)
@@ -140,6 +143,8 @@ def test_nodes_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ("--set listeners=NODES://localhost:9092 --set listener.security.protocol.map=NODES:PLAINTEXT",
+         "give yours another name"),
         ("--listen 65534", "leaves too few ports below 65536"),
         ("--listen 9092 --http 9093", "PLAINTEXT://localhost:9092 and HTTP at 9093 would meet"),
         ("--set listeners=A://localhost:9092,B://localhost:9094 --set listener.security.protocol.map="
