@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.broker.settings import BadSetting
 from ottla.cli.output import count_of
-from ottla.protocol.stored.cluster_file import NODES_NAME
+from ottla.protocol.stored.cluster_file import NODES_NAME, SPREAD_NAME
 from ottla.protocol.stored.files import is_locked
 from ottla.protocol.stored.names import CATALOG_NAME
 
@@ -52,6 +52,9 @@ def check_homes(data_dir: Path, first_id: int, count: int | None) -> None:
         return
     if count is None and is_locked(data_dir / NODES_NAME):
         raise BadSetting(f"{data_dir} is in use: its nodes run, and have a supervisor")
+    if (data_dir / SPREAD_NAME).exists():
+        again = f"ottla cluster spread {data_dir} --nodes {count or 1}"
+        raise BadSetting(f"{data_dir}: moving its partitions was interrupted; finish it with: {again}")
     homes = homes_of(data_dir, first_id)
     missing = {one: homes[one] for one in sorted(homes) if not first_id <= one < first_id + (count or 1)}
     if not missing:

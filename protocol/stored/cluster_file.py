@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 CLUSTER_NAME: Final = "cluster.json"
+SPREAD_NAME: Final = "spread.json"
+"""What moves logs between nodes has written down, and has not finished: nothing may start meanwhile."""
 NODES_NAME: Final = "nodes"
 """The folder with the directories of all nodes but the first. Its ``LOCK`` is that of the supervisor."""
 FORMAT: Final = 1

@@ -65,6 +65,8 @@ class SimulatedDisk:
         self._open_directories: dict[int, tuple[_Directory, str]] = {}
         self._locked: set[str] = set()
         self._next_handle = 3
+        # Renames from one directory to another: where from, where to, and what.
+        self._moved: list[tuple[_Directory, str, _Directory, str, _File | _Directory]] = []
         # What dies stays dead: no operation has any effect between the crash and ``kill`` or ``lose_power``.
         self._is_dead = False
 
@@ -132,7 +134,14 @@ class SimulatedDisk:
     def lose_power(self) -> None:
         """The machine dies too: of what was not synced, chance decides."""
         self.kill()
+        moved, self._moved = self._moved, []
+        went = [
+            name not in source.durable or target.durable.get(new_name) is entry
+            for source, name, target, new_name, entry in moved
+        ]
         self._settle(self._root)
+        for (source, name, target, new_name, entry), has_gone in zip(moved, went, strict=True):
+            self._settle_move(source, name, target, new_name, entry, has_gone=has_gone or self._random.random() < 0.5)
 
     def end(self, *, power: bool) -> None:
         """The process dies, and the machine too if the power fails."""
@@ -150,6 +159,29 @@ class SimulatedDisk:
                 self._settle(entry)
             else:
                 self._settle_file(entry)
+
+    def _settle_move(
+        self,
+        source: _Directory,
+        name: str,
+        target: _Directory,
+        new_name: str,
+        entry: _File | _Directory,
+        *,
+        has_gone: bool,
+    ) -> None:
+        """A rename is one change of both directories, as journals of file systems have it: it is there, or is not."""
+        if entry not in source.entries.values() and entry not in target.entries.values():
+            if isinstance(entry, _Directory):
+                self._settle(entry)
+            else:
+                self._settle_file(entry)
+        for directory, one, is_there in ((source, name, not has_gone), (target, new_name, has_gone)):
+            if is_there:
+                directory.entries[one] = entry
+            elif directory.entries.get(one) is entry:
+                del directory.entries[one]
+            directory.durable = dict(directory.entries)
 
     def _settle_file(self, file: _File) -> None:
         if not file.written and not file.lengths:
@@ -261,12 +293,13 @@ class SimulatedDisk:
         self._count("rename", old)
         directory, name = self._parent(old)
         target, new_name = self._parent(new)
-        if target is not directory:
-            raise OSError(errno.EXDEV, "only within a directory", old)
         if name not in directory.entries:
             raise FileNotFoundError(errno.ENOENT, "no such file", old)
-        directory.entries[new_name] = directory.entries.pop(name)
+        entry = target.entries[new_name] = directory.entries.pop(name)
         directory.changed()
+        if target is not directory:
+            target.changed()
+            self._moved.append((directory, name, target, new_name, entry))
 
     def remove(self, path: str) -> None:
         self._count("remove", path)
