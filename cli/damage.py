@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ottla.protocol.stored.cluster_file import all_directories
 from ottla.protocol.stored.names import CATALOG_NAME, parse_directory_name
 
 
@@ -34,10 +35,10 @@ def catalog_problem(data_dir: Path) -> str | None:
 def topics_by_directory(data_dir: Path) -> dict[str, int]:
     """Topics, and how many partitions each has, as far as the directories of their logs tell."""
     found: dict[str, int] = {}
-    try:
-        names = os.listdir(data_dir / "logs")
-    except OSError:
-        return found
+    names: list[str] = []
+    for directory in all_directories(data_dir):
+        with suppress(OSError):
+            names += os.listdir(directory / "logs")
     for name in sorted(names):
         named = parse_directory_name(name)
         if named is not None:
@@ -55,7 +56,8 @@ def reading_progress(data_dir: Path) -> Iterator[Callable[[int], None]]:
     if not console.is_terminal:
         yield lambda count: None
         return
-    total = sum(path.stat().st_size for path in (data_dir / "logs").glob("*/*.log"))
+    directories = all_directories(data_dir)
+    total = sum(path.stat().st_size for one in directories for path in (one / "logs").glob("*/*.log"))
     columns = (TextColumn("reading the logs"), BarColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=total or None)

@@ -18,6 +18,7 @@ from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
 from ottla.cli.output import say
 from ottla.observe.http.address import parse_address
+from ottla.protocol.stored.cluster_file import all_directories
 
 if TYPE_CHECKING:
     from ottla.broker.endpoints import Endpoint
@@ -114,13 +115,19 @@ def _of_directory(directory: Path) -> list[Finding]:
     from ottla.protocol.stored.files import is_locked
 
     findings = [checks.check_directory(directory, is_locked)]
-    if findings[0].verdict == OK and (directory / "meta.properties").exists() and not is_locked(directory):
-        findings.append(_of_its_content(directory))
+    if findings[0].verdict == OK:
+        for one in all_directories(directory):
+            if (one / "meta.properties").exists() and not is_locked(one):
+                findings.append(_of_its_content(one, shares_catalog=one != directory))
     return [*findings, checks.check_filesystem(directory), checks.check_space(directory)]
 
 
-def _of_its_content(directory: Path) -> Finding:
-    """Whether a broker could open what is there; segments are not read."""
+def _of_its_content(directory: Path, *, shares_catalog: bool) -> Finding:
+    """Whether a broker could open what is there; segments are not read.
+
+    Args:
+        shares_catalog: it is a node's whose catalog is the one of all.
+    """
     from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine
 
@@ -128,13 +135,15 @@ def _of_its_content(directory: Path) -> Finding:
         problems = examine(str(directory), segments=False).problems
     except EngineError as error:
         problems = [str(error)]
-    catalog = catalog_problem(directory)
+    catalog = None if shares_catalog else catalog_problem(directory)
+    what = f"content of node {directory.name}" if shares_catalog else "content"
     if catalog is not None and catalog not in problems:
         problems = [*problems, catalog]
     if problems:
         advice = f"A broker refuses to start with it. What would be lost is said by: ottla recover {directory}"
-        return Finding("content", FAIL, "; ".join(problems), advice, {"problems": problems})
-    return Finding("content", OK, f"catalog, checkpoint and journal are whole; `ottla recover {directory}` reads all")
+        return Finding(what, FAIL, "; ".join(problems), advice, {"problems": problems})
+    whole = "checkpoint and journal" if shares_catalog else "catalog, checkpoint and journal"
+    return Finding(what, OK, f"{whole} are whole; `ottla recover {directory}` reads all")
 
 
 def _ask(bootstrap: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ottla.cli.log_rows import records_of
 from ottla.cli.output import Cell, Refused, Styled, note, print_table
 from ottla.cli.segment_indexes import Outline, check_indexes
 from ottla.cli.segments import PartitionFiles, Unreadable, base_offset_of, find_partitions, read_batches
+from ottla.cli.stored_logs import of_all_nodes
 from ottla.protocol.batch import HEADER_SIZE, BatchError, parse_header
 from ottla.protocol.stored.files import in_use
 from ottla.protocol.stored.journal import JournalView, Trusted, data_directory_of
@@ -93,8 +94,12 @@ def _print(verdicts: list[Verdict]) -> None:
 
 
 def verify_path(path: Path, *, deep: bool = False) -> list[Verdict]:
-    """The segments below a path and, of a whole data directory, the journal."""
+    """The segments below a path and, of a whole data directory, the journal; of one of several nodes, those of all."""
     _must_be_a_segment(path)
+    return of_all_nodes(path, lambda one: _verify_one(one, deep=deep))
+
+
+def _verify_one(path: Path, *, deep: bool) -> list[Verdict]:
     root = data_directory_of(path)
     journal = None if root is None else JournalView(root)
     verdicts: list[Verdict] = []

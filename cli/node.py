@@ -19,11 +19,12 @@ from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
-from ottla.protocol.stored.cluster_file import BadClusterFile, NodeEntry, directory_of, read_cluster
+from ottla.protocol.stored.cluster_file import CLUSTER_NAME, BadClusterFile, NodeEntry, directory_of, read_cluster
 
 if TYPE_CHECKING:
     from ottla.broker.app import Broker
-    from ottla.broker.engine import Engine
+    from ottla.broker.engine import Catalog, Engine
+    from ottla.broker.logger import Logger
 
 MOST_NODES = 100
 
@@ -76,23 +77,41 @@ class Node(NamedTuple):
             own.append(one._replace(port=port, advertised=told))
         return own
 
-    def engine(self) -> Engine | None:
-        """The engine of a node in memory, which begins the next epoch: what it had is gone. None for one with files."""
-        if not self.in_memory:
-            return None
+    def place_among(self, log: Logger) -> dict[str, Any]:
+        """What makes a broker one of several nodes, as arguments of `ottla.broker.app.Broker`.
+
+        Raises:
+            BadSetting: its supervisor has not told it who the others are.
+            OSError: the password of nodes cannot be read.
+        """
+        from ottla.broker.cluster.placement import Static
+        from ottla.broker.runtime.looking import ClusterFile
+        from ottla.broker.runtime.mechanisms import node_password
+        from ottla.broker.storage.local.catalog import FileCatalog
+
+        path = self.shared / CLUSTER_NAME
+        try:
+            document = json.loads(path.read_bytes())
+            placement, cluster_id = Static(self.node_id, document), str(document["cluster_id"])
+        except (ValueError, KeyError) as error:
+            raise BadSetting(f"{path}: {error}") from None
+        catalog, nodes = FileCatalog(str(self.shared)), ClusterFile(str(path), placement.read, log)
+        return {
+            "placement": placement,
+            "catalog": catalog,
+            "cluster_id": cluster_id,
+            "looks": (catalog.look, nodes.look),
+            "node_password": node_password(self.shared),
+            "engine": self._engine(catalog, cluster_id) if self.in_memory else None,
+        }
+
+    def _engine(self, catalog: Catalog, cluster_id: str) -> Engine:
+        """The engine of a node in memory, which begins the next epoch: what it had is gone."""
         from ottla.broker.storage.memory import MemoryEngine
 
-        engine = MemoryEngine(new_uuid=uuid4, node_id=self.node_id)
-        if (cluster := read_cluster(self.shared)) is not None:
-            engine.cluster_id = cluster.cluster_id
+        engine = MemoryEngine(new_uuid=uuid4, node_id=self.node_id, catalog=catalog, cluster_id=cluster_id)
         engine.leader_epoch = self.entry().epoch
         return engine
-
-    def password(self) -> str:
-        """By which nodes know each other. Raises OSError."""
-        from ottla.broker.runtime.mechanisms import node_password
-
-        return node_password(self.shared)
 
     def _http(self, address: str) -> str:
         if not address:

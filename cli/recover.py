@@ -11,6 +11,7 @@ import click
 from ottla.cli.common import Answer, formatted
 from ottla.cli.damage import catalog_problem, reading_progress, topics_by_directory
 from ottla.cli.output import Refused, print_fields, print_table, say
+from ottla.protocol.stored.cluster_file import all_directories
 from ottla.protocol.stored.names import CATALOG_NAME
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def command(data_dir: Path, accept_loss: bool) -> Answer:
     After a crash a broker cuts off by itself what it had not acknowledged. It refuses to start if acknowledged records
     are damaged: restore the directory from a backup, or discard these records.
 
+    Of the directory of several nodes, those of all nodes are looked at.
+
     This reads every batch of every log. Damage within a log costs the batches that it hit. Damage in the journal, or at
     the end of a log, costs everything from the first missing record on. Damaged files are kept.
     """
@@ -37,7 +40,10 @@ def command(data_dir: Path, accept_loss: bool) -> Answer:
     try:
         with reading_progress(data_dir) as tell:
             # Without a catalog no broker starts, so nothing is given up for it.
-            report = (recover_accepting_loss if accept_loss and catalog is None else examine)(str(data_dir), tell=tell)
+            look = recover_accepting_loss if accept_loss and catalog is None else examine
+            report, *others = (look(str(one), tell=tell) for one in all_directories(data_dir))
+            for one in others:
+                _add(report, one)
     except EngineError as error:
         raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
     if catalog is not None and catalog not in report.problems:
@@ -54,6 +60,15 @@ def command(data_dir: Path, accept_loss: bool) -> Answer:
             _print_catalog(data_dir)
 
     return Answer(document, print_text, click.exceptions.Exit(1) if is_damaged else None)
+
+
+def _add(report: RepairReport, other: RepairReport) -> None:
+    """Tell of another node's directory, too."""
+    report.problems += other.problems
+    report.lost += other.lost
+    report.kept_batches += other.kept_batches
+    report.set_aside += other.set_aside
+    report.cannot_be_mended += other.cannot_be_mended
 
 
 def _print(report: RepairReport, data_dir: Path, accepted: bool) -> None:

@@ -202,6 +202,7 @@ def command(
     given = _Given(config_file, (*pairs, *options), where, topics, (users_file, add_scram), place, nodes)
     try:
         start = given.read(log)
+        own = start.alone() if node is None else start.of_node(node, Path(shared_dir), log)
         if check:
             read, found = start.loaded.settings, start.endpoints
             check_issuers(found, read, log)
@@ -214,7 +215,7 @@ def command(
 
     raise_limit()
     if node is not None:
-        sys.exit(_run(_serve(**start.of_node(node, Path(shared_dir)), told=Reports(), log=log, workbench=workbench)))
+        sys.exit(_run(_serve(**own, told=Reports(), log=log, workbench=workbench)))
     warn(start.loaded, start.endpoints, log)
     if add_scram:
         log.warning("A password was given as an argument, which others on this machine can see: use --users-file FILE")
@@ -224,7 +225,7 @@ def command(
     ready = _ready(ready_file)
     if nodes is not None:
         sys.exit(_run(_supervise(start, nodes, ready, given.read, log)))
-    sys.exit(_run(_serve(**start.alone(), told=_Told(ready, start, log), log=log, workbench=workbench)))
+    sys.exit(_run(_serve(**own, told=_Told(ready, start, log), log=log, workbench=workbench)))
 
 
 class _Start(NamedTuple):
@@ -246,18 +247,16 @@ class _Start(NamedTuple):
             "users": self.users,
         }
 
-    def of_node(self, node_id: int, shared: Path) -> dict[str, Any]:
-        """The arguments of one of several nodes."""
+    def of_node(self, node_id: int, shared: Path, log: Any) -> dict[str, Any]:
+        """The arguments of one of several nodes. Raises as `Node.place_among`."""
         settings = self.loaded.settings
         node = Node(node_id, node_id - settings.node_id, shared, in_memory=self.directory is None)
         own = {
             "settings": node.settings(settings),
             "directory": node.directory,
             "endpoints": node.endpoints(self.endpoints),
-            "engine": node.engine(),
-            "node_password": node.password(),
         }
-        return {**self.alone(), **own}
+        return {**self.alone(), **own, **node.place_among(log)}
 
 
 class _Given(NamedTuple):

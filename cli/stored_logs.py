@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from ottla.cli.journal import journal_batches, with_journal
 from ottla.cli.output import Refused
@@ -17,6 +18,7 @@ from ottla.cli.segments import (
     read_batches,
     segment_with,
 )
+from ottla.protocol.stored.cluster_file import all_directories
 from ottla.protocol.stored.journal import JournalView, data_directory_of
 from ottla.protocol.stored.names import INDEX_SUFFIX, LOGS_NAME
 
@@ -66,12 +68,38 @@ class StoredLog:
             yield path, iter(batches)
 
 
+T = TypeVar("T")
+
+
+def of_all_nodes(path: Path, of_one: Callable[[Path], list[T]]) -> list[T]:
+    """What is found below a path; in the data directory of several nodes, below each of theirs.
+
+    Raises:
+        Refused: there is nothing below any of them.
+    """
+    found: list[T] = []
+    refused: Refused | None = None
+    for one in all_directories(path):
+        try:
+            found += of_one(one)
+        except Refused as error:
+            refused = refused or error
+    if refused is not None and not found:
+        raise refused
+    return found
+
+
 def stored_logs(path: Path) -> list[StoredLog]:
     """The logs below a path: a data directory, a partition's directory, or a single segment.
 
     Raises:
         Refused: there are none.
     """
+    found = of_all_nodes(path, _of_directory)
+    return sorted(found, key=lambda log: (log.partition.topic, log.partition.partition))
+
+
+def _of_directory(path: Path) -> list[StoredLog]:
     root = data_directory_of(path) if path.is_dir() else None
     journal = None if root is None else JournalView(root)
     try:
@@ -82,7 +110,7 @@ def stored_logs(path: Path) -> list[StoredLog]:
         partitions = []
     if journal is not None and path.absolute() in (journal.data_dir, journal.data_dir / LOGS_NAME):
         partitions = with_journal(partitions, journal)
-    return [StoredLog(one, journal) for one in sorted(partitions, key=lambda one: (one.topic, one.partition))]
+    return [StoredLog(one, journal) for one in partitions]
 
 
 def _position_of(path: Path, offset: int) -> int:

@@ -94,6 +94,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start all nodes at once."""
+        self._store(self.cluster)  # before they look at it
         for node_id in self.cluster.nodes:
             self._start(node_id)
 

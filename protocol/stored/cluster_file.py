@@ -92,6 +92,11 @@ def node_directories(data_dir: Path) -> dict[int, Path]:
     return {int(one.name): one for one in sorted(found, key=lambda one: int(one.name))}
 
 
+def all_directories(data_dir: Path) -> list[Path]:
+    """A data directory and those of the other nodes below it."""
+    return [data_dir, *node_directories(data_dir).values()]
+
+
 def encode_cluster(cluster: ClusterFile) -> bytes:
     document = {
         "format": FORMAT,

@@ -141,7 +141,7 @@ def test_status_of_a_directory(tmp_path: Path) -> None:
             (2, "up", nodes.addresses[1]),
         ]
         assert all(row["up_ms"] >= 0 and row["pid"] and row["epoch"] == 0 for row in document["nodes"])
-        assert document["nodes"][0]["group_shards"] == 50
+        assert [row["group_shards"] for row in document["nodes"]] == [25, 25]
         assert HERE.rows("cluster", "status", tmp_path)[0][:3] == ["NODE", "STATE", "ADDRESS"]
     document = HERE.json("cluster", "status", tmp_path, expect=1)
     assert {(row["state"], row["why"], row["pid"]) for row in document["nodes"]} == {

@@ -1,0 +1,58 @@
+"""Commands that read a data directory read those of all nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.broker import Broker
+from tests.cli.commands import HERE, Ottla
+
+
+@pytest.fixture(scope="module")
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of three nodes, with records in five partitions and a group; nothing runs."""
+    data_dir: Path = tmp_path_factory.mktemp("nodes")
+    with Broker(data_dir=data_dir, topics={"orders": 5}) as broker:
+        ottla = Ottla(broker.bootstrap_servers)
+        for partition in range(5):
+            ottla.send("orders", b"one\ntwo\n", "--partition", str(partition))
+        for group in ("billing", "mail", "search"):
+            ottla.make_group(group)
+    HERE.run("cluster", "spread", data_dir, "--nodes", 3)
+    assert len(list(data_dir.glob("logs/orders-*"))) < 5
+    return data_dir
+
+
+def test_log_reads_the_partitions_of_all(three_nodes: Path) -> None:
+    printed = HERE.run("log", "dump", three_nodes, "--print-data-log").stdout
+    named = [line.split()[0] for line in printed.splitlines() if line.startswith("orders-")]
+    assert named == [f"orders-{partition}" for partition in range(5)]
+    assert (printed.count('value "one"'), printed.count('value "two"')) == (5, 5)
+    verified = HERE.run("log", "verify", three_nodes).stdout.splitlines()
+    assert {line.split()[0] for line in verified if line.startswith("orders-")} == {f"orders-{at}" for at in range(5)}
+
+
+def test_offsets_are_those_of_all_groups(three_nodes: Path) -> None:
+    rows = HERE.lines("offsets", "decode", three_nodes)
+    assert {row["group"] for row in rows if "group" in row} >= {"billing", "mail", "search"}
+
+
+def test_doctor_and_recover_look_at_each(three_nodes: Path) -> None:
+    checks = {
+        one["check"]: one["verdict"]
+        for one in HERE.json("doctor", "--data-dir", three_nodes, "--no-disk", "--listen", "0")["checks"]
+    }
+    assert [checks[name] for name in ("content", "content of node 2", "content of node 3")] == ["ok", "ok", "ok"]
+    assert HERE.json("recover", three_nodes)["problems"] == []
+    checkpoint = three_nodes / "nodes/3/checkpoint"
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(b"nothing")
+    try:
+        (problem, *_) = HERE.json("recover", three_nodes, expect=1)["problems"]
+        assert str(checkpoint) in problem
+        failed = HERE.json("doctor", "--data-dir", three_nodes, "--no-disk", "--listen", "0", expect=1)["checks"]
+        assert [one["check"] for one in failed if one["verdict"] == "fail"] == ["content of node 3"]
+    finally:
+        checkpoint.write_bytes(whole)
