@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -33,7 +32,7 @@ from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.endpoints import Endpoint
-from ottla.broker.engine import IN_MEMORY, Catalog, Engine, EngineError, LogDir
+from ottla.broker.engine import IN_MEMORY, Catalog, Engine, EngineError
 from ottla.broker.entrance import Entrance
 from ottla.broker.handlers.services import Node, Services
 from ottla.broker.logger import Silent
@@ -54,6 +53,7 @@ from ottla.broker.runtime.quota_keeper import QuotaKeeper
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import BadSetting, Settings
+from ottla.broker.storage.local.directory import measured
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
@@ -343,7 +343,7 @@ class Broker:
             prepared=self._prepared,
             explain=self.observing.explain(self._groups, self._members.software_of),
             control=self.observing.control(),
-            log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(_measured, self._directory),
+            log_dir=(lambda: IN_MEMORY) if self._directory is None else partial(measured, self._directory),
             logger=self.log if hasattr(self.log, "level") else None,
             authorizer=self._authorizer,
             audit=self._audit,
@@ -497,9 +497,3 @@ class Broker:
         finally:
             # Whatever fails on the way: a broker that cannot make anything durable must not seem to serve.
             self.on_fatal()
-
-
-def _measured(directory: Path) -> LogDir:
-    """The data directory with the space of its volume as it is now. Raises ``OSError``."""
-    volume = os.statvfs(directory)
-    return LogDir(str(directory.absolute()), volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize)

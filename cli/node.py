@@ -48,13 +48,18 @@ class Node(NamedTuple):
         """Its own directory; None if it keeps nothing on disk."""
         return None if self.in_memory else self.shared / directory_of(self.node_id, self.node_id - self.place)
 
-    def entry(self) -> NodeEntry:
-        """What its supervisor remembers of its last life."""
+    def entry(self, node_id: int | None = None) -> NodeEntry:
+        """What its supervisor remembers of its last life, or of another node."""
+        wanted = self.node_id if node_id is None else node_id
         try:
             cluster = read_cluster(self.shared)
         except (BadClusterFile, OSError):
             cluster = None
-        return cluster.nodes[self.node_id] if cluster and self.node_id in cluster.nodes else NodeEntry(node_id=-1)
+        return cluster.nodes[wanted] if cluster and wanted in cluster.nodes else NodeEntry(node_id=wanted)
+
+    def why_down(self, node_id: int) -> str:
+        """The reason why another node is down, as the supervisor has it."""
+        return self.entry(node_id).why
 
     def settings(self, settings: Settings) -> Settings:
         """Those that all share, with what is this node's own: its id, the port of HTTP, files that it alone writes."""

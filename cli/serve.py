@@ -199,7 +199,8 @@ def command(
         options.append("log.dirs=")  # those of the file are not used
     where = Options(listen, advertise, tls_cert, tls_key, sasl)
     place = None if ephemeral else data_dir or ""
-    given = _Given(config_file, (*pairs, *options), where, topics, (users_file, add_scram), place, nodes)
+    users = users_file, add_scram
+    given = _Given(config_file, (*pairs, *options), bool(settings["http"]), where, topics, users, place, nodes)
     try:
         start = given.read(log)
         own = start.alone() if node is None else start.of_node(node, Path(shared_dir), log)
@@ -255,6 +256,7 @@ class _Start(NamedTuple):
             "settings": node.settings(settings),
             "directory": node.directory,
             "endpoints": node.endpoints(self.endpoints),
+            "why_down": node.why_down,
         }
         return {**self.alone(), **own, **node.place_among(log)}
 
@@ -264,6 +266,7 @@ class _Given(NamedTuple):
 
     config_file: str | None
     pairs: tuple[str, ...]
+    has_http: bool
     where: Options
     topics: Sequence[str]
     users: tuple[str | None, Sequence[str]]
@@ -281,7 +284,7 @@ class _Given(NamedTuple):
         """
         loaded = settings_of(self.config_file, (*self.pairs, *self.where.pairs()))
         settings = loaded.settings
-        check_http(settings, by_option=any(one.startswith("ottla.http.listen=") for one in self.pairs))
+        check_http(settings, by_option=self.has_http)
         wanted = [_topic(text, settings.num_partitions) for text in self.topics]
         found = listeners(settings, self.where, log)
         users = initial_users(*self.users)
@@ -324,11 +327,20 @@ class _Told:
             _remove(self._ready)
 
 
-async def _serve(settings: Settings, *, told: _Told | Reports, log: Any, workbench: bool, **where: Any) -> int:
+async def _serve(
+    settings: Settings,
+    *,
+    told: _Told | Reports,
+    log: Any,
+    workbench: bool,
+    why_down: Callable[[int], str] = lambda node_id: "",
+    **where: Any,
+) -> int:
     """Run a broker until a signal comes; returns the exit code.
 
     Args:
         told: is told what becomes of it.
+        why_down: says why another node is down.
         where: the directory, listeners, users and topics, as `ottla.broker.app.Broker` takes them.
     """
     started, stopping = asyncio.Event(), asyncio.Event()
@@ -349,6 +361,7 @@ async def _serve(settings: Settings, *, told: _Told | Reports, log: Any, workben
     log.hold()
     loop.call_later(LINES_AFTER_S, log.prepare)
     observing = _observed(settings, log, workbench=workbench)
+    observing["observing"].why_down = why_down
     broker = Broker(settings, **where, log=log, **observing)
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:

@@ -60,6 +60,7 @@ class Observatory(Observing):
         group_event_log: None where ``ottla.group.events.enable`` is off.
         sentinels: None where they are off, and in the first second.
         http: None where ``ottla.http.listen`` is not set.
+        why_down: says why another node is down; may be set until the broker is ready.
     """
 
     def __init__(self, settings: Settings, log: Any = None, *, records_all: bool = False) -> None:
@@ -79,6 +80,7 @@ class Observatory(Observing):
         self.group_event_log = GroupEventLog(self.log) if settings.ottla_group_events_enable else None
         self.sentinels: Sentinels | None = None
         self.http: HttpPort | None = None
+        self.why_down: Callable[[int], str] = lambda node_id: ""
         self.clock: Clock
         self._engine: Engine
         self._services: Services
@@ -218,6 +220,7 @@ class Observatory(Observing):
             self.clock,
             server=self._server,
             software_of=self._software_of,
+            why_down=self.why_down,
         )
 
     def recording(self) -> bytes:
@@ -276,6 +279,7 @@ class Observatory(Observing):
         parts.tell_failed = tell_failed
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
+        port.health.nodes_down = self._nodes_down
         port.allow(address.told[0])
         port.open(parts, self.endpoints())
 
@@ -287,6 +291,11 @@ class Observatory(Observing):
         """Why nothing can be written at the moment, in the word that probes are told."""
         refusal = self._engine.refusal
         return "" if refusal is None else "full" if isinstance(refusal, StorageFull) else "degraded"
+
+    def _nodes_down(self) -> list[int]:
+        """The other nodes that are down, by id."""
+        nodes = self._topics.placement.view.nodes
+        return sorted(node_id for node_id, node in nodes.items() if not node.is_up)
 
     def tell_ready(self) -> None:
         if self.http is not None:

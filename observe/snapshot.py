@@ -120,7 +120,7 @@ class GroupBrief(Struct):
 
 
 class PartitionState(Struct):
-    """A partition of a topic."""
+    """A partition of a topic. One that another node leads has its ``leader_id``, or -1, and no figures: they are 0."""
 
     partition: int
     log_start_offset: int
@@ -128,6 +128,8 @@ class PartitionState(Struct):
     log_end_offset: int
     last_stable_offset: int
     size_bytes: int
+    is_led_here: bool = True
+    leader_id: int = -1
 
 
 class TopicState(Struct):
@@ -139,9 +141,30 @@ class TopicState(Struct):
     configs: dict[str, str]
     partitions: list[PartitionState]
 
+    @property
+    def led(self) -> list[PartitionState]:
+        """The partitions that this node leads."""
+        return [one for one in self.partitions if one.is_led_here]
+
+
+class NodeState(Struct):
+    """One of several nodes.
+
+    Attributes:
+        state: ``up``, ``draining`` or ``down``; and ``why`` it is down.
+        listen: host and port for clients of this machine; None if it was never up.
+        http: host and port of its console; an empty host is the one by which this one is reached.
+    """
+
+    node_id: int
+    state: str
+    listen: str | None
+    http: str | None = None
+    why: str = ""
+
 
 class ClusterState(Struct):
-    """The broker."""
+    """The broker, and of several nodes all of them, this one as well."""
 
     node_id: int
     cluster_id: str
@@ -153,3 +176,9 @@ class ClusterState(Struct):
     topics: int
     groups: int
     group_states: dict[str, int]
+    nodes: list[NodeState] = []
+
+    @property
+    def up(self) -> list[NodeState]:
+        """The nodes that serve clients; none where there is one alone."""
+        return [node for node in self.nodes if node.state != "down"]

@@ -23,6 +23,7 @@ from ottla.broker.core.topics.partition import Partition, Standing, Topic
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
 from ottla.observe.consumer_group_view import assignor_of, group_state, held, member_state, state_with
+from ottla.observe.nodes import node_states
 from ottla.observe.record_times import RecordTimes
 from ottla.observe.snapshot import (
     ClusterState,
@@ -65,6 +66,7 @@ class View:
 
     Args:
         software_of: gives a member's client library and version, by group and member id.
+        why_down: says why a node is down.
     """
 
     def __init__(
@@ -76,7 +78,9 @@ class View:
         *,
         server: SocketServer,
         software_of: Callable[[str, str], str],
+        why_down: Callable[[int], str] = lambda node_id: "",
     ) -> None:
+        self._why_down = why_down
         self.record_times = RecordTimes()
         self._identity = identity
         self._server = server
@@ -99,17 +103,30 @@ class View:
             topics=len(self._topics.topics),
             groups=len(self._groups),
             group_states=states,
+            nodes=node_states(self._topics.placement.view, self._why_down),
         )
 
     # -- topics
 
     def topics(self) -> Iterator[TopicState]:
         for topic in list(self._topics.topics.values()):
-            yield _topic_state(topic)
+            yield self._topic_state(topic)
 
     def topic(self, name: str) -> TopicState | None:
         topic = self._topics.topics.get(name)
-        return None if topic is None else _topic_state(topic)
+        return None if topic is None else self._topic_state(topic)
+
+    def _topic_state(self, topic: Topic) -> TopicState:
+        return TopicState(
+            topic=topic.name,
+            topic_id=str(topic.topic_id),
+            is_internal=topic.is_internal,
+            configs=dict(topic.overrides),
+            partitions=[
+                _partition_state(index, partition, self._topics.leader(partition).node_id)
+                for index, partition in enumerate(topic.partitions)
+            ],
+        )
 
     # -- groups
 
@@ -464,17 +481,7 @@ def _assigned(protocol_type: str | None, assignment: bytes) -> dict[str, list[in
     return assigned
 
 
-def _topic_state(topic: Topic) -> TopicState:
-    return TopicState(
-        topic=topic.name,
-        topic_id=str(topic.topic_id),
-        is_internal=topic.is_internal,
-        configs=dict(topic.overrides),
-        partitions=[_partition_state(index, partition) for index, partition in enumerate(topic.partitions)],
-    )
-
-
-def _partition_state(index: int, partition: Partition) -> PartitionState:
+def _partition_state(index: int, partition: Partition, leader_id: int) -> PartitionState:
     log = partition.log
     return PartitionState(
         partition=index,
@@ -483,4 +490,6 @@ def _partition_state(index: int, partition: Partition) -> PartitionState:
         log_end_offset=log.log_end_offset,
         last_stable_offset=partition.last_stable_offset,
         size_bytes=log.size_bytes,
+        is_led_here=partition.standing is not Standing.ELSEWHERE,
+        leader_id=leader_id,
     )

@@ -113,10 +113,24 @@ export function overview(store) {
     }
   }
 
+  /** Other nodes have consoles of their own: each shows the groups that it coordinates. */
+  function nodesFact({ nodes, node_id }) {
+    const one = (node) => {
+      const [, host, port] = node.http?.match(/^(.*):(\d+)$/) ?? [];
+      const here = ["", "localhost", "127.0.0.1", "[::1]", "::1"].includes(host) ? location.hostname : host;
+      const name = node.state === "up" ? node.node_id : `${node.node_id} ${node.state}`;
+      if (node.node_id === node_id) return h("b", { title: "This node" }, name);
+      if (!port || node.state === "down") return h("span", { class: node.state === "down" ? "warn-text" : "muted", title: node.why || null }, name);
+      return h("a", { href: `${location.protocol}//${here}:${port}/`, title: `The console of node ${node.node_id}` }, name);
+    };
+    return ["Nodes", nodes.flatMap((node, at) => (at ? [" ", one(node)] : [one(node)]))];
+  }
+
   function drawFacts() {
     const cluster = store.cluster;
     if (!cluster) return;
     const counts = [["Broker", [`node ${cluster.node_id}`, h("span", { class: "muted" }, ` ${cluster.listen}`)]], ["Version", cluster.version], ["Cluster", h("span", { class: "mono", title: cluster.cluster_id }, cluster.cluster_id)], ["Up for", duration(Math.max(brokerTime() - cluster.started_ms, 0))], ["Connections", number(cluster.connections)], ["Topics", h("a", { href: "#/topics" }, number(cluster.topics))], ["Groups", number(store.isLoaded ? store.groups.size : cluster.groups)]];
+    if (cluster.nodes?.length) counts.splice(1, 0, nodesFact(cluster));
     fill(facts, counts.map(([name, value]) => h("div", { class: LESSER.includes(name) ? "lesser" : null }, h("dt", null, name), h("dd", null, value))));
   }
 

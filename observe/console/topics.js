@@ -73,7 +73,7 @@ export function topicView(store, { name }) {
       { name: "start", title: "Log start", width: "minmax(4rem, 1fr)", tone: "num", sort: (row) => row.log_start_offset, cell: (row) => number(row.log_start_offset) },
       { name: "end", title: "High watermark", width: "minmax(5rem, 1fr)", tone: "num", sort: (row) => row.high_watermark, cell: (row) => number(row.high_watermark) },
       { name: "stable", title: "Last stable", width: "minmax(5rem, 1fr)", tone: "num", sort: (row) => row.last_stable_offset, cell: (row) => h("span", { class: row.last_stable_offset < row.high_watermark ? "warn-text" : "", title: row.last_stable_offset < row.high_watermark ? "An open transaction holds it back" : null }, number(row.last_stable_offset)), wide: true },
-      { name: "size", title: "Size", width: "minmax(4rem, 1fr)", tone: "num", sort: (row) => row.size_bytes, cell: (row) => bytes(row.size_bytes) },
+      { name: "size", title: "Size", width: "minmax(4rem, 1fr)", tone: "num", sort: (row) => row.size_bytes, cell: (row) => (row.is_led_here ? bytes(row.size_bytes) : row.leader_id < 0 ? h("span", { class: "warn-text" }, "no leader") : h("span", { class: "muted", title: "Its console has the figures" }, `node ${row.leader_id}`)) },
     ],
   });
   async function load() {

@@ -84,9 +84,11 @@ class GroupNow(Struct):
     offsets: list[OffsetState]
 
 
-class HealthNow(Struct):
+class HealthNow(Struct, omit_defaults=True):
     """State of the broker: ``starting``, ``ready``, ``stopping`` or ``failed``; or ``full`` or ``degraded`` while it is
-    ready and nothing can be written.
+    ready and nothing can be written. ``nodes_down`` are the ids of other nodes that are down, if there are any:
+    ``/v1/cluster`` says why.
     """
 
     status: str
+    nodes_down: list[int] = []

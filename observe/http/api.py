@@ -206,7 +206,13 @@ _Q = Text("q", "Only names that contain this.", 255)
 _AFTER = Text("after", "Only names that come after this one: `next` of the answer before.")
 
 ENDPOINTS = (
-    Endpoint("/v1/cluster", "cluster", "The broker.", ClusterState, lambda parts, names, query: parts.view.cluster()),
+    Endpoint(
+        "/v1/cluster",
+        "cluster",
+        "The broker.",
+        ClusterState,
+        lambda parts, names, query: parts.view.cluster(),
+    ),
     Endpoint(
         "/v1/topics",
         "topics",

@@ -25,10 +25,12 @@ class Health:
 
     Attributes:
         refusal: says while it is ready why nothing can be written, ``full`` or ``degraded``; empty while it can.
+        nodes_down: the ids of other nodes that are down.
     """
 
     status: str = "starting"
     refusal: Callable[[], str] = lambda: ""
+    nodes_down: Callable[[], list[int]] = list
 
     @property
     def now(self) -> str:

@@ -107,17 +107,17 @@ def health_routes(health: Health) -> list[BaseRoute]:
     """``/healthz``: the process is worth keeping; ``/readyz``: clients are served."""
 
     async def healthz(request: Request) -> Response:
-        return _health(health.now, health.status != "failed")
+        return _health(health, health.now, health.status != "failed")
 
     async def readyz(request: Request) -> Response:
         now = health.now
-        return _health(now, now == "ready")
+        return _health(health, now, now == "ready")
 
     return [Route("/healthz", healthz), Route("/readyz", readyz)]
 
 
-def _health(now: str, well: bool) -> Response:
-    body = msgspec.json.encode(HealthNow(now))
+def _health(health: Health, now: str, well: bool) -> Response:
+    body = msgspec.json.encode(HealthNow(now, health.nodes_down()))
     return Response(body, 200 if well else 503, NOT_KEPT, JSON)
 
 

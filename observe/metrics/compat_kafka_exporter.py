@@ -69,8 +69,12 @@ def kafka_exporter(scene: Scene, sources: Sources) -> Iterator[Metric]:
     """All of them."""
     families = Families(SPECS)
     host, port = sources.address
-    families.add("kafka_brokers", 1)
-    families.add("kafka_broker_info", 1, str(scene.cluster.node_id), f"{host}:{port}")
+    brokers = [(node.node_id, node.listen or "") for node in scene.cluster.up] or [
+        (scene.cluster.node_id, f"{host}:{port}")
+    ]
+    families.add("kafka_brokers", len(brokers))
+    for node_id, address in brokers:
+        families.add("kafka_broker_info", 1, str(node_id), address)
     for topic in scene.topics:
         _topic(families, topic, scene.cluster.node_id)
     counts = {topic.topic: len(topic.partitions) for topic in scene.topics}
@@ -81,7 +85,7 @@ def kafka_exporter(scene: Scene, sources: Sources) -> Iterator[Metric]:
 
 def _topic(families: Families, topic: TopicState, node_id: int) -> None:
     families.add("kafka_topic_partitions", len(topic.partitions), topic.topic)
-    for one in topic.partitions:
+    for one in topic.led:
         labels = topic.topic, str(one.partition)
         families.add("kafka_topic_partition_current_offset", one.high_watermark, *labels)
         families.add("kafka_topic_partition_oldest_offset", one.log_start_offset, *labels)

@@ -97,8 +97,15 @@ def kminion(scene: Scene, sources: Sources) -> Iterator[Metric]:
     cluster = scene.cluster
     node, (host, port) = str(cluster.node_id), sources.address
     families.add("kminion_exporter_up", 1, cluster.version)
-    families.add("kminion_kafka_cluster_info", 1, cluster.version, "1", node, cluster.cluster_id)
-    families.add("kminion_kafka_broker_info", 1, node, host, str(port), "", "true")
+    nodes = {one.node_id: (one.listen or "").rpartition(":")[::2] for one in cluster.up}
+    brokers = nodes or {cluster.node_id: (host, str(port))}
+    controller = min(brokers)
+    families.add(
+        "kminion_kafka_cluster_info", 1, cluster.version, str(len(brokers)), str(controller), cluster.cluster_id
+    )
+    for node_id, address in brokers.items():
+        is_controller = str(node_id == controller).lower()
+        families.add("kminion_kafka_broker_info", 1, str(node_id), *address, "", is_controller)
     _topics(families, scene, sources, (node, host, str(port), ""))
     for group in scene.groups:
         _group(families, group, node)
@@ -111,11 +118,11 @@ def kminion(scene: Scene, sources: Sources) -> Iterator[Metric]:
 def _topics(families: Families, scene: Scene, sources: Sources, broker: tuple[str, ...]) -> None:
     total = 0
     for topic in scene.topics:
-        name, partitions = topic.topic, topic.partitions
+        name, partitions = topic.topic, topic.led
         size = sum(one.size_bytes for one in partitions)
         total += size
         policy = topic.configs.get("cleanup.policy", sources.settings.log_cleanup_policy)
-        families.add("kminion_kafka_topic_info", 1, name, str(len(partitions)), "1", policy)
+        families.add("kminion_kafka_topic_info", 1, name, str(len(topic.partitions)), "1", policy)
         families.add("kminion_kafka_topic_log_dir_size_total_bytes", size, name)
         for one in partitions:
             families.add("kminion_kafka_topic_partition_low_water_mark", one.log_start_offset, name, str(one.partition))

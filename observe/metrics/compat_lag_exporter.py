@@ -56,7 +56,7 @@ def lag_exporter(scene: Scene, sources: Sources) -> Iterator[Metric]:
     for topic in scene.topics:
         if topic.is_internal and topic.topic not in consumed:
             continue
-        for one in topic.partitions:
+        for one in topic.led:
             labels = cluster, topic.topic, str(one.partition)
             families.add("kafka_partition_latest_offset", one.high_watermark, *labels)
             families.add("kafka_partition_earliest_offset", one.log_start_offset, *labels)

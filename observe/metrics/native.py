@@ -111,10 +111,10 @@ def _topics(families: Families, scene: Scene) -> None:
     families.add("ottla_topics", scene.cluster.topics)
     families.add("ottla_partitions", scene.partition_count)
     for topic in scene.topics:
-        families.add("ottla_topic_size_bytes", sum(one.size_bytes for one in topic.partitions), topic.topic)
+        families.add("ottla_topic_size_bytes", sum(one.size_bytes for one in topic.led), topic.topic)
         if topic.is_internal:
             continue
-        for partition in topic.partitions:
+        for partition in topic.led:
             labels = topic.topic, str(partition.partition)
             families.add("ottla_partition_start_offset", partition.log_start_offset, *labels)
             families.add("ottla_partition_end_offset", partition.high_watermark, *labels)

@@ -4,9 +4,10 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable
+from pathlib import Path
 from uuid import UUID
 
-from ottla.broker.engine import ClosedToOthers, Corrupt, InUse
+from ottla.broker.engine import ClosedToOthers, Corrupt, InUse, LogDir
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.local.files import Files, read_file, replace_file, sync_directory, write_all
 from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, encode_meta
@@ -83,3 +84,9 @@ def read_meta(
     if wanted_id is not None and cluster_id != wanted_id:
         raise Corrupt(f"{path}: the directory belongs to the cluster {cluster_id}, this is a node of {wanted_id}")
     return cluster_id, found_format < FORMAT
+
+
+def measured(directory: Path) -> LogDir:
+    """A data directory with the space of its volume as it is now. Raises ``OSError``."""
+    volume = os.statvfs(directory)
+    return LogDir(str(directory.absolute()), volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize)
