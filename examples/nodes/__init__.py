@@ -1,0 +1,1 @@
+"""Several nodes: one is killed, another restarted, and the group goes on."""
