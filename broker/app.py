@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ottla.broker.clock import Clock, LoopClock
+from ottla.broker.cluster.placement import Alone
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
@@ -33,7 +34,7 @@ from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.engine import IN_MEMORY, Engine, EngineError, LogDir
 from ottla.broker.entrance import Entrance
-from ottla.broker.handlers.services import Node, Services
+from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.logger import Silent
 from ottla.broker.net.listener import CannotListen
 from ottla.broker.net.socket_server import SocketServer
@@ -286,7 +287,8 @@ class Broker:
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._long_work = LongWork("ottla-long-work", self.log)
-        advertised = {one.name: one.told for one in self.endpoints if one.told is not None}
+        told = {one.name: one.told for one in self.endpoints if one.told is not None}
+        placement = Alone(self._engine.node_id, self._engine.leader_epoch, told)
         self._services = Services(
             settings=settings,
             clock=clock,
@@ -294,7 +296,7 @@ class Broker:
             look_up=self._looking_up,
             validate=self._validating,
             long_work=self._long_work,
-            node=Node(self._engine.node_id, self._engine.cluster_id, advertised),
+            cluster=Cluster(placement, self._engine.cluster_id, self._topics),
             host=self._host,
             groups=self._groups,
             members=self._members,

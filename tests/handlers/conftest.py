@@ -8,6 +8,7 @@ import uuid
 import pytest
 import pytest_asyncio
 
+from ottla.broker.cluster.placement import Alone
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
@@ -18,7 +19,7 @@ from ottla.broker.core.security.session import ANONYMOUS
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
-from ottla.broker.handlers.services import Node, Services
+from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
@@ -140,7 +141,7 @@ class World:
         self.services = Services(
             settings=self.settings,
             clock=self,
-            node=Node(1, self.engine.cluster_id),
+            cluster=Cluster(self.new_placement(), self.engine.cluster_id, self.topics),
             host=self.host,
             groups=self.groups,
             members=self.members,
@@ -171,6 +172,9 @@ class World:
             report=self.log,
             **more,
         )
+
+    def new_placement(self):
+        return Alone(1, self.engine.leader_epoch)
 
     async def restart(self):
         """What a killed process leaves behind is opened again."""
