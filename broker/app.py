@@ -287,8 +287,9 @@ class Broker:
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)
         self._long_work = LongWork("ottla-long-work", self.log)
-        told = {one.name: one.told for one in self.endpoints if one.told is not None}
-        placement = Alone(self._engine.node_id, self._engine.leader_epoch, told)
+        advertised = {one.name: one.told for one in self.endpoints if one.told is not None}
+        placement = Alone(self._engine.node_id)
+        placement.opened(self._engine.leader_epoch)
         self._services = Services(
             settings=settings,
             clock=clock,
@@ -296,7 +297,7 @@ class Broker:
             look_up=self._looking_up,
             validate=self._validating,
             long_work=self._long_work,
-            cluster=Cluster(placement, self._engine.cluster_id, self._topics),
+            cluster=Cluster(placement, self._engine.cluster_id, self._topics, advertised),
             host=self._host,
             groups=self._groups,
             members=self._members,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
@@ -62,14 +63,22 @@ class Cluster:
     Args:
         placement: says who leads what.
         topics: those that there are.
+        advertised: where clients find this node, by listener; those of others find it where they reached it.
     """
 
-    __slots__ = ("_topics", "cluster_id", "placement")
+    __slots__ = ("_advertised", "_topics", "cluster_id", "placement")
 
-    def __init__(self, placement: Placement, cluster_id: str, topics: TopicManager) -> None:
+    def __init__(
+        self,
+        placement: Placement,
+        cluster_id: str,
+        topics: TopicManager,
+        advertised: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+    ) -> None:
         self.placement = placement
         self.cluster_id = cluster_id
         self._topics = topics
+        self._advertised = advertised
 
     @property
     def me(self) -> int:
@@ -101,12 +110,14 @@ class Cluster:
         node = view.nodes.get(node_id)
         if node is None:
             return None
-        told = node.endpoints.get(connection.session.listener)
-        if told is None:
-            if node_id != view.me:
-                return None
-            told = "", connection.local_port
-        return Broker(node_id, told[0] or connection.local_host, told[1], node.rack)
+        listener = connection.session.listener
+        if node_id == view.me:
+            host, port = self._advertised.get(listener) or ("", connection.local_port)
+        elif listener in node.endpoints:
+            host, port = node.endpoints[listener]
+        else:
+            return None
+        return Broker(node_id, host or connection.local_host, port, node.rack)
 
     def leader(self, tp: TopicPartition) -> Leader:
         """Who leads a partition, and since which epoch. Nobody, under the last epoch, where its log is damaged here."""

@@ -13,6 +13,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import NO_PARTITION, Refusals
 from ottla.broker.core.groups.offsets.transactional import unavailable
 from ottla.broker.core.security.acls import AclOperation, Resource
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions
@@ -44,7 +45,8 @@ def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Servi
     served = services.topics.topics[OFFSETS_TOPIC].partitions[index]
     producer_id, producer_epoch = request.producer_id, request.producer_epoch
     nothing_left = all(key in refused for key in named)
-    if nothing_left or not request.group_id or served.in_transaction(producer_id, producer_epoch):
+    is_here = served.standing is Standing.LEADING  # or else the coordinator says what is the matter
+    if nothing_left or not request.group_id or not is_here or served.in_transaction(producer_id, producer_epoch):
         return services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused)
     verification = served.begin_verification(producer_id, producer_epoch)
     adds = ctx.api_version >= ADDS_PARTITION

@@ -174,7 +174,9 @@ class World:
         )
 
     def new_placement(self):
-        return Alone(1, self.engine.leader_epoch)
+        placement = Alone(1)
+        placement.opened(self.engine.leader_epoch)
+        return placement
 
     async def restart(self):
         """What a killed process leaves behind is opened again."""

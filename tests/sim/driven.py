@@ -131,7 +131,7 @@ class DrivenNode(UnboundedHost, Node):
         services = Services(
             settings=Settings(),
             clock=self,
-            cluster=Cluster(Alone(1, 0), "cluster", self._topics),  # type: ignore[arg-type]
+            cluster=Cluster(Alone(1), "cluster", self._topics),  # type: ignore[arg-type]
             host=self._host,
             groups=coordinator,
             members=MemberConnections(coordinator, self._host.now),
