@@ -91,9 +91,9 @@ def _partition(tp: TopicPartition, cluster: Cluster) -> DescribeTopicPartitionsR
         leader_id=leader.node_id,
         leader_epoch=leader.epoch,
         replica_nodes=replicas,
-        isr_nodes=replicas,
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        isr_nodes=replicas if is_led else [],
+        eligible_leader_replicas=[] if is_led else replicas,
+        last_known_elr=[] if is_led else replicas,
         offline_replicas=[] if is_led else replicas,
     )
 

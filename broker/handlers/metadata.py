@@ -6,6 +6,7 @@ Many topics are told in steps, each as it is when its turn comes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from ottla.broker.cluster.view import NOBODY
@@ -211,7 +212,7 @@ def _row(topic: Topic, request: MetadataRequest, ctx: RequestContext, services: 
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=described[1],
+        partitions=described[1] if ctx.api_version else _of_those_that_are_up(described[1]),
         topic_authorized_operations=_operations(topic.name, request, ctx, services),
     )
 
@@ -225,9 +226,14 @@ def _partition(partition: Partition, services: Services) -> MetadataResponsePart
         leader_id=leader.node_id,
         leader_epoch=leader.epoch,
         replica_nodes=replicas,
-        isr_nodes=replicas,
+        isr_nodes=replicas if is_led else [],
         offline_replicas=[] if is_led else replicas,
     )
+
+
+def _of_those_that_are_up(partitions: list[MetadataResponsePartition]) -> list[MetadataResponsePartition]:
+    """Version 0 cannot say which replicas are offline, and names the others alone."""
+    return [replace(row, replica_nodes=row.isr_nodes) for row in partitions]
 
 
 def _response(

@@ -181,7 +181,7 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
             elif partition.topic.is_internal:
                 _fail(answer, row, partition.tp.topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif partition.standing is not Standing.LEADING:
-                _fail(answer, row, partition.tp.topic, partition.refusal)
+                _fail(answer, row, partition.tp.topic, partition.refusal if data.records else ErrorCode.INVALID_RECORD)
             elif refused is not None and data.records is not None and _is_transactional(data.records):
                 pending.append(_Pending(row, partition, data))
             else:
