@@ -84,9 +84,8 @@ def _row(topic: Topic, first: int, count: int, cluster: Cluster) -> DescribeTopi
 
 def _partition(tp: TopicPartition, cluster: Cluster) -> DescribeTopicPartitionsResponsePartition:
     leader, replicas = cluster.leader(tp), [cluster.home(tp)]
-    is_led = leader.node_id != NOBODY
+    is_led = leader.node_id != NOBODY  # without one there is no error, unlike in Metadata
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=tp.partition,
         leader_id=leader.node_id,
         leader_epoch=leader.epoch,

@@ -25,9 +25,7 @@ class Turns:
     def __init__(self):
         self.on_changed = lambda before, after: None
         nodes = {
-            node_id: NodeInfo(
-                node_id, NodeState.UP, {"PLAINTEXT": ("", 9091 + node_id)}, EPOCHS[node_id], f"r{node_id}"
-            )
+            node_id: NodeInfo(node_id, NodeState.UP, {"PLAINTEXT": ("", 9091 + node_id)}, EPOCHS[node_id])
             for node_id in NODES
         }
         self.view = ClusterView(HERE, nodes)
