@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from ottla.broker.clock import Clock, LoopClock
 from ottla.broker.cluster.placement import Alone
+from ottla.broker.cluster.view import Placement
 from ottla.broker.core.fetch_sessions import LARGEST_ID, FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory, TurnReads
 from ottla.broker.core.groups.config import GroupConfig
@@ -32,17 +33,19 @@ from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.endpoints import Endpoint
-from ottla.broker.engine import IN_MEMORY, Engine, EngineError, LogDir
+from ottla.broker.engine import IN_MEMORY, Catalog, Engine, EngineError, LogDir
 from ottla.broker.entrance import Entrance
 from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.logger import Silent
 from ottla.broker.net.listener import CannotListen
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.observing import Address, CannotObserve, Observing
-from ottla.broker.runtime.audit import Audit, AuditFile
+from ottla.broker.runtime.audit import audit_of
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.leadership import Leadership
 from ottla.broker.runtime.long_work import LongWork, WorkApart
+from ottla.broker.runtime.looking import Look, Looking
 from ottla.broker.runtime.member_connections import MemberConnections
 from ottla.broker.runtime.metering import ConnectionMeter
 from ottla.broker.runtime.prepared_commits import PreparedCommits
@@ -52,7 +55,7 @@ from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import BadSetting, Settings
 from ottla.broker.storage.memory import MemoryEngine
-from ottla.protocol.errors import MalformedFrame
+from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
@@ -83,6 +86,10 @@ class Broker:
         observing: observes the broker; nobody does by default.
         engine: keeps the logs, in place of the one that suits ``directory``; not open yet.
         clock: makes the clock of everything but sockets and disks, for the event loop that the broker runs on.
+        placement: says which of the nodes leads what; without it there is this one alone, which leads everything.
+        catalog: is shared with other nodes, in place of one in the directory. An ``engine`` that is given has its own.
+        cluster_id: of the cluster that a new directory belongs to; one is made up by default.
+        looks: see whether files that nodes share have changed; called all the time.
 
     Attributes:
         endpoints: the listeners; once started, with the ports that they have.
@@ -105,6 +112,10 @@ class Broker:
         observing: Observing | None = None,
         engine: Engine | None = None,
         clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
+        placement: Placement | None = None,
+        catalog: Catalog | None = None,
+        cluster_id: str = "",
+        looks: Sequence[Look] = (),
     ) -> None:
         self.settings = settings
         self.endpoints = list(endpoints) or [Endpoint(host, port, advertised=advertised)]
@@ -115,8 +126,10 @@ class Broker:
         self._wanted = [NewTopic(*one) for one in topics]
         self._users = users
         self._acls = acls
-        self._engine = engine or self._new_engine()
+        self._engine = engine or self._new_engine(catalog, cluster_id)
+        self._placement = placement or Alone(self._engine.node_id)
         self._new_clock = clock
+        self._looks = looks
 
     @property
     def host(self) -> str:
@@ -160,21 +173,29 @@ class Broker:
         except EngineError as error:
             raise CannotStart(with_next_step(error, self._engine, self._directory)) from error
         try:
+            await self._engine.catalog.refresh()
             self._miss_no_catalog()
             directory = None if self._directory is None else self._directory / PRODUCERS
             self._producer_states = ProducerStates(directory, self._clock, self.log)
             self._topics = TopicManager(
-                self._engine, self.settings, self._clock, self.log, producer_states=self._producer_states
+                self._engine,
+                self.settings,
+                self._clock,
+                self.log,
+                producer_states=self._producer_states,
+                placement=self._placement,
             )
             await self._topics.start()
             tell_start(self._engine, self.log)
             self._topics.on_changed = self.observing.topic_changed
             await self.observing.begin(self._engine, self._topics, self._directory)
             self._compose()
-            await self._host.load(OFFSETS_TOPIC)
-            await self._transactions.load()
+            self._leadership = Leadership(self._topics, self._host, self._clock, self.log, load=self._load)
+            await self._leadership.start()
             await self._create_wanted()
             await self._listen()
+            self._looking = Looking(self._looks, self._clock, self.log)
+            self._looking.start()
             self._cleaner.start()
             self._producer_states.start(self._topics.client_partitions)
         except (EngineError, BadCatalog, MalformedFrame) as error:
@@ -200,6 +221,7 @@ class Broker:
         self.log.info("Stopping")
         self.observing.stopping()
         self._server.stop_accepting()
+        self._leadership.stop()
         self._transactions.stop()
         self._members.forget()
         self._host.stop()
@@ -216,6 +238,7 @@ class Broker:
         told of may be there or not, as after a kill.
         """
         self._server.stop_accepting()
+        self._leadership.stop()
         self._transactions.stop()
         self._members.forget()
         self._host.silence()
@@ -225,6 +248,8 @@ class Broker:
 
     async def _let_go(self, remembered: Iterable[Partition]) -> None:
         """End all tasks, then close the storage; what the given partitions know of producers is kept for a start."""
+        self._looking.stop()
+        self._topics.stop()
         self._quota_keeper.stop()
         self._entrance.stop()
         await self._server.stop_watching()
@@ -241,9 +266,10 @@ class Broker:
 
     # -- parts
 
-    def _new_engine(self) -> Engine:
+    def _new_engine(self, catalog: Catalog | None, cluster_id: str) -> Engine:
         if self._directory is None:
-            return MemoryEngine(new_uuid=uuid4, node_id=self.settings.node_id)
+            node_id = self.settings.node_id
+            return MemoryEngine(new_uuid=uuid4, node_id=node_id, catalog=catalog, cluster_id=cluster_id)
         from ottla.broker.storage.local.engine import LocalEngine
 
         return LocalEngine(
@@ -251,6 +277,8 @@ class Broker:
             new_uuid=uuid4,
             node_id=self.settings.node_id,
             interval_ms=self.settings.ottla_durability_interval_ms,
+            catalog=catalog,
+            cluster_id=cluster_id,
         )
 
     def _compose(self) -> None:
@@ -288,8 +316,6 @@ class Broker:
         self._validating = LongWork("ottla-validate", self.log)
         self._long_work = LongWork("ottla-long-work", self.log)
         advertised = {one.name: one.told for one in self.endpoints if one.told is not None}
-        placement = Alone(self._engine.node_id)
-        placement.opened(self._engine.leader_epoch)
         self._services = Services(
             settings=settings,
             clock=clock,
@@ -297,7 +323,7 @@ class Broker:
             look_up=self._looking_up,
             validate=self._validating,
             long_work=self._long_work,
-            cluster=Cluster(placement, self._engine.cluster_id, self._topics, advertised),
+            cluster=Cluster(self._placement, self._engine.cluster_id, self._topics, advertised),
             host=self._host,
             groups=self._groups,
             members=self._members,
@@ -325,10 +351,20 @@ class Broker:
         self._receive()
         self.observing.composed(self._host, self._cleaner)
 
+    async def _load(self) -> None:
+        """Load what is led here of both coordinators."""
+        await self._host.load(OFFSETS_TOPIC)
+        if self._placement.dealt_to:
+            # Topics that another node has deleted while this one was down.
+            for topic in sorted(self._groups.topics_with_offsets().difference(self._topics.topics)):
+                self._groups.topic_deleted(topic, *self._host.now())
+            self._host.settle()
+        await self._transactions.load()
+
     def _guard(self) -> None:
         """Make what says what clients may do, and what tells of what they did."""
         self._authorizer = self._new_authorizer()
-        self._audit = self._new_audit()
+        self._audit = audit_of(self.settings, self._clock, self.log)
 
     def _new_authorizer(self) -> Authorizer | None:
         """Who decides what clients may do; None if everybody may do everything."""
@@ -344,18 +380,6 @@ class Broker:
         if not admins and not acls and not settings.allow_everyone_if_no_acl_found:
             self.log.warning("Nobody may do anything: there is an authorizer, no rule, and nobody in super.users")
         return Authorizer(acls, admins, open_without_rules=settings.allow_everyone_if_no_acl_found)
-
-    def _new_audit(self) -> Audit:
-        path = self.settings.ottla_audit_file
-
-        def failed(reason: str) -> None:
-            what = "The audit file cannot be written: name another in ottla.audit.file"
-            self.log.error(what, path=path, reason=reason)
-
-        def wake(after_ms: int, then: Callable[[], None]) -> None:
-            self._clock.call_at(self._clock.monotonic_ms() + after_ms, then)
-
-        return Audit(self.log, self._clock.wall_ms, wake, AuditFile(Path(path), failed) if path else None)
 
     def _receive(self) -> None:
         """Make what takes requests from the network: connections, and what their clients may use."""
@@ -426,7 +450,8 @@ class Broker:
     async def _create_wanted(self) -> None:
         missing = [topic for topic in self._wanted if topic.name not in self._topics.topics]
         for outcome in await self._topics.create(missing) if missing else ():
-            if isinstance(outcome, Refusal):
+            # Another node may have been told to create it, too.
+            if isinstance(outcome, Refusal) and outcome.error_code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise CannotStart(f"a topic could not be created: {outcome.message}")
 
     async def _listen(self) -> None:

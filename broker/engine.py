@@ -12,7 +12,7 @@ returns. It writes the epoch itself, beside the catalog's document and not in it
 back. Every log opened in this life of the engine has that epoch, and every batch appended carries it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -50,6 +50,10 @@ class Unknown(EngineError):
 
 class StorageFull(EngineError):
     """No room: nothing was changed, reads go on, and writing works again by itself once there is room."""
+
+
+class Outdated(EngineError):
+    """Nothing was stored: somebody else has stored a newer document. Refresh the catalog, and plan the change again."""
 
 
 class Corrupt(EngineError):
@@ -238,16 +242,28 @@ class Log(Protocol):
 
 
 class Catalog(Protocol):
-    """One JSON document that is replaced as a whole."""
+    """One JSON document that is replaced as a whole, by one node or by several.
+
+    Attributes:
+        version: of the document that `load` gives; 0 if there is none. It rises with each one that is stored.
+        on_changed: called, on the event loop, when somebody else may have stored a newer document; `refresh` reads it.
+    """
+
+    version: int
+    on_changed: Callable[[], None]
 
     def load(self) -> dict[str, Any] | None:
-        """The document of the last ``store`` that succeeded, None if there has been none."""
+        """The document that was stored here or read by `refresh` last, None if there has been none."""
 
-    async def store(self, state: Mapping[str, Any]) -> None:
-        """Replace the document, durably. Raises ``StorageFull`` or ``Unavailable``, and then the old one stands.
+    async def store(self, state: Mapping[str, Any], *, over: int) -> int:
+        """Replace the document of version ``over``, durably, and return the version of the new one.
 
-        Stores are made in the order of the calls.
+        Raises ``Outdated``, ``StorageFull`` or ``Unavailable``, and then the old one stands; ``Unknown`` where it may
+        not: `refresh` tells. Of stores that are made at once over one version the first succeeds alone.
         """
+
+    async def refresh(self) -> None:
+        """Read what others have stored: `version` and `load` are not older than this call. Raises `EngineError`."""
 
 
 class Cut(NamedTuple):
@@ -324,8 +340,14 @@ class Engine(Protocol):
         Costs nothing on disk until the first append. Raises ``Corrupt``; ``ValueError`` if it is open already.
         """
 
+    async def release_log(self, tp: TopicPartition) -> None:
+        """Close a log, which may be opened again. What is queued for it is over then.
+
+        Nothing happens if it is not open.
+        """
+
     async def delete_log(self, tp: TopicPartition) -> None:
-        """Delete the log durably; what is queued for it fails. Nothing happens if it is not open."""
+        """Delete the log durably; what is queued for it fails. Nothing happens if it was not opened."""
 
     def watch_syncs(self, watch: Callable[[Sync], None]) -> None:
         """Have ``watch`` make each sync that appends wait for, in a thread of the engine's choice.
@@ -336,9 +358,9 @@ class Engine(Protocol):
     def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
         """Read all of an open log, to say where it is damaged. Raises ``OSError``."""
 
-    async def remove_orphans(self) -> list[TopicPartition]:
+    async def remove_orphans(self, *, besides: Collection[TopicPartition] = ()) -> list[TopicPartition]:
         """Delete stored logs that nobody has opened since ``open``, and name them.
 
         For the moment after all logs of the catalog were opened: a crash between a topic's removal from the catalog
-        and the deletion of its logs leaves such behind.
+        and the deletion of its logs leaves such behind. ``besides`` stay: they are other nodes', and were left here.
         """

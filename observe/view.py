@@ -396,12 +396,12 @@ class View:
         return after
 
     def _partition(self, topic: str, index: int, committed: CommittedOffset) -> Partition | None:
-        """The partition that an offset was committed for; None if it is gone, or offline."""
+        """The partition that an offset was committed for; None if it is gone, or where its end is not known here."""
         served = self._topics.topics.get(topic)
         if served is None or not committed.may_be_of(served.topic_id):
             return None
         partition = served.partition(index)
-        return None if partition is None or partition.standing is Standing.OFFLINE else partition
+        return partition if partition is not None and partition.standing is Standing.LEADING else None
 
     def _lag(self, topic: str, index: int, committed: CommittedOffset) -> int | None:
         partition = self._partition(topic, index, committed)

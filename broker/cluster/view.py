@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -73,19 +73,22 @@ class Placement(Protocol):
 
     Attributes:
         view: as it is now.
+        dealt_to: the nodes at which new partitions are at home, by turns; none where a node is alone, whose partitions
+            have no homes.
         on_changed: told of the view before and the one after, when it was replaced. The leaders of partitions may be
             others since.
     """
 
     view: ClusterView
+    dealt_to: Sequence[int]
     on_changed: Callable[[ClusterView, ClusterView], None]
 
     def leader(self, entry: TopicEntry, partition: int) -> Leader:
         """The leader of a partition of a topic of the catalog."""
         ...
 
-    def homes(self, count: int, kind: str) -> tuple[int, ...]:
-        """The nodes at which so many new partitions shall be at home: ``internal`` ones and others are dealt apart."""
+    def opened(self, epoch: int) -> None:
+        """The engine of this node is open, and gives this epoch to what the node leads."""
         ...
 
 

@@ -16,8 +16,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from ottla.broker.clock import Clock
 from ottla.broker.core.security.session import Session
 from ottla.broker.logger import Logger, Silent
+from ottla.broker.settings import Settings
 
 LOGGER = "ottla.audit"
 """The name of the logger, by which its lines can be sent elsewhere."""
@@ -282,3 +284,17 @@ def shown(value: Any) -> Any:
     if isinstance(value, list):
         return [shown(each) for each in value[:MOST_ITEMS]]
     return value
+
+
+def audit_of(settings: Settings, clock: Clock, log: Logger) -> Audit:
+    """The audit that settings name: in the log, and in a file of its own if there is one."""
+    path = settings.ottla_audit_file
+
+    def failed(reason: str) -> None:
+        what = "The audit file cannot be written: name another in ottla.audit.file"
+        log.error(what, path=path, reason=reason)
+
+    def wake(after_ms: int, then: Callable[[], None]) -> None:
+        clock.call_at(clock.monotonic_ms() + after_ms, then)
+
+    return Audit(log, clock.wall_ms, wake, AuditFile(Path(path), failed) if path else None)

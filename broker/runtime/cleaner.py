@@ -170,12 +170,12 @@ class Cleaner:
                        for_size=found.too_large, for_age=found.too_old)  # fmt: skip
 
     async def _logs(self) -> AsyncIterator[tuple[Partition, Log]]:
-        """Every log that is served, with turns for others in between."""
+        """Every log that is led here, with turns for others in between."""
         seen = 0
         for topic in list(self._topics.topics.values()):
             for partition in list(topic.partitions):
                 log = self._engine.logs.get(partition.tp)
-                if log is not None and partition.standing is not Standing.OFFLINE and partition.topic is topic:
+                if log is not None and partition.standing is Standing.LEADING and partition.topic is topic:
                     yield partition, log
                 seen += 1
                 if not seen % TURN_LOGS:

@@ -14,8 +14,9 @@ from typing import Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.coordination.machine import CoordinatorMachine
+from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append
-from ottla.broker.core.topics.partition import Partition
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.engine import Corrupt, DamagedLog, EngineError
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.reading import read_when_here
@@ -52,6 +53,9 @@ LOAD_BYTES = 5 << 20
 
 Defer = Callable[[Callable[[], None]], object]
 """Calls back before the event loop looks at its sockets again."""
+
+Damaged = Callable[[Partition, Exception], None]
+"""Told of a partition that cannot be loaded, and why."""
 
 
 class _Queued:
@@ -110,6 +114,31 @@ class CoordinatorLog:
 
     # Loading
 
+    async def take_over(self, partition: int, damaged: Damaged | None) -> None:
+        """Load a partition that is led here; nothing happens if it is led elsewhere, or loaded already.
+
+        Args:
+            damaged: told of one that cannot be loaded; None where that is an error.
+
+        Raises:
+            ottla.broker.engine.EngineError, ottla.protocol.errors.MalformedFrame: as `load`.
+        """
+        served = self._partition(TopicPartition(self.topic, partition))
+        if served is None or served.standing is Standing.ELSEWHERE:
+            return
+        if served.standing is Standing.OFFLINE:  # its log could not be opened
+            self.machine.load_started(partition, self._clock.monotonic_ms())
+            self.machine.load_failed(partition, self._clock.monotonic_ms())
+            return
+        try:
+            await self.load(partition)
+        except (EngineError, MalformedFrame) as error:
+            if damaged is None:
+                raise
+            damaged(served, error)
+        if served.standing is Standing.LOADING and self.machine.shards[partition].state is ShardState.ACTIVE:
+            served.standing = Standing.LEADING
+
     async def load(self, partition: int, *, again: bool = False) -> None:
         """Replay a partition and take its shard over. Others get a turn after every `LOAD_BYTES`.
 
@@ -133,6 +162,8 @@ class CoordinatorLog:
             while offset < log.high_watermark and (batches := await read_when_here(log, offset, max_bytes=LOAD_BYTES)):
                 if offset > log.log_start_offset:
                     await asyncio.sleep(0)
+                if self.machine.shards[partition].state is not ShardState.LOADING:
+                    return  # it was given up
                 for header, batch in iter_batches(batches):
                     if not offset <= header.last_offset < log.high_watermark:
                         # The CRC does not cover offsets.
@@ -142,6 +173,9 @@ class CoordinatorLog:
         except (Corrupt, BatchError) as error:
             self.machine.load_failed(partition, self._clock.monotonic_ms())
             raise DamagedLog(TopicPartition(self.topic, partition), str(error)) from error
+        except MalformedFrame:
+            self.machine.load_failed(partition, self._clock.monotonic_ms())
+            raise
         for _ in self.machine.activating(partition, *self._now()):
             await asyncio.sleep(0)
 

@@ -153,8 +153,8 @@ class GroupEventLog:
     def _append(self, index: int, rows: list[Row]) -> None:
         size = sum(len(key) + len(value) for key, value, _ in rows)
         partition = self._partition(TopicPartition(GROUP_EVENTS_TOPIC, index))
-        if partition is None or partition.standing is Standing.OFFLINE:
-            self._done(len(rows), size, -1, EngineError(f"{GROUP_EVENTS_TOPIC}-{index} is not served"))
+        if partition is None or partition.standing is not Standing.LEADING:
+            self._done(len(rows), size, -1, EngineError(f"{GROUP_EVENTS_TOPIC}-{index} is not served here"))
             return
         builder = BatchBuilder()
         for key, value, timestamp_ms in rows:

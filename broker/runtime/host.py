@@ -26,7 +26,7 @@ from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.core.topics.producers import Settled, TransactionMarker
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
-from ottla.broker.runtime.coordinator_log import CoordinatorLog, Defer
+from ottla.broker.runtime.coordinator_log import CoordinatorLog, Damaged, Defer
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Steps
@@ -128,6 +128,10 @@ class Host:
         defer: calls back before the event loop looks at its sockets again: until then writes are collected.
         work: takes steps between other things, and then calls back with what they return, None if they fail. Without
             it coordinators do all of their work within their entries.
+
+    Attributes:
+        on_damaged: told of a partition of a coordinator that cannot be loaded, where the others are loaded all the
+            same; None where that is an error.
     """
 
     def __init__(
@@ -141,6 +145,7 @@ class Host:
         defer: Defer | None = None,
         work: Callable[[Steps[Any], Callable[[Any], None]], None] | None = None,
     ) -> None:
+        self.on_damaged: Damaged | None = None
         self._clock = clock
         self._work = work
         self._works = 0  # that are not done yet
@@ -214,10 +219,14 @@ class Host:
     # Ownership
 
     async def load(self, topic: str) -> None:
-        """Take over all partitions of a coordinator's topic. Raises as `CoordinatorLog.load`."""
+        """Take over those partitions of a coordinator's topic that are led here.
+
+        Raises:
+            EngineError, MalformedFrame: as `CoordinatorLog.load`, unless `on_damaged` is told.
+        """
         log = self._logs[topic]
-        for partition in range(log.machine.partition_count):
-            await log.load(partition)
+        for index in range(log.machine.partition_count):
+            await log.take_over(index, self.on_damaged)
             self.settle()
 
     def give_up(self, topic: str | None = None, partition: int | None = None) -> list[tuple[CoordinatorLog, int]]:
@@ -267,14 +276,16 @@ class Host:
         """End the transaction of a producer in a partition.
 
         ``settled`` is called once, maybe at once: with the marker's offset when it is durable and pending offsets were
-        committed or dropped; UNKNOWN_TOPIC_OR_PARTITION if there is no such partition; INVALID_PRODUCER_EPOCH or
-        TRANSACTION_COORDINATOR_FENCED for a marker that comes too late; KAFKA_STORAGE_ERROR if nothing was written.
+        committed or dropped; UNKNOWN_TOPIC_OR_PARTITION if there is no such partition; NOT_LEADER_OR_FOLLOWER if it is
+        not led here, or not yet; INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker that comes too
+        late; KAFKA_STORAGE_ERROR if nothing was written.
         """
         partition = self._partition(tp)
         if partition is None:
             settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif partition.standing is Standing.OFFLINE:
-            settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif partition.standing is not Standing.LEADING:
+            is_damaged = partition.standing is Standing.OFFLINE
+            settled(-1, ErrorCode.KAFKA_STORAGE_ERROR if is_damaged else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             if tp.topic in self._logs:
                 self._logs[tp.topic].flush(tp.partition)

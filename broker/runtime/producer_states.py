@@ -160,7 +160,7 @@ class ProducerStates:
         """Whether there is something that no snapshot has seen, and nothing on its way."""
         log = partition.log
         end = log.log_end_offset
-        if partition.standing is Standing.OFFLINE or log.high_watermark < end or end <= log.log_start_offset:
+        if partition.standing is not Standing.LEADING or log.high_watermark < end or end <= log.log_start_offset:
             return False
         return self._saved.get(partition.tp) != end
 

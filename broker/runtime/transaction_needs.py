@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from ottla.broker.core.coordination.shard import ShardState
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
@@ -48,6 +49,7 @@ class TransactionNeeds:
         self._preparing: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[ErrorCode], None]] = []
         self._stopped = False
+        self._is_begun = False
 
     def prepare(self, then: Callable[[ErrorCode], None]) -> None:
         """See to it that there is something to coordinate with. Calls back, maybe at once."""
@@ -60,16 +62,27 @@ class TransactionNeeds:
             self._begin()
 
     async def load(self) -> None:
-        """Take the partitions of the topic over; nothing if there is none. Raises as `Host.load`."""
+        """Take over what is led here of the topic; nothing if there is none. Raises as `Host.load`."""
         if self._stopped or not (count := self._topics.partition_count(TRANSACTIONS_TOPIC)):
             return
-        self.coordinator.lay_out(count)  # of the topic as it is: the setting may have been changed
-        self.coordinator.start(self._host.now()[0])
+        if not self._is_begun:
+            self._is_begun = True
+            self.coordinator.lay_out(count)  # of the topic as it is: the setting may have been changed
+            self.coordinator.start(self._host.now()[0])
         await self._host.load(TRANSACTIONS_TOPIC)
 
     @property
     def _is_owned(self) -> bool:
-        return not any(shard.state is ShardState.ABSENT for shard in self.coordinator.shards)
+        """Whether the topic is there, and what is led here of it is coordinated or about to be."""
+        topic = self._topics.topics.get(TRANSACTIONS_TOPIC)
+        return (
+            self._is_begun
+            and topic is not None
+            and not any(
+                shard.state is ShardState.ABSENT and partition.standing is not Standing.ELSEWHERE
+                for shard, partition in zip(self.coordinator.shards, topic.partitions, strict=True)
+            )
+        )
 
     def _take_producer_id(self) -> int | None:
         """A producer id that was never given before; None if none is at hand yet."""

@@ -3,13 +3,14 @@
 import asyncio
 import copy
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import Any
 from uuid import UUID
 
 from ottla.broker.engine import (
+    Catalog,
     ClosedToOthers,
     Cut,
     Damage,
@@ -19,6 +20,7 @@ from ottla.broker.engine import (
     LogConfig,
     OffsetAndTimestamp,
     OffsetOutOfRange,
+    Outdated,
     SegmentInfo,
     Sync,
     Unavailable,
@@ -240,17 +242,44 @@ class MemoryLog:
         return int.from_bytes(batch[35:43], "big", signed=True)
 
 
-class MemoryCatalog:
-    """The document, copied in and out so that nobody changes it from outside."""
+class MemoryDocument:
+    """A document that the catalogs of several engines of one process share."""
 
     def __init__(self) -> None:
-        self._state: dict[str, Any] | None = None
+        self.version = 0
+        self.state: dict[str, Any] | None = None
+        self.catalogs: list[MemoryCatalog] = []
+
+
+class MemoryCatalog:
+    """A document, copied in and out so that nobody changes it from outside; an own one unless it is shared."""
+
+    def __init__(self, document: MemoryDocument | None = None) -> None:
+        self.on_changed: Callable[[], None] = lambda: None
+        self._document = document or MemoryDocument()
+        self._document.catalogs.append(self)
+        self._read()
 
     def load(self) -> dict[str, Any] | None:
         return copy.deepcopy(self._state)
 
-    async def store(self, state: Mapping[str, Any]) -> None:
-        self._state = copy.deepcopy(dict(state))
+    async def store(self, state: Mapping[str, Any], *, over: int) -> int:
+        document = self._document
+        if over != document.version:
+            raise Outdated(f"the document has version {document.version}, the change was planned on {over}")
+        document.version += 1
+        document.state = copy.deepcopy(dict(state))
+        self._read()
+        for catalog in document.catalogs:
+            if catalog is not self:
+                catalog.on_changed()
+        return self.version
+
+    async def refresh(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        self.version, self._state = self._document.version, self._document.state
 
 
 class MemoryEngine:
@@ -258,7 +287,7 @@ class MemoryEngine:
 
     Opened again after ``close`` or ``abandon`` it has what was acknowledged, in a new epoch, as after a restart.
     ``call_soon`` is how completions come back later (default: the running loop's); a simulation passes its own and so
-    decides when an append is done, and ``fault`` decides whether.
+    decides when an append is done, and ``fault`` decides whether. ``catalog`` is one that is shared with other engines.
     """
 
     def __init__(
@@ -268,11 +297,13 @@ class MemoryEngine:
         node_id: int = 1,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
         fault: Fault = lambda tp, base_offset: None,
+        catalog: Catalog | None = None,
+        cluster_id: str = "",
     ) -> None:
         self.node_id = node_id
-        self.cluster_id = new_cluster_id(new_uuid)
+        self.cluster_id = cluster_id or new_cluster_id(new_uuid)
         self.leader_epoch = -1
-        self.catalog = MemoryCatalog()
+        self.catalog: Catalog = catalog or MemoryCatalog()
         self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
@@ -321,9 +352,15 @@ class MemoryEngine:
         self._stored[tp] = self._open[tp] = log
         return log
 
+    async def release_log(self, tp: TopicPartition) -> None:
+        if tp in self._open:
+            self._complete(self._life)
+            self._open.pop(tp).shut(Unavailable(f"{tp.topic}-{tp.partition} is closed"))
+
     async def delete_log(self, tp: TopicPartition) -> None:
-        log = self._open.pop(tp, None)
-        if log is not None:
+        self._open.pop(tp, None)
+        log = self._stored.get(tp)
+        if log is not None and log.leader_epoch == self.leader_epoch:
             log.shut(Unavailable(f"{tp.topic}-{tp.partition} is deleted"))
             del self._stored[tp]
 
@@ -333,8 +370,8 @@ class MemoryEngine:
     def damage_of(self, tp: TopicPartition) -> Sequence[Damage]:
         return ()
 
-    async def remove_orphans(self) -> list[TopicPartition]:
-        orphans = [tp for tp in self._stored if tp not in self._open]
+    async def remove_orphans(self, *, besides: Collection[TopicPartition] = ()) -> list[TopicPartition]:
+        orphans = [tp for tp in self._stored if tp not in self._open and tp not in besides]
         for tp in orphans:
             del self._stored[tp]
         return orphans

@@ -8,7 +8,6 @@ import uuid
 import pytest
 import pytest_asyncio
 
-from ottla.broker.cluster.placement import Alone
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetch_sessions import FetchSessions
 from ottla.broker.core.fetches import FetchPurgatory
@@ -100,6 +99,7 @@ class World:
     """See the module. ``run`` lets the storage finish what was appended; ``advance`` moves the clock."""
 
     group_config = GroupConfig()
+    placement = None
 
     def __init__(self, **settings):
         self.settings = Settings(**settings)
@@ -123,7 +123,9 @@ class World:
         await self.engine.open()
         self.engine.on_appended = self.appended
         self.fetches = FetchPurgatory()
-        self.topics = TopicManager(self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid)
+        self.topics = TopicManager(
+            self.engine, self.settings, self, self.log, new_topic_id=self.new_uuid, placement=self.placement
+        )
         self.host = self.new_host()
         self.topics.on_touched = self.host.touched
         self.topics.on_deleted = lambda topic: self.deleted.append(topic.name)
@@ -141,7 +143,7 @@ class World:
         self.services = Services(
             settings=self.settings,
             clock=self,
-            cluster=Cluster(self.new_placement(), self.engine.cluster_id, self.topics),
+            cluster=Cluster(self.topics.placement, self.engine.cluster_id, self.topics),
             host=self.host,
             groups=self.groups,
             members=self.members,
@@ -159,9 +161,13 @@ class World:
         self.topics.on_acls = self.services.rules_changed
         if self.authorizer is not None:
             self.groups.visible_topics = self.services.visible_topics
+        await self.lead()
+        return self
+
+    async def lead(self):
+        """Load what is to be coordinated."""
         await self.host.load(OFFSETS_TOPIC)
         await self.transactions.load()
-        return self
 
     def new_host(self, kind=Host, **more):
         return kind(
@@ -172,11 +178,6 @@ class World:
             report=self.log,
             **more,
         )
-
-    def new_placement(self):
-        placement = Alone(1)
-        placement.opened(self.engine.leader_epoch)
-        return placement
 
     async def restart(self):
         """What a killed process leaves behind is opened again."""
@@ -329,7 +330,7 @@ class World:
         """Ask for topics to be deleted; the answer."""
         return await self.call(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout_ms=1000)
 
-    async def refuse_to_store(self, state):
+    async def refuse_to_store(self, state, *, over):
         """May take the place of ``engine.catalog.store``."""
         raise StorageFull("no room")
 
@@ -375,9 +376,9 @@ def slow_world(world, monkeypatch):
     """One whose changes take a while, so that others wait for them."""
     store = world.engine.catalog.store
 
-    async def slowly(state):
+    async def slowly(state, *, over):
         await asyncio.sleep(0)
-        await store(state)
+        return await store(state, over=over)
 
     monkeypatch.setattr(world.engine.catalog, "store", slowly)
     return world

@@ -6,7 +6,6 @@ What Apache Kafka says was asked of three of its brokers; see `tests/differentia
 import pytest
 import pytest_asyncio
 
-from ottla.broker.cluster.view import NodeState
 from ottla.broker.core.topics.partition import Standing
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -138,7 +137,6 @@ async def test_a_fetch_that_waits_hears_that_the_log_moves(world):
     exchange = world.fetch(version=16, max_wait_ms=500)
     assert not exchange.finished
     world.lose(world.topics.topics["t"].partitions[0])
-    world.placement.turn(HERE, NodeState.UP, epoch=3)
     assert exchange.row.error_code == MOVED
 
 

@@ -3,7 +3,6 @@
 import pytest
 import pytest_asyncio
 
-from ottla.broker.cluster.view import NodeState
 from ottla.broker.core.security.session import Session
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -31,9 +30,8 @@ async def partitions(world, version=12):
 
 @pytest.mark.parametrize("version", range(1, 14))
 async def test_brokers_are_those_that_are_up(world, version):
-    world.placement.view = world.placement.view._replace(
-        nodes={number: node._replace(rack=f"r{number}") for number, node in world.placement.view.nodes.items()}
-    )
+    for node_id in (HERE, THERE):
+        world.turn(node_id, rack=f"r{node_id}")
     response = await world.call(ApiKey.METADATA, version, topics=[])
     rows = [(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers]
     assert rows == [(HERE, HOST, 9092, "r1"), (THERE, HOST, 9093, "r2")]
@@ -41,13 +39,13 @@ async def test_brokers_are_those_that_are_up(world, version):
 
 
 async def test_a_node_with_a_name_is_told_by_it(world):
-    world.placement.turn(THERE, NodeState.UP, endpoints={"PLAINTEXT": ("b.example", 19092)})
+    world.turn(THERE, endpoints={"PLAINTEXT": ["b.example", 19092]})
     response = await world.call(ApiKey.METADATA, 12, topics=[])
     assert [(broker.host, broker.port) for broker in response.brokers] == [(HOST, 9092), ("b.example", 19092)]
 
 
 async def test_brokers_are_told_at_the_listener_by_which_a_client_came(world):
-    world.placement.turn(THERE, NodeState.UP, endpoints={"PLAINTEXT": ("", 1), "INSIDE": ("b.inside", 2)})
+    world.turn(THERE, endpoints={"PLAINTEXT": ["", 1], "INSIDE": ["b.inside", 2]})
     world.session = Session("User:ANONYMOUS", "INSIDE")
     response = await world.call(ApiKey.METADATA, 12, topics=[])
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [
@@ -60,7 +58,7 @@ async def test_brokers_are_told_at_the_listener_by_which_a_client_came(world):
 
 
 async def test_a_node_that_drains_is_still_told(world):
-    world.placement.turn(THERE, NodeState.DRAINING)
+    world.turn(THERE, state="draining")
     response = await world.call(ApiKey.METADATA, 12, topics=[])
     assert [broker.node_id for broker in response.brokers] == [HERE, THERE]
 
@@ -92,10 +90,10 @@ async def test_what_was_told_falls_when_a_node_comes_or_goes(world):
     told = world.topics.topics["t"].described
     await partitions(world)
     assert world.topics.topics["t"].described is told, "it is kept as long as nothing changes"
-    world.placement.turn(DOWN, NodeState.UP, epoch=5)
+    world.turn(DOWN, state="up", epoch=5)
     row = (await partitions(world))[2]
     assert (row.error_code, row.leader_id, row.leader_epoch) == (0, DOWN, 5)
-    world.placement.turn(THERE, NodeState.DOWN)
+    world.turn(THERE, state="down")
     row = (await partitions(world))[1]
     assert (row.error_code, row.leader_id, row.leader_epoch) == (E.LEADER_NOT_AVAILABLE, -1, EPOCHS[THERE])
 
@@ -157,7 +155,7 @@ async def test_the_coordinator_leads_the_partition_of_the_key(world, version, ki
     ]
     if version:
         assert [row.error_message for row in rows][2] == E.COORDINATOR_NOT_AVAILABLE.text
-    world.placement.turn(DOWN, NodeState.UP)
+    world.turn(DOWN, state="up")
     name = names[2]
     answer = await world.call(ApiKey.FIND_COORDINATOR, version, key=name, key_type=kind, coordinator_keys=[name])
     row = answer.coordinators[0] if version >= 4 else answer

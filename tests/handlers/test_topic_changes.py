@@ -190,7 +190,7 @@ async def test_delete_by_name_answers_the_id_of_the_topic_that_it_deleted(slow_w
 async def test_a_delete_of_nothing_stores_nothing(world, monkeypatch):
     stored = []
 
-    async def store(state):
+    async def store(state, *, over):
         stored.append(state)
 
     monkeypatch.setattr(world.engine.catalog, "store", store)
@@ -253,7 +253,7 @@ async def test_what_a_crash_left_of_a_deleted_topic_is_removed(world, topic, mak
     world.produced(make_batch(b"old"))
     state = world.engine.catalog.load()
     del state["topics"]["t"]  # as if killed between the catalog and the logs
-    await world.engine.catalog.store(state)
+    await world.engine.catalog.store(state, over=world.engine.catalog.version)
     await world.restart()
     assert ("removed the log of a deleted topic", {"topic": "t", "partition": 0}) in world.log.lines
 

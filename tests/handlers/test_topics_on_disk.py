@@ -84,7 +84,7 @@ async def test_a_broker_does_not_start_without_its_offsets(on_disk, make_batch, 
 
 async def test_a_catalog_of_a_later_version_is_refused(on_disk):
     world = await on_disk()
-    await world.engine.catalog.store({"format": 99})
+    await world.engine.catalog.store({"format": 99}, over=world.engine.catalog.version)
     await world.engine.close()
     with pytest.raises(BadCatalog, match="99"):
         await on_disk()

@@ -187,7 +187,7 @@ def test_a_topic_that_is_damaged_or_gone_costs_only_these_records() -> None:
     world.write(5)  # there is room again: what is lost is not on its way
     world.turn(LINGER_MS)
     assert (world.events.lost, len(world.lines)) == (10, 1)
-    assert "is not served" in world.lines[0][1]["reason"]
+    assert "is not served here" in world.lines[0][1]["reason"]
 
 
 def test_stopping_writes_what_waits() -> None:

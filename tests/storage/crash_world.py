@@ -284,7 +284,7 @@ class World:
         self.catalogs.append({"number": len(self.catalogs)})
         document = self.catalogs[-1]
         try:
-            await engine.catalog.store(document)
+            await engine.catalog.store(document, over=engine.catalog.version)
         except EngineError:
             return
         self.catalog = document

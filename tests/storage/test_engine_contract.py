@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from ottla.broker.engine import EpochEnd, OffsetAndTimestamp, OffsetOutOfRange, Unavailable
+from ottla.broker.engine import EpochEnd, OffsetAndTimestamp, OffsetOutOfRange, Outdated, Unavailable
 from ottla.broker.runtime.reading import in_turns
 from ottla.broker.runtime.reading import read_when_here as read
 from ottla.protocol.records import HEADER_SIZE, TimestampType, TopicPartition, decode_batch, iter_batches
@@ -323,6 +323,44 @@ async def test_orphans_are_those_not_opened(opened, appends):
     assert (await opened.log("kept-or-not", 0)).log_end_offset == 0
 
 
+async def test_orphans_that_are_spared_stay(opened, appends):
+    for partition in range(3):
+        await appends.outcome(await opened.log("t", partition), b"v")
+    await opened.restart()
+    await opened.log("t", 0)
+    spared = TopicPartition("t", 1)
+    assert await opened.engine.remove_orphans(besides={spared}) == [TopicPartition("t", 2)]
+    assert await opened.engine.remove_orphans(besides={spared}) == []
+    assert (await opened.log("t", 1)).log_end_offset == 1
+    assert (await opened.log("t", 2)).log_end_offset == 0
+
+
+async def test_a_log_that_was_released_can_be_opened_again(opened, log, appends):
+    for value in (b"a", b"b"):
+        appends.add(log, value)
+    await opened.engine.release_log(log.tp)
+    assert appends.reports == [(0, None), (1, None)]
+    assert log.tp not in opened.engine.logs
+    await opened.engine.release_log(log.tp)
+    again = await opened.log(segment_bytes=100)
+    assert (again.high_watermark, again.config.segment_bytes) == (2, 100)
+    assert await appends.outcome(again, b"c") is None
+    assert values(await read(again, 0, max_bytes=1000)) == [b"a", b"b", b"c"]
+    await opened.engine.release_log(log.tp)
+    await opened.restart()
+    assert values(await read(await opened.log(), 0, max_bytes=1000)) == [b"a", b"b", b"c"]
+
+
+async def test_a_log_that_was_released_can_be_deleted(opened, log, appends):
+    await appends.outcome(log, b"a")
+    await opened.engine.release_log(log.tp)
+    await opened.engine.delete_log(log.tp)
+    assert (await opened.log()).log_end_offset == 0
+    await appends.outcome(opened.engine.logs[log.tp], b"b")
+    await opened.engine.release_log(log.tp)
+    assert (await opened.log(topic_id=uuid.UUID(int=99))).log_end_offset == 0
+
+
 async def test_a_log_is_opened_once(opened):
     await opened.log()
     with pytest.raises(ValueError, match="open already"):
@@ -331,16 +369,35 @@ async def test_a_log_is_opened_once(opened):
 
 async def test_the_catalog_keeps_one_document(opened):
     catalog = opened.engine.catalog
-    assert catalog.load() is None
+    assert (catalog.load(), catalog.version) == (None, 0)
     document = {"topics": {"ä": {"partitions": 3, "configs": {"a": None}}}, "next": 2**53}
-    await catalog.store(document)
+    assert await catalog.store(document, over=0) == catalog.version == 1
     document["topics"].clear()
     assert catalog.load() == {"topics": {"ä": {"partitions": 3, "configs": {"a": None}}}, "next": 2**53}
     catalog.load().clear()
-    await asyncio.gather(*(catalog.store({"number": number}) for number in range(5)))
-    assert catalog.load() == {"number": 4}
+    for number in range(5):
+        await catalog.store({"number": number}, over=catalog.version)
+    assert (catalog.load(), catalog.version) == ({"number": 4}, 6)
     await opened.restart()
-    assert opened.engine.catalog.load() == {"number": 4}
+    assert (opened.engine.catalog.load(), opened.engine.catalog.version) == ({"number": 4}, 6)
+
+
+async def test_a_change_of_an_older_document_is_refused(opened):
+    catalog = opened.engine.catalog
+    await catalog.store({"number": 1}, over=0)
+    for over in (0, 2):
+        with pytest.raises(Outdated):
+            await catalog.store({"number": 2}, over=over)
+    await catalog.refresh()
+    assert (catalog.load(), catalog.version) == ({"number": 1}, 1)
+
+
+async def test_of_changes_at_once_one_is_made(opened):
+    catalog = opened.engine.catalog
+    changes = (catalog.store({"number": number}, over=0) for number in range(5))
+    outcomes = await asyncio.gather(*changes, return_exceptions=True)
+    assert outcomes[0] == 1 and {type(outcome) for outcome in outcomes[1:]} == {Outdated}
+    assert catalog.load() == {"number": 0}
 
 
 async def test_the_cluster_id_is_one(opened):

@@ -139,7 +139,7 @@ async def test_dying_at_any_step_and_repairing_again(sim, appends, power):
 
 
 async def test_a_catalog_that_cannot_be_read_is_not_given_up(sim, appends):
-    await sim.engine.catalog.store({"topics": {}})
+    await sim.engine.catalog.store({"topics": {}}, over=sim.engine.catalog.version)
     await closed(sim, appends)
     sim.change("catalog.json", flipped(0))
     report = examined(sim)

@@ -36,7 +36,7 @@ async def everything(sim, appends):
         with contextlib.suppress(EngineError):
             values(log)
     for step in (
-        lambda: sim.engine.catalog.store({"number": 1}),
+        lambda: sim.engine.catalog.store({"number": 1}, over=sim.engine.catalog.version),
         lambda: log.trim(log.high_watermark // 2),
         other.roll,
         lambda: log.replace(log.segments()[0].base_offset, log.segments()[1].next_offset, []),

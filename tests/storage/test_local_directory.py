@@ -149,6 +149,6 @@ async def test_what_is_asked_of_a_closed_engine_fails(engine, appends):
     assert results[2] is None
     assert all(result in (None, 1) or isinstance(result, Unavailable) for result in results)
     with pytest.raises(Unavailable):
-        await engine.catalog.store({})
+        await engine.catalog.store({}, over=engine.catalog.version)
     with pytest.raises(Unavailable):
         await log.trim(1)

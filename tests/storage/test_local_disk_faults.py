@@ -115,15 +115,15 @@ async def test_a_short_write_of_the_journal_takes_whole_frames_and_refuses_the_r
 
 
 async def test_no_room_for_the_catalog_leaves_the_old_one(sim):
-    await sim.engine.catalog.store({"number": 1})
+    await sim.engine.catalog.store({"number": 1}, over=sim.engine.catalog.version)
     sim.disk.capacity = sim.disk.used + 5
     with pytest.raises(StorageFull):
-        await sim.engine.catalog.store({"number": 2})
+        await sim.engine.catalog.store({"number": 2}, over=sim.engine.catalog.version)
     assert sim.engine.catalog.load() == {"number": 1}
     sim.disk.capacity = None
     await sim.reopen()
     assert sim.engine.catalog.load() == {"number": 1}
-    await sim.engine.catalog.store({"number": 3})
+    await sim.engine.catalog.store({"number": 3}, over=sim.engine.catalog.version)
     assert sim.engine.catalog.load() == {"number": 3}
 
 
@@ -155,7 +155,7 @@ async def test_a_failed_sync_ends_the_engine_and_acknowledges_nothing(sim, appen
     await appends.outcome(log, b"c")
     assert isinstance(appends.reports[2][1], Unavailable)
     with pytest.raises(Unavailable, match="/output error"):
-        await sim.engine.catalog.store({"number": 1})
+        await sim.engine.catalog.store({"number": 1}, over=sim.engine.catalog.version)
     await sim.engine.close()
     assert len(sim.fatal) == 1
 

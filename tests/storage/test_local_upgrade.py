@@ -12,7 +12,7 @@ from tests.storage.simulated_engine import TOPIC_ID, values
 async def make_old(sim, appends, *, with_checkpoint):
     """What the version before left behind: three segments of one log, trimmed to 2, and an epoch of 4."""
     await sim.filled(appends, 5, segment_bytes=200)
-    await sim.engine.catalog.store({"number": 1})
+    await sim.engine.catalog.store({"number": 1}, over=sim.engine.catalog.version)
     await sim.engine.close()
     disk = sim.disk
     disk.put("/data/meta.properties", sim.content("meta.properties").replace(b"format=2", b"format=1"))

@@ -339,6 +339,10 @@ class GroupCoordinator(Machine):
             if shard.state is ShardState.ACTIVE:
                 removal.topic_deleted(self, shard, topic, topic_id)
 
+    def topics_with_offsets(self) -> set[str]:
+        """The names of all topics for which groups have committed something."""
+        return {topic for group in self.groups.values() for topic in group.offsets.by_topic}
+
     # Administration
 
     def describe_groups(

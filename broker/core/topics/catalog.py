@@ -18,6 +18,7 @@ from ottla.broker.core.refusal import Refusal as Refusal
 from ottla.broker.core.security.acls import Acls, acls_from_state, acls_state
 from ottla.broker.core.security.scram import Credentials, credentials_from_state, credentials_state
 from ottla.broker.core.topics.configs import invalid
+from ottla.broker.core.topics.homes import FOLLOWERS, Dealer
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 
@@ -26,6 +27,8 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka refuses requests that create more."""
 PRODUCER_ID_BLOCK = 1_000
 FORMAT = 1
+FORMAT_WITH_HOMES = 2
+"""The format where partitions have homes: an earlier release would take them all for its own."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
@@ -109,13 +112,11 @@ class Catalog:
         """
         if state is None:
             return cls()
-        if (found := state.get("format")) != FORMAT:
-            raise BadCatalog(f"the catalog has format {found}, this version reads format {FORMAT}")
+        if (found := state.get("format")) not in (FORMAT, FORMAT_WITH_HOMES):
+            formats = f"{FORMAT} and {FORMAT_WITH_HOMES}"
+            raise BadCatalog(f"the catalog has format {found}, this version reads formats {formats}")
         try:
-            topics = {
-                name: TopicEntry(name, UUID(row["topic_id"]), int(row["partitions"]), dict(row["configs"]))
-                for name, row in state["topics"].items()
-            }
+            topics = {name: _entry_of(name, row) for name, row in state["topics"].items()}
             return cls(
                 topics,
                 int(state["next_producer_id"]),
@@ -136,9 +137,11 @@ class Catalog:
                 "partitions": entry.partition_count,
                 "configs": dict(entry.configs),
             }
+            | ({"homes": list(entry.homes)} if entry.homes else {})
             for entry in self.topics.values()
         }
-        state: dict[str, Any] = {"format": FORMAT, "next_producer_id": self.next_producer_id, "topics": topics}
+        kept_as = FORMAT_WITH_HOMES if any(entry.homes for entry in self.topics.values()) else FORMAT
+        state: dict[str, Any] = {"format": kept_as, "next_producer_id": self.next_producer_id, "topics": topics}
         if self.broker_configs:
             state["brokers"] = {name: dict(row) for name, row in self.broker_configs.items()}
         if self.group_configs:
@@ -157,20 +160,50 @@ class Catalog:
         topics.update((entry.name, entry) for entry in put)
         return replace(self, topics=topics)
 
+    def with_homes(self, home: int) -> Catalog:
+        """The catalog of a single node as several nodes go on with it: what has no home yet has this one."""
+        homeless = [entry for entry in self.topics.values() if not entry.homes]
+        put = {entry.name: entry._replace(homes=(home,) * entry.partition_count) for entry in homeless}
+        catalog = self.with_topics(put.values()) if put else self
+        followers = []
+        for name, followed in FOLLOWERS.items():
+            entry, other = catalog.topics.get(name), catalog.topics.get(followed)
+            if entry is not None and other is not None and entry.partition_count < other.partition_count:
+                homes = entry.homes + other.homes[entry.partition_count :]
+                followers.append(entry._replace(partition_count=other.partition_count, homes=homes))
+        return catalog.with_topics(followers) if followers else catalog
+
+    def without_homes(self) -> Catalog:
+        """The catalog as a single node goes on with it, at which everything is at home."""
+        put = [entry._replace(homes=()) for entry in self.topics.values() if entry.homes]
+        return self.with_topics(put) if put else self
+
+    def dealer(self, nodes: Sequence[int]) -> Dealer:
+        """Gives new partitions their homes."""
+        return Dealer(((entry.name, entry.homes) for entry in self.topics.values()), nodes)
+
     def plan_topics(
         self,
         wanted: Sequence[NewTopic],
         new_topic_id: Callable[[], UUID],
         settings: Settings,
         broker_ids: Collection[int],
+        dealt_to: Sequence[int] = (),
     ) -> list[TopicEntry | Refusal]:
-        """For each wanted topic the entry that it would get, or why it cannot be created."""
+        """For each wanted topic the entry that it would get, or why it cannot be created.
+
+        Args:
+            dealt_to: the nodes at which new partitions are at home; none in the catalog of a single node.
+        """
         plans: list[TopicEntry | Refusal] = []
         folded: dict[str, str] = {}
+        dealer = self.dealer(dealt_to)
         for topic in wanted:
             plan = self._plan_topic(topic, new_topic_id, settings, broker_ids, folded)
             if isinstance(plan, TopicEntry):
                 folded[plan.name.replace(".", "_")] = plan.name
+                by_hand = [brokers[0] for _, brokers in sorted(topic.assignments)]
+                plan = plan._replace(homes=dealer.deal(plan.name, plan.partition_count, by_hand))
             plans.append(plan)
         return within_limit(plans)
 
@@ -205,7 +238,12 @@ class Catalog:
         return TopicEntry(name, new_topic_id(), count, configs)
 
     def plan_growth(
-        self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, broker_ids: Collection[int]
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        broker_ids: Collection[int],
+        dealer: Dealer,
     ) -> TopicEntry | Refusal:
         """The entry that a topic would have with ``count`` partitions, or why it cannot have them (KIP-195)."""
         entry = self.topics.get(name)
@@ -216,15 +254,24 @@ class Catalog:
         if count < entry.partition_count:
             text = f"The topic has {entry.partition_count} partition(s); a topic can only grow, not to {count}"
             return Refusal(ErrorCode.INVALID_PARTITIONS, text)
+        added = count - entry.partition_count
         if assignments is not None:
-            added = count - entry.partition_count
             if len(assignments) != added:
                 text = f"{added} partition(s) are to be added, but there are {len(assignments)} assignments"
                 return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
             for brokers in assignments:
                 if refusal := _check_brokers(brokers, broker_ids):
                     return refusal
-        return entry._replace(partition_count=count)
+        homes = dealer.deal(name, added, [brokers[0] for brokers in assignments or ()])
+        return entry._replace(partition_count=count, homes=entry.homes + homes)
+
+
+def _entry_of(name: str, row: Mapping[str, Any]) -> TopicEntry:
+    homes = tuple(map(int, row.get("homes", ())))
+    entry = TopicEntry(name, UUID(row["topic_id"]), int(row["partitions"]), dict(row["configs"]), homes)
+    if homes and len(homes) != entry.partition_count:
+        raise ValueError(f"{name} has {entry.partition_count} partition(s) and {len(homes)} home(s)")
+    return entry
 
 
 def within_limit(plans: list[TopicEntry | Refusal], already: int = 0) -> list[TopicEntry | Refusal]:
@@ -237,12 +284,24 @@ def within_limit(plans: list[TopicEntry | Refusal], already: int = 0) -> list[To
 
 
 def permitted(
-    plans: list[TopicEntry | Refusal], permit: Permit | None, partitions: Callable[[TopicEntry], int]
+    plans: list[TopicEntry | Refusal],
+    permit: Permit | None,
+    partitions: Callable[[TopicEntry], int],
+    said: dict[str, Refusal | None],
 ) -> list[TopicEntry | Refusal]:
-    """The plans of one request, with a refusal for each that may not be carried out."""
+    """The plans of one request, with a refusal for each that may not be carried out.
+
+    Args:
+        said: what was said of each topic, as a request that is planned again is not asked for again.
+    """
     if permit is None:
         return plans
-    return [plan if isinstance(plan, Refusal) else permit(partitions(plan)) or plan for plan in plans]
+    outcomes: list[TopicEntry | Refusal] = []
+    for plan in plans:
+        if isinstance(plan, TopicEntry) and plan.name not in said:
+            said[plan.name] = permit(partitions(plan))
+        outcomes.append(plan if isinstance(plan, Refusal) else said[plan.name] or plan)
+    return outcomes
 
 
 def _check_assignments(wanted: NewTopic, broker_ids: Collection[int]) -> Refusal | None:
@@ -274,6 +333,9 @@ def _check_brokers(brokers: Sequence[int], broker_ids: Collection[int]) -> Refus
     for broker in brokers:
         if broker not in broker_ids:
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {broker}")
+    if len(brokers) > 1:
+        text = f"Each partition is kept by one broker; {len(brokers)} are named: {list(brokers)}"
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     return None
 
 
@@ -285,7 +347,12 @@ def _check_counts(wanted: NewTopic, settings: Settings, broker_ids: Collection[i
         text = "The number of partitions must be larger than 0, or -1 for the default"
         return Refusal(ErrorCode.INVALID_PARTITIONS, text)
     factor = settings.default_replication_factor if wanted.replication_factor == -1 else wanted.replication_factor
-    if factor > len(broker_ids):
-        text = f"The replication factor {factor} cannot be reached: there are {len(broker_ids)} broker(s)"
-        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if factor > 1:
+        why = "only 1 broker(s) are registered"
+        if len(broker_ids) > 1:
+            why = f"each partition is kept by one of the {len(broker_ids)} brokers"
+        text = f"The target replication factor of {factor} cannot be reached because {why}."
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {factor} time(s): {text}"
+        )
     return None

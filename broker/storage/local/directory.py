@@ -64,18 +64,22 @@ def take_lock(files: Files, layout: Layout) -> int:
     return lock
 
 
-def read_meta(files: Files, layout: Layout, node_id: int, new_uuid: Callable[[], UUID]) -> tuple[str, bool]:
+def read_meta(
+    files: Files, layout: Layout, node_id: int, new_uuid: Callable[[], UUID], wanted_id: str | None = None
+) -> tuple[str, bool]:
     """The cluster id, and whether the directory has the format before this one; a new directory is named.
 
-    Raises ``Corrupt`` for another node's directory.
+    Raises ``Corrupt`` for another node's directory, or one of another cluster than the wanted one.
     """
     path = layout.meta
     data = read_file(files, path)
     if data is None:
-        cluster_id = new_cluster_id(new_uuid)
+        cluster_id = wanted_id or new_cluster_id(new_uuid)
         replace_file(files, path, encode_meta(cluster_id, node_id), sync_name=False)
         return cluster_id, False
     cluster_id, owner, found_format = decode_meta(data, path)
     if owner != node_id:
         raise Corrupt(f"{path}: the directory belongs to node {owner}, this is node {node_id}")
+    if wanted_id is not None and cluster_id != wanted_id:
+        raise Corrupt(f"{path}: the directory belongs to the cluster {cluster_id}, this is a node of {wanted_id}")
     return cluster_id, found_format < FORMAT

@@ -4,20 +4,21 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
-from ottla.broker.engine import ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable
+from ottla.broker.engine import Catalog, ClosedToOthers, Cut, Damage, EngineError, LogConfig, Sync, Unavailable
+from ottla.broker.storage.local.catalog import LocalCatalog
 from ottla.broker.storage.local.changes import Change, Delete
 from ottla.broker.storage.local.committer import Committer
 from ottla.broker.storage.local.damage import find_damage
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, read_file
 from ottla.broker.storage.local.journal import KEPT_SUFFIX, Journal
-from ottla.broker.storage.local.keeper import Keeper, Materialise, StoreCatalog, TakeCheckpoint
+from ottla.broker.storage.local.keeper import Keeper, Materialise, TakeCheckpoint
 from ottla.broker.storage.local.kept_log import KeptLog
-from ottla.broker.storage.local.layout import DELETED_SUFFIX, Layout, decode_catalog, encode_catalog
+from ottla.broker.storage.local.layout import DELETED_SUFFIX, Layout
 from ottla.broker.storage.local.log import LocalLog
 from ottla.broker.storage.local.materialise import Materialiser, Written, remove_tree
 from ottla.broker.storage.local.opening import front_of, open_segments
@@ -33,33 +34,13 @@ from ottla.protocol.stored.names import directory_name, parse_directory_name
 _TICK_S: Final = 0.25
 
 
-class LocalCatalog:
-    """The document in catalog.json."""
-
-    def __init__(self, engine: "LocalEngine") -> None:
-        self._engine = engine
-        self._state: bytes | None = None
-
-    def load(self) -> dict[str, Any] | None:
-        return None if self._state is None else decode_catalog(self._state, self._engine.layout.catalog)
-
-    async def store(self, state: Mapping[str, Any]) -> None:
-        data = encode_catalog(state)
-        operation = StoreCatalog(data, lambda: self.loaded(data))
-        self._engine.keep(operation)
-        await operation.future
-
-    def loaded(self, data: bytes | None) -> None:
-        """Take over the content of the file."""
-        self._state = data
-
-
 class LocalEngine:
     """Logs in a directory. ``was_clean`` tells whether recovery had to look for anything.
 
     ``interval_ms`` is that of ``Durability.INTERVAL``. ``threaded=False`` runs everything on the event loop and nothing
     by itself, so that a simulation sees one order of events: it calls ``tick``. ``files`` and ``monotonic`` (seconds)
-    stand in for the disk and the clock.
+    stand in for the disk and the clock. ``catalog`` is one that is shared with other nodes, in the place of the file in
+    this directory; ``cluster_id`` is that of their cluster.
     """
 
     def __init__(
@@ -73,12 +54,14 @@ class LocalEngine:
         threaded: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
         sizes: Sizes | None = None,
+        catalog: Catalog | None = None,
+        cluster_id: str = "",
     ) -> None:
         self.node_id = node_id
-        self.cluster_id = ""
+        self.cluster_id = cluster_id
         self.leader_epoch = -1
         self.layout = Layout(os.path.abspath(data_dir))
-        self.catalog = LocalCatalog(self)
+        self.catalog: Catalog = catalog or LocalCatalog(self.layout.catalog, self.keep)
         self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []
@@ -92,6 +75,7 @@ class LocalEngine:
         self._sizes = sizes or Sizes()
         self._readers = Readers(self._files, self._sizes.most_readers)
         self._logs: dict[TopicPartition, LocalLog] = {}
+        self._released: dict[TopicPartition, LocalLog] = {}
         self._lock: int | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         # What recovery found and nobody has opened, by directory name; and directories that it knows nothing of.
@@ -155,7 +139,7 @@ class LocalEngine:
         self._to_committer = None
         if self._timer is not None:
             self._timer.cancel()
-        for log in self._logs.values():
+        for log in (*self._logs.values(), *self._released.values()):
             log.shut(Unavailable("the engine is closed"))
         self._gate.open()
         await _end(to_committer)
@@ -163,6 +147,7 @@ class LocalEngine:
         self._to_keeper = None
         await _end(to_keeper)
         self._logs.clear()
+        self._released.clear()
         self._release()
 
     def _take(self) -> None:
@@ -170,14 +155,13 @@ class LocalEngine:
         files, layout, sizes = self._files, self.layout, self._sizes
         self.closed_to_others = make_data_directory(files, layout)
         self._lock = take_lock(files, layout)
-        self.cluster_id, is_old = read_meta(files, layout, self.node_id, self._new_uuid)
+        wanted = self.cluster_id or None
+        self.cluster_id, is_old = read_meta(files, layout, self.node_id, self._new_uuid, wanted)
         for directory in (layout.logs, layout.journal):
             with contextlib.suppress(FileExistsError):
                 files.make_directory(directory)
-        stored = read_file(files, layout.catalog)
-        if stored is not None:
-            decode_catalog(stored, layout.catalog)
-        self.catalog.loaded(stored)
+        if isinstance(self.catalog, LocalCatalog):
+            self.catalog.loaded(read_file(files, layout.catalog))
         for name in files.list(layout.logs):
             if name.endswith(DELETED_SUFFIX):
                 # Finish a deletion that a crash interrupted.
@@ -250,6 +234,12 @@ class LocalEngine:
             raise ValueError(f"{topic}-{partition} is open already")
         if self._to_keeper is None:
             raise Unavailable("the engine is not open")
+        if tp in self._released:
+            if self._released[tp].topic_id == topic_id:
+                log = self._logs[tp] = self._released.pop(tp)
+                log.config = config
+                return log
+            await self.delete_log(tp)
         name = directory_name(tp)
         kept = self._found.get(name)
         if kept is not None and kept.uuid != topic_id:
@@ -274,8 +264,16 @@ class LocalEngine:
     def _new_kept(self, log_id: int, name: str, topic_id: UUID) -> KeptLog:
         return KeptLog(log_id=log_id, name=name, directory=self.layout.log_directory(name), topic_id=topic_id.hex)
 
+    async def release_log(self, tp: TopicPartition) -> None:
+        if tp in self._logs:
+            over = asyncio.get_running_loop().create_future()
+            self.commit(Barrier(lambda error: None if over.done() else over.set_result(None)))
+            await over
+            if tp in self._logs:  # it may have been deleted meanwhile
+                self._released[tp] = self._logs.pop(tp)
+
     async def delete_log(self, tp: TopicPartition) -> None:
-        log = self._logs.pop(tp, None)
+        log = self._logs.pop(tp, None) or self._released.pop(tp, None)
         if log is None:
             return
         log.shut(Unavailable(f"{tp.topic}-{tp.partition} is deleted"))
@@ -297,12 +295,14 @@ class LocalEngine:
             # Its tail waits for no segment any more.
             self._gate.less(log.drop_tail())
 
-    async def remove_orphans(self) -> list[TopicPartition]:
-        doomed = dict(self._found)
-        for name in self._strangers:
+    async def remove_orphans(self, *, besides: Collection[TopicPartition] = ()) -> list[TopicPartition]:
+        spared = {directory_name(tp) for tp in besides}
+        doomed = {name: kept for name, kept in self._found.items() if name not in spared}
+        for name in self._strangers - spared:
             doomed[name] = self._new_kept(-1, name, UUID(int=0))
             doomed[name].exists = True
-        self._found, self._strangers = {}, set()
+        self._found = {name: kept for name, kept in self._found.items() if name in spared}
+        self._strangers &= spared
         orphans = []
         deletions = []
         for name, kept in sorted(doomed.items()):
@@ -313,6 +313,8 @@ class LocalEngine:
                 self.change(deletions[-1])
         for deletion in deletions:
             await deletion.future
+        if self._found:
+            return orphans
         with contextlib.suppress(OSError):
             for name in self._files.list(self.layout.journal):
                 if name.endswith(KEPT_SUFFIX):

@@ -63,11 +63,10 @@ class StoreCatalog(Waited):
     """Replace the catalog's file."""
 
     data: bytes
-    stored: Callable[[], None]
+    over: Callable[[EngineError | None], None]
 
     def complete(self) -> None:
-        if self.error is None:
-            self.stored()
+        self.over(self.error)
         Waited.complete(self)
 
 

@@ -3,6 +3,7 @@
 LOCK                       held while the directory is open; the holder's pid
 meta.properties            cluster.id, node.id and the format's version
 catalog.json               the broker's document
+catalog.lock               held with flock by the node that changes the catalog, where several share it
 journal/<first lsn>.wal    what was appended since the checkpoint, of all logs
 checkpoint                 how far the journal was brought to the segments, how each log stood then, the leader epoch
 ballast                    room that is given up when the disk is full
@@ -18,6 +19,7 @@ from ottla.protocol.stored.names import CATALOG_NAME, CHECKPOINT_NAME, JOURNAL_N
 
 FORMAT: Final = 2
 CATALOG_FORMAT: Final = 1
+CATALOG_LOCK_NAME: Final = "catalog.lock"
 DELETED_SUFFIX: Final = "-delete"
 
 
@@ -29,6 +31,7 @@ class Layout:
         self.lock = os.path.join(data_dir, "LOCK")
         self.meta = os.path.join(data_dir, META_NAME)
         self.catalog = os.path.join(data_dir, CATALOG_NAME)
+        self.catalog_lock = os.path.join(data_dir, CATALOG_LOCK_NAME)
         self.checkpoint = os.path.join(data_dir, CHECKPOINT_NAME)
         self.journal = os.path.join(data_dir, JOURNAL_NAME)
         self.logs = os.path.join(data_dir, LOGS_NAME)
@@ -63,19 +66,24 @@ def decode_meta(data: bytes, path: str) -> tuple[str, int, int]:
         raise Corrupt(f"{path}: cluster.id or node.id is missing") from None
 
 
-def encode_catalog(state: Any) -> bytes:
-    document = {"format": CATALOG_FORMAT, "state": state}
+def encode_catalog(state: Any, version: int) -> bytes:
+    document = {"format": CATALOG_FORMAT, "version": version, "state": state}
     return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 def decode_catalog(data: bytes, path: str) -> dict[str, Any] | None:
     """The document. Raises ``Corrupt``."""
+    return decode_versioned(data, path)[0]
+
+
+def decode_versioned(data: bytes, path: str) -> tuple[dict[str, Any] | None, int]:
+    """The document and its version; earlier releases gave none. Raises ``Corrupt``."""
     try:
         document = json.loads(data)
         if document["format"] == CATALOG_FORMAT:
             state = document["state"]
             if state is None or isinstance(state, dict):
-                return state
+                return state, int(document.get("version", 1))
             raise TypeError("the state is no object")
     except (ValueError, KeyError, TypeError) as error:
         raise Corrupt(f"{path} cannot be read: {error!r}") from None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ottla.broker.engine import Corrupt, Unavailable
+from ottla.broker.storage.local.catalog import locked
 from ottla.broker.storage.local.directory import make_data_directory, take_lock
 from ottla.broker.storage.local.files import Files, SyncFailed, engine_error, read_file, replace_file
-from ottla.broker.storage.local.layout import FORMAT, Layout, decode_catalog, decode_meta, encode_catalog
+from ottla.broker.storage.local.layout import FORMAT, Layout, decode_meta, decode_versioned, encode_catalog
 
 
 @contextmanager
@@ -31,9 +32,11 @@ def unused_catalog(data_dir: str) -> Iterator[tuple[dict[str, Any] | None, Calla
             meta = read_file(files, layout.meta)
             if meta is not None and decode_meta(meta, layout.meta)[2] < FORMAT:
                 raise Corrupt(f"{layout.data_dir} is of an earlier release: start a broker with it once, and stop it")
-            stored = read_file(files, layout.catalog)
-            state = None if stored is None else decode_catalog(stored, layout.catalog)
-            yield state, lambda changed: replace_file(files, layout.catalog, encode_catalog(changed))
+            is_shared = os.path.exists(layout.catalog_lock)  # with nodes that may run
+            with locked(files, layout.catalog_lock) if is_shared else nullcontext():
+                stored = read_file(files, layout.catalog)
+                state, version = (None, 0) if stored is None else decode_versioned(stored, layout.catalog)
+                yield state, lambda changed: replace_file(files, layout.catalog, encode_catalog(changed, version + 1))
         finally:
             files.close(lock)
     except SyncFailed as error:

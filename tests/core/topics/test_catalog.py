@@ -67,11 +67,12 @@ def test_no_two_topics_share_a_metric_name(names):
 
 
 topics = st.builds(
-    TopicEntry,
-    st.text(LEGAL, min_size=1, max_size=8),
-    st.uuids(),
-    st.integers(1, 60),
-    st.dictionaries(st.sampled_from(["retention.ms", "cleanup.policy"]), st.text(max_size=5)),
+    lambda homes, has_homes, **row: TopicEntry(**row, partition_count=len(homes), homes=homes if has_homes else ()),
+    name=st.text(LEGAL, min_size=1, max_size=8),
+    topic_id=st.uuids(),
+    configs=st.dictionaries(st.sampled_from(["retention.ms", "cleanup.policy"]), st.text(max_size=5)),
+    homes=st.lists(st.integers(1, 5), min_size=1, max_size=60).map(tuple),
+    has_homes=st.booleans(),
 )
 
 
@@ -86,7 +87,12 @@ def test_what_is_stored_is_read_back(entries, next_producer_id):
     "state",
     [
         {},
-        {"format": 2, "topics": {}, "next_producer_id": 0},
+        {"format": 3, "topics": {}, "next_producer_id": 0},
+        {
+            "format": 2,
+            "topics": {"t": {"topic_id": str(uuid.UUID(int=1)), "partitions": 2, "configs": {}, "homes": [1]}},
+            "next_producer_id": 0,
+        },
         {"format": 1, "next_producer_id": 0},
         {"format": 1, "topics": [], "next_producer_id": 0},
         {"format": 1, "topics": {"t": {"topic_id": "x", "partitions": 1, "configs": {}}}, "next_producer_id": 0},
@@ -109,3 +115,90 @@ def test_settings_of_brokers_and_groups_are_kept():
     later = replace(read, next_producer_id=5)
     assert (later.broker_configs, later.group_configs) == (read.broker_configs, read.group_configs)
     assert set(Catalog().state()) == {"format", "next_producer_id", "topics"}
+
+
+# -- homes
+
+
+def created(catalog, *names, count=1, nodes=(1, 2, 3)):
+    """The catalog with these topics, whose partitions are dealt to the nodes."""
+    wanted = [NewTopic(name, count) for name in names]
+    return catalog.with_topics(catalog.plan_topics(wanted, uuid.uuid4, Settings(), nodes, nodes))
+
+
+def homes(catalog):
+    return {name: entry.homes for name, entry in catalog.topics.items()}
+
+
+def test_a_catalog_with_homes_is_refused_by_earlier_releases():
+    assert created(Catalog(), "t").state()["format"] == 2
+    assert created(Catalog(), "t", nodes=()).state()["format"] == 1
+    assert "homes" not in created(Catalog(), "t", nodes=()).state()["topics"]["t"]
+
+
+def test_nodes_take_turns_and_go_on_where_the_last_topic_ended():
+    catalog = created(Catalog(), "a", "b", count=4)
+    assert homes(catalog) == {"a": (1, 2, 3, 1), "b": (2, 3, 1, 2)}
+    assert homes(created(catalog, "c"))["c"] == (3,)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 9)), max_size=12), st.integers(1, 6))
+def test_nodes_have_as_many_as_each_other(sizes, nodes):
+    """Internal and other topics, each for itself."""
+    ids, catalog = tuple(range(1, nodes + 1)), Catalog()
+    for number, (grows, count) in enumerate(sizes):
+        if grows and number:
+            dealer = catalog.dealer(ids)
+            name, entry = next(iter(catalog.topics.items()))
+            more = entry.partition_count + count
+            catalog = catalog.with_topics([catalog.plan_growth(name, more, None, ids, dealer)])
+        else:
+            catalog = created(catalog, f"t{number}", count=count, nodes=ids)
+    offsets = TopicEntry("__consumer_offsets", uuid.uuid4(), 50, {}, catalog.dealer(ids).deal("__consumer_offsets", 50))
+    for dealt in ([home for entry in catalog.topics.values() for home in entry.homes], offsets.homes):
+        counts = [dealt.count(node) for node in ids]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_a_node_that_has_fewer_gets_what_comes():
+    catalog = created(Catalog(), "a", count=3)
+    catalog = catalog.with_topics([catalog.topics["a"]._replace(name="b", homes=(1, 1, 1))])
+    assert homes(created(catalog, "c", count=6))["c"] == (2, 3, 2, 3, 2, 3)
+
+
+def test_homes_that_are_named_count():
+    wanted = [NewTopic("t", assignments=[(1, [2]), (0, [3])]), NewTopic("u", 2)]
+    first, second = Catalog().plan_topics(wanted, ids(), Settings(), [1, 2, 3], [1, 2, 3])
+    assert (first.homes, second.homes) == ((3, 2), (1, 1))
+    catalog = Catalog({"t": first})
+    grown = catalog.plan_growth("t", 4, [[1], [2]], [1, 2, 3], catalog.dealer([1, 2, 3]))
+    assert grown.homes == (3, 2, 1, 2)
+
+
+def test_one_that_follows_is_at_home_where_the_other_is():
+    dealer = created(Catalog(), "t").dealer([1, 2, 3])
+    offsets = dealer.deal("__consumer_offsets", 5)
+    assert offsets == (1, 2, 3, 1, 2)
+    assert dealer.deal("__ottla_group_events", 5) == offsets
+    assert dealer.deal("__transaction_state", 2) == (3, 3)  # the events have taken their places
+
+
+def test_a_single_node_grows_to_several_and_back():
+    single = created(Catalog(), "t", "__ottla_group_events", nodes=())
+    single = single.with_topics([TopicEntry("__consumer_offsets", uuid.uuid4(), 4, {})])
+    several = single.with_homes(7)
+    assert homes(several) == {"t": (7,), "__ottla_group_events": (7,) * 4, "__consumer_offsets": (7,) * 4}
+    assert several.topics["__ottla_group_events"].partition_count == 4
+    assert several.with_homes(1) is several
+    assert set(homes(several.without_homes()).values()) == {()}
+    assert single.without_homes() is single
+
+
+@pytest.mark.parametrize("nodes", [[1], [1, 2, 3]])
+def test_there_is_one_replica(nodes):
+    (refusal,) = Catalog().plan_topics([NewTopic("t", 1, 2)], ids(), Settings(), nodes)
+    assert refusal.error_code is ErrorCode.INVALID_REPLICATION_FACTOR
+    text = "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because"
+    assert refusal.message.startswith(text)
+    (refusal,) = Catalog().plan_topics([NewTopic("t", assignments=[(0, [1, 2])])], ids(), Settings(), nodes)
+    assert refusal.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

@@ -1,16 +1,16 @@
-"""A stand-in for a log that is damaged."""
+"""A stand-in for a log that this node does not have open: it is damaged, or another node leads the partition."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 from uuid import UUID
 
-from ottla.broker.engine import Corrupt, LogConfig
+from ottla.broker.engine import EngineError, LogConfig
 from ottla.protocol.records import TopicPartition
 
 
-class OfflineLog:
-    """A log that has nothing to give and takes nothing: every use raises ``Corrupt``."""
+class StandInLog:
+    """A log that has nothing to give and takes nothing: every use raises the refusal."""
 
     log_start_offset = 0
     log_end_offset = 0
@@ -18,14 +18,17 @@ class OfflineLog:
     size_bytes = 0
     cleaned_offset = 0
 
-    def __init__(self, tp: TopicPartition, topic_id: UUID, config: LogConfig, leader_epoch: int) -> None:
+    def __init__(
+        self, tp: TopicPartition, topic_id: UUID, config: LogConfig, leader_epoch: int, refusal: EngineError
+    ) -> None:
         self.tp = tp
         self.topic_id = topic_id
         self.config = config
         self.leader_epoch = leader_epoch
+        self._refusal = refusal
 
     def _refuse(self, *args: object, **options: object) -> NoReturn:
-        raise Corrupt("the partition is offline: its log is damaged")
+        raise type(self._refusal)(str(self._refusal))
 
     async def _refuse_later(self, *args: object, **options: object) -> NoReturn:
         self._refuse()

@@ -1,0 +1,83 @@
+"""Who leads what: a node that is alone, and nodes that lead what is at home with them."""
+
+import uuid
+
+import pytest
+
+from ottla.broker.cluster.placement import Alone, Static, view_of
+from ottla.broker.cluster.view import NOBODY, Leader, NodeState
+from ottla.broker.core.topics.catalog import TopicEntry
+
+ENTRY = TopicEntry("t", uuid.UUID(int=1), 4, {}, (1, 2, 3, 9))
+
+
+def row(node_id, state="up", epoch=5, **more):
+    """A node as ``cluster.json`` has it."""
+    return {
+        "node_id": node_id,
+        "state": state,
+        "epoch": epoch,
+        "endpoints": {"PLAINTEXT": ["127.0.0.1", 9090 + node_id]},
+    } | more
+
+
+def document(*rows):
+    return {"format": 1, "cluster_id": "c", "supervisor": {"pid": 1}, "nodes": list(rows)}
+
+
+def test_a_node_that_is_alone_leads_everything_under_the_epoch_of_its_engine():
+    placement = Alone(7)
+    placement.opened(3)
+    assert [placement.leader(ENTRY._replace(homes=()), index) for index in range(4)] == [Leader(7, 3)] * 4
+    assert (placement.dealt_to, placement.view.controller_id) == ((), 7)
+    assert [(node.node_id, node.epoch) for node in placement.view.up] == [(7, 3)]
+
+
+def test_what_a_document_says():
+    view = view_of(document(row(2, "draining", http=["127.0.0.1", 8092]), row(1), row(3, "starting", epoch=0)), 2)
+    assert [node.node_id for node in view.up] == [1, 2]
+    assert view.controller_id == 1
+    node = view.nodes[2]
+    assert (node.state, node.endpoints, node.http) == (
+        NodeState.DRAINING,
+        {"PLAINTEXT": ("127.0.0.1", 9092)},
+        ("127.0.0.1", 8092),
+    )
+    assert view.nodes[3].state is NodeState.DOWN
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, [], None, {"format": 2, "nodes": []}, {"format": 1, "nodes": [{}]}, document({"node_id": "x"})]
+)
+def test_what_is_no_document(wrong):
+    with pytest.raises(ValueError, match=r"it is no document|reads format 1"):
+        view_of(wrong, 1)
+
+
+def test_a_home_that_is_up_leads_under_its_epoch_and_nobody_while_it_is_down():
+    placement = Static(1, document(row(1), row(2, epoch=8), row(3, "down", epoch=4)))
+    placement.opened(6)
+    leaders = [placement.leader(ENTRY, index) for index in range(4)]
+    assert leaders == [Leader(1, 6), Leader(2, 8), Leader(NOBODY, 4), Leader(NOBODY, -1)]
+    assert list(placement.dealt_to) == [1, 2, 3]
+
+
+def test_a_node_is_up_to_itself_in_the_life_that_it_has():
+    """Its supervisor has not heard of that yet."""
+    placement = Static(2, document(row(1), row(2, "starting", epoch=8)))
+    placement.opened(9)
+    assert placement.leader(ENTRY, 1) == Leader(2, 9)
+    placement.read(document(row(1), row(2, "draining", epoch=9)))
+    assert placement.view.nodes[2].state is NodeState.DRAINING
+    assert placement.leader(ENTRY, 1) == Leader(2, 9)
+
+
+def test_a_change_of_the_document_is_told_once():
+    placement, told = Static(1, document(row(1), row(2))), []
+    placement.on_changed = lambda before, after: told.append((before.nodes[2].state, after.nodes[2].state))
+    placement.read(document(row(1), row(2, "down")))
+    placement.read(document(row(1), row(2, "down")))
+    assert told == [(NodeState.UP, NodeState.DOWN)]
+    with pytest.raises(ValueError, match="it is no document"):
+        placement.read({"format": 1})
+    assert placement.view.nodes[2].state is NodeState.DOWN
