@@ -3,22 +3,19 @@
 ``python -m tests.differential.wrong_nodes`` asks one node of three for what it leads, for what another leads, and for
 what nobody leads as its node was killed; and prints every answer of Ottla that differs. ``--all`` prints Kafka's.
 
-Ottla is a broker without sockets whose placement says what is elsewhere (`tests.handlers.spread`). Nodes are compared
-by their parts: ``here`` is who is asked, ``there`` another one, ``down`` the one that was killed. Epochs, sizes, texts
-and the controller, which Kafka draws at random, are not compared.
+Nodes are compared by their parts: ``here`` is who is asked, ``there`` another one, ``down`` the one that was killed.
+Epochs, sizes, texts and the controller, which Kafka draws at random, are not compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import pprint
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from ottla.broker.handlers import HANDLERS
@@ -29,8 +26,8 @@ from ottla.protocol.records import Record
 from tests.differential.compare import leaves
 from tests.differential.real_kafka import NoJava, version
 from tests.differential.three_kafkas import ThreeKafkas
+from tests.differential.three_nodes import ThreeNodes
 from tests.differential.wire import Wire, plain
-from tests.handlers.spread import NODES, Spread
 from tests.support.batches import build_batch
 from tests.support.requests import (
     add_partitions_fields,
@@ -59,34 +56,78 @@ SETTINGS = {"offsets.topic.num.partitions": SHARDS, "transaction.state.log.num.p
 K = ApiKey
 
 
-class Asked(Protocol):
+# -- who is asked
+
+
+class Asked:
     """A node of three, and what to ask it for.
 
-    Attributes:
+    Args:
         ids: the node of each part.
         ports: by node.
+        kill: ends a node.
+
+    Attributes:
         topic_id: of the topic.
     """
 
-    ids: Mapping[str, int]
-    ports: Mapping[int, int]
-    topic_id: UUID
+    def __init__(self, ids: Sequence[int], ports: Mapping[int, int], kill: Callable[[int], None]) -> None:
+        self.ids = dict(zip(PARTS, ids, strict=True))
+        self.ports = ports
+        self._wire = Wire(ports[self.ids["here"]], "wrong-nodes")
+        self._create()
+        self._leaders: dict[str, dict[int, int]] = {}
+        for topic in self._ask(ApiKey.METADATA, 12, topics=None).topics:
+            self._leaders[topic.name] = {row.partition_index: row.leader_id for row in topic.partitions}
+            if topic.name == TOPIC:
+                self.topic_id: UUID = topic.topic_id
+        asked = {"group_id": self.key_of("here", OFFSETS_TOPIC), "topics": []}
+        wait_for(lambda: not self._ask(ApiKey.OFFSET_FETCH, 5, **asked).error_code, "a coordinator", timeout_s=60)
+        kill(self.ids["down"])
+        wait_for(self._has_noticed, "a dead node to be noticed", timeout_s=60)
+
+    def _create(self) -> None:
+        """Create the topic, and those of both coordinators."""
+        wait_for(lambda: len(self._ask(ApiKey.METADATA, 12, topics=[]).brokers) == 3, "all nodes", timeout_s=60)
+        rows = [{"partition_index": index, "broker_ids": [node_id]} for index, node_id in enumerate(self.ids.values())]
+        wanted = {"name": TOPIC, "num_partitions": -1, "replication_factor": -1, "assignments": rows}
+        created = self._ask(ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout_ms=30_000).topics[0]
+        assert not created.error_code, created
+        for kind in (0, 1):
+            wait_for(partial(self._has_coordinators, kind), "coordinators", timeout_s=60)
+
+    def _has_coordinators(self, kind: int) -> bool:
+        keys = [f"g{number}" for number in range(20)]
+        found = self._ask(ApiKey.FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=keys).coordinators
+        return not any(row.error_code for row in found)
+
+    def _has_noticed(self) -> bool:
+        names = [{"name": name} for name in self._leaders]
+        topics = self._ask(ApiKey.METADATA, 12, topics=names, allow_auto_topic_creation=False).topics
+        return all(row.leader_id != self.ids["down"] for topic in topics for row in topic.partitions)
 
     def shard(self, topic: str, part: str) -> int:
         """A partition of a coordinator's topic that a part leads."""
-        ...
+        return next(index for index, node_id in self._leaders[topic].items() if node_id == self.ids[part])
 
-    def ask(self, key: ApiKey, version: int, fields: Mapping[str, Any]) -> Any: ...
+    def key_of(self, part: str, topic: str) -> str:
+        """A group, or a transactional id, that a part coordinates."""
+        shard = self.shard(topic, part)
+        return next(name for n in range(100) if coordinator_partition(name := f"{part}-{n}", SHARDS) == shard)
+
+    def ask(self, key: ApiKey, version: int, fields: Mapping[str, Any]) -> Any:
+        return self._ask(key, version, **fields)
+
+    def _ask(self, api_key: ApiKey, of_version: int, /, **fields: Any) -> Any:
+        return self._wire.ask(api_key, of_version, 30.0, **fields)
 
 
-def group(of: Asked, part: str, topic: str = OFFSETS_TOPIC) -> str:
-    """A group that a part coordinates, or a transactional id."""
-    shard = of.shard(topic, part)
-    return next(name for n in range(100) if coordinator_partition(name := f"{part}-{n}", SHARDS) == shard)
+def group(of: Asked, part: str) -> str:
+    return of.key_of(part, OFFSETS_TOPIC)
 
 
 def transactional_id(of: Asked, part: str) -> str:
-    return group(of, part, TRANSACTIONS_TOPIC)
+    return of.key_of(part, TRANSACTIONS_TOPIC)
 
 
 # -- the requests
@@ -202,8 +243,8 @@ def of_coordinators() -> Iterator[Case]:
         for part in PARTS:
 
             def found(of: Asked, kind: int = kind, topic: str = topic, part: str = part) -> dict[str, Any]:
-                key = group(of, part, topic)
-                return {"key": key, "key_type": kind, "coordinator_keys": [key, group(of, "here", topic)]}
+                key = of.key_of(part, topic)
+                return {"key": key, "key_type": kind, "coordinator_keys": [key, of.key_of("here", topic)]}
 
             yield Case(K.FIND_COORDINATOR, found, f"type {kind}, {part}", int(kind > 0))
     for part in PARTS[1:]:
@@ -251,83 +292,6 @@ TRANSACTIONS: dict[ApiKey, Fields] = {
     K.END_TXN: lambda of, name: of_transaction(name, WHO) | {"committed": True},
     K.DESCRIBE_TRANSACTIONS: lambda of, name: {"transactional_ids": [name]},
 }
-
-
-# -- who is asked
-
-
-class OneOfThreeKafkas:
-    """The second of three brokers; the third was killed."""
-
-    ids: Mapping[str, int] = {"here": 2, "there": 1, "down": 3}
-
-    def __init__(self, kafkas: ThreeKafkas) -> None:
-        self.ports = kafkas.ports
-        self._wire = Wire(kafkas.ports[self.ids["here"]], "wrong-nodes")
-        self._leaders: dict[str, dict[int, int]] = {}
-        self.topic_id = UUID(int=0)
-        self._prepare(kafkas)
-
-    def _prepare(self, kafkas: ThreeKafkas) -> None:
-        wait_for(lambda: len(self._ask(K.METADATA, 12, topics=[]).brokers) == 3, "all brokers", timeout_s=60)
-        rows = [{"partition_index": index, "broker_ids": [self.ids[part]]} for index, part in enumerate(PARTS)]
-        wanted = {"name": TOPIC, "num_partitions": -1, "replication_factor": -1, "assignments": rows}
-        created = self._ask(K.CREATE_TOPICS, 7, topics=[wanted], timeout_ms=30_000).topics[0]
-        assert not created.error_code, created
-        keys = [f"g{n}" for n in range(20)]
-        for kind in (0, 1):
-            wait_for(
-                lambda kind=kind: (
-                    not any(
-                        row.error_code
-                        for row in self._ask(K.FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=keys).coordinators
-                    )
-                ),
-                "coordinators",
-                timeout_s=60,
-            )
-        for topic in self._ask(K.METADATA, 12, topics=None).topics:
-            self._leaders[topic.name] = {row.partition_index: row.leader_id for row in topic.partitions}
-            if topic.name == TOPIC:
-                self.topic_id = topic.topic_id
-        asked = {"group_id": group(self, "here"), "topics": []}
-        wait_for(lambda: not self._ask(K.OFFSET_FETCH, 5, **asked).error_code, "a coordinator", timeout_s=60)
-        kafkas.kill(self.ids["down"])
-        wait_for(self._has_noticed, "a dead broker to be noticed", timeout_s=60)
-
-    def _has_noticed(self) -> bool:
-        time.sleep(0.2)
-        names = [{"name": name} for name in self._leaders]
-        topics = self._ask(K.METADATA, 12, topics=names, allow_auto_topic_creation=False).topics
-        return all(row.leader_id != self.ids["down"] for topic in topics for row in topic.partitions)
-
-    def _ask(self, api_key: ApiKey, of_version: int, /, **fields: Any) -> Any:
-        return self._wire.ask(api_key, of_version, 30.0, **fields)
-
-    def shard(self, topic: str, part: str) -> int:
-        return next(index for index, node_id in self._leaders[topic].items() if node_id == self.ids[part])
-
-    def ask(self, key: ApiKey, version: int, fields: Mapping[str, Any]) -> Any:
-        return self._ask(key, version, **fields)
-
-
-class OneOfThreeNodes:
-    """Ottla, of whose three nodes the third is down."""
-
-    ids: Mapping[str, int] = dict(zip(PARTS, NODES, strict=True))
-    ports: Mapping[int, int] = {node_id: 9091 + node_id for node_id in NODES}
-
-    def __init__(self, runner: asyncio.Runner) -> None:
-        self._run = runner.run
-        self._world: Any = runner.run(Spread().start())
-        self.topic_id: UUID = runner.run(self._world.topic(TOPIC)).topic_id
-        runner.run(self._world.coordinate_transactions())
-
-    def shard(self, topic: str, part: str) -> int:
-        return PARTS.index(part)
-
-    def ask(self, key: ApiKey, version: int, fields: Mapping[str, Any]) -> Any:
-        return self._run(self._world.call(key, version, **fields))
 
 
 # -- what is compared
@@ -415,8 +379,8 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="print what Kafka answers")
     options = parser.parse_args()
     try:
-        with ThreeKafkas(SETTINGS) as three, asyncio.Runner() as runner:
-            kafka, ottla = OneOfThreeKafkas(three), OneOfThreeNodes(runner)
+        with ThreeKafkas(SETTINGS) as three, ThreeNodes(SETTINGS) as nodes:
+            kafka, ottla = Asked((2, 1, 3), three.ports, three.kill), Asked((2, 1, 3), nodes.ports, nodes.kill)
             count, differences = compare(kafka, ottla, show=options.all)
     except NoJava as missing:
         print(f"SKIPPED: {missing}")
