@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import ALL_BROKERS
@@ -57,6 +57,10 @@ class _Shared:
             row.documentation = None
         synonyms = tuple((each.name, each.value, each.source) for each in row.synonyms)
         return self._rows.setdefault((kind, row.name, row.value, row.read_only, row.config_source, synonyms), row)
+
+
+def names(request: DescribeConfigsRequest, ctx: RequestContext) -> Iterator[str]:
+    return (row.resource_name for row in request.resources if row.resource_type == ResourceType.TOPIC)
 
 
 def handle(request: DescribeConfigsRequest, ctx: RequestContext, services: Services) -> DescribeConfigsResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla.broker.cluster.view import NOBODY
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
@@ -21,6 +23,10 @@ from ottla.protocol.records import TopicPartition
 
 LARGEST_PAGE = 2000
 """Kafka's default of ``max.request.partition.size.limit``."""
+
+
+def names(request: DescribeTopicPartitionsRequest, ctx: RequestContext) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
 
 
 def handle(

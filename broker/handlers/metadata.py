@@ -5,9 +5,10 @@ Many topics are told in steps, each as it is when its turn comes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from uuid import UUID
 
 from ottla.broker.cluster.view import NOBODY
 from ottla.broker.context import RequestContext
@@ -37,6 +38,10 @@ _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 AT_ONCE = 500
 """Topics, or partitions of topics, that are told without a pause."""
+
+
+def names(request: MetadataRequest, ctx: RequestContext) -> Iterator[str | UUID]:
+    return (topic.topic_id if topic.topic_id.int else topic.name or "" for topic in request.topics or ())
 
 
 def handle(

@@ -86,6 +86,11 @@ class Cluster:
         return self.placement.view.me
 
     @property
+    def has_others(self) -> bool:
+        """Whether there may be more nodes than this one, as long as it runs."""
+        return bool(self.placement.dealt_to)
+
+    @property
     def node_ids(self) -> list[int]:
         """The ids of all nodes that are known, whether they are up or not."""
         return sorted(self.placement.view.nodes)

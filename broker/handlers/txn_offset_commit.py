@@ -6,7 +6,7 @@ transaction coordinator has said that it takes part; from version 5 on it is mad
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from ottla.broker.context import RequestContext
@@ -28,6 +28,10 @@ from ottla.protocol.records import TopicPartition
 KNOWS_ABORTABLE = 4
 """From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
 ADDS_PARTITION = 5
+
+
+def names(request: TxnOffsetCommitRequest, ctx: RequestContext) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
 
 
 def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Services) -> TxnOffsetCommitResponse | None:
