@@ -34,7 +34,7 @@ from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.engine import IN_MEMORY, Catalog, Engine, EngineError
 from ottla.broker.entrance import Entrance
-from ottla.broker.handlers.services import Node, Services
+from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.logger import Silent
 from ottla.broker.net.listener import CannotListen
 from ottla.broker.net.socket_server import SocketServer
@@ -333,7 +333,7 @@ class Broker:
             look_up=self._looking_up,
             validate=self._validating,
             long_work=self._long_work,
-            node=Node(self._engine.node_id, self._engine.cluster_id, advertised),
+            cluster=Cluster(self._placement, self._engine.cluster_id, self._topics, advertised),
             host=self._host,
             groups=self._groups,
             members=self._members,

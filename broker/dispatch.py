@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
 from ottla.broker.handlers import HANDLERS, Handler, handler
+from ottla.broker.handlers.missing import after_a_look
 from ottla.broker.logger import Logger
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
@@ -385,7 +386,7 @@ class Dispatcher:
         row, served = api(key), handler(key)
         request_layout, response_layout = row.request.layout(version), row.response.layout(version)
         name = row.request.__name__.removesuffix("Request")
-        route = self.routes[code] = Route(
+        route = Route(
             api=name,
             decode=request_layout.decoder if self.fused else request_layout.parse,
             layout=request_layout if self.fused and key is not ApiKey.PRODUCE else None,
@@ -399,6 +400,10 @@ class Dispatcher:
             is_commit=key is ApiKey.OFFSET_COMMIT,
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
+        if served.names is not None and self.services.cluster.has_others:
+            handle = after_a_look(route.handle, served.names, partial(self._go_on, route))
+            route = dataclasses.replace(route, handle=handle)
+        self.routes[code] = route
         return route
 
     def _handle(self, api: str, handle: Handle, response: type) -> Handle:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.observe.observatory import Observatory
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.records import TopicPartition
 from ottla.workbench.clock import VirtualClock
 from ottla.workbench.control import Control
 from ottla.workbench.faults import Fault, Faults
@@ -119,6 +120,14 @@ class Workbench(Observatory):
             self.resume(group_id)
         fault.remove()
 
+    def coordinates(self, group_id: str) -> bool:
+        """Whether a group is this node's, be it loaded or not."""
+        cluster = self._services.cluster
+        return cluster.leader(TopicPartition(OFFSETS_TOPIC, self._partition_of(group_id))).node_id == cluster.me
+
+    def _partition_of(self, group_id: str) -> int:
+        return coordinator_partition(group_id, self._services.groups.partition_count)
+
     # What faults do beside requests
 
     def move_coordinator(self, group_id: str, away_s: float | None) -> Callable[[], None]:
@@ -128,8 +137,7 @@ class Workbench(Observatory):
             away_s: seconds; None until the function is called that is returned.
         """
         host = self._services.host
-        partition = coordinator_partition(group_id, self._services.groups.partition_count)
-        given = host.give_up(OFFSETS_TOPIC, partition)  # nothing, if it is away already
+        given = host.give_up(OFFSETS_TOPIC, self._partition_of(group_id))  # nothing, if it is away already
 
         def back() -> None:
             self._spawn(host.load_again(given))

@@ -27,6 +27,7 @@ class Bench(Protocol):
 
     @property
     def paused(self) -> list[str]: ...
+    def coordinates(self, group_id: str) -> bool: ...
     def pause(self, group_id: str) -> None: ...
     def resume(self, group_id: str) -> None: ...
     def remove(self, fault: Fault) -> None: ...
@@ -206,6 +207,8 @@ def _time(change: Callable[[Time, Any], Awaitable[None] | None]) -> Callable[[Be
 def _pause(bench: Bench, given: Group) -> PauseState:
     if not given.group:
         raise ControlRefused(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+    if not bench.coordinates(given.group):
+        raise ControlRefused(ErrorCode.NOT_COORDINATOR, f"another node coordinates group {given.group!r}")
     if given.group not in bench.paused:
         _has_room(bench)
         bench.pause(given.group)

@@ -9,16 +9,20 @@ code of its own at the top. It may have ``repeat(request, ctx, services)``, wher
 and again: the answer if it can be given at once, the same object for the same answer, or None if the request is to be
 served like any other. The decoded request and the encoded answer are kept for the next one.
 
+A module may have ``names(request, ctx)``, the names or ids of the topics of a request: a node of several looks at what
+the others have changed before it says that there is no such topic.
+
 A module is imported when its API is first asked for: what must be known before stands here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from ottla.protocol.apis import ApiKey
 
@@ -90,6 +94,7 @@ class Handler(NamedTuple):
     is_async: bool
     failed: Callable[[Any, int], Any] | None
     repeat: Callable[[Any, Any, Any], Any] | None
+    names: Callable[[Any, Any], Iterable[str | UUID]] | None
 
 
 @cache
@@ -103,4 +108,5 @@ def handler(key: ApiKey) -> Handler:
         is_async=iscoroutinefunction(handle),
         failed=getattr(module, "failed", None),
         repeat=getattr(module, "repeat", None),
+        names=getattr(module, "names", None),
     )

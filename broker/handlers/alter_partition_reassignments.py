@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45): this node may be named as the only replica, which it is; nobody else can."""
+"""AlterPartitionReassignments (key 45): the only replica may be named again; no other can be while nodes run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.handlers.missing import find
-from ottla.broker.handlers.services import Services
+from ottla.broker.handlers.services import Cluster, Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -67,19 +67,22 @@ def _change(name: str, wanted: ReassignablePartition, services: Services) -> tup
         return found
     if wanted.replicas is None:
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being moved"
-    if problem := _problem(wanted.replicas, services.node.node_id):
+    if problem := _problem(wanted.replicas, services.cluster.home(found.tp), services.cluster):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem
     return ErrorCode.NONE, None
 
 
-def _problem(replicas: list[int], node_id: int) -> str:
+def _problem(replicas: list[int], home: int, cluster: Cluster) -> str:
     """The fault of a list of replicas; the empty string if there is none."""
     if not replicas:
         return "The list of replicas is empty"
     repeated = [broker for broker, times in Counter(replicas).items() if times > 1]
     if repeated:
         return f"Broker {repeated[0]} is listed more than once"
-    strangers = [broker for broker in replicas if broker != node_id]
-    if strangers:
-        return f"There is no broker {strangers[0]}: this cluster is node {node_id} alone"
+    node_ids = cluster.node_ids
+    if strangers := [broker for broker in replicas if broker not in node_ids]:
+        them = f"node {cluster.me} alone" if len(node_ids) == 1 else f"nodes {', '.join(map(str, node_ids))}"
+        return f"There is no broker {strangers[0]}: this cluster is {them}"
+    if replicas != [home]:
+        return f"The partition is at home on node {home}; `ottla cluster spread` moves partitions while no node runs"
     return ""

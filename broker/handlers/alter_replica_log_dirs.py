@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34): there is one directory, and every partition is in it already."""
+"""AlterReplicaLogDirs (key 34): a node has one directory, and every partition that it leads is in it already."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
 LONGEST_DIRECTORY_NAME = 255
 FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")
 """The suffix of a directory that Kafka moves a partition to."""
+
+_REFUSALS = {
+    Standing.OFFLINE: ErrorCode.KAFKA_STORAGE_ERROR,
+    Standing.ELSEWHERE: ErrorCode.REPLICA_NOT_AVAILABLE,  # as Kafka, which keeps this code for this API alone
+}
 
 
 def handle(request: AlterReplicaLogDirsRequest, ctx: RequestContext, services: Services) -> AlterReplicaLogDirsResponse:
@@ -50,7 +55,7 @@ def _outcome(name: str, index: int, is_here: bool, services: Services) -> ErrorC
     partition = None if topic is None else topic.partition(index)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.KAFKA_STORAGE_ERROR if partition.standing is Standing.OFFLINE else ErrorCode.NONE
+    return _REFUSALS.get(partition.standing, ErrorCode.NONE)
 
 
 def _answer(outcomes: Mapping[tuple[str, int], int]) -> AlterReplicaLogDirsResponse:

@@ -90,7 +90,7 @@ def _change_level(alteration: Alteration, services: Services, *, validate_only: 
     logger = services.logger
     if logger is None:
         return bad_request("This broker has no logger whose level could be changed")
-    level = planned_level(alteration, logger.level, services.node.node_id)
+    level = planned_level(alteration, logger.level, services.cluster.me)
     if isinstance(level, Refusal):
         return level
     if not validate_only:

@@ -42,8 +42,8 @@ async def _trim(name: str, want: DeleteRecordsPartition, row: DeleteRecordsParti
         row.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif partition.topic.is_internal:
         row.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif partition.standing is Standing.OFFLINE:
-        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    elif partition.standing is not Standing.LEADING:
+        row.error_code = partition.refusal
     elif not partition.topic.config.deletes:
         row.error_code = ErrorCode.POLICY_VIOLATION
     else:
@@ -56,7 +56,7 @@ async def _trim(name: str, want: DeleteRecordsPartition, row: DeleteRecordsParti
             row.low_watermark = await partition.log.trim(offset)
             partition.transactions.aborted.forget_below(row.low_watermark)
         except EngineError:
-            row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            row.error_code = partition.refusal or ErrorCode.KAFKA_STORAGE_ERROR
             return
         services.host.touched(partition.tp)
 

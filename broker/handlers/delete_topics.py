@@ -24,6 +24,10 @@ _REFUSED_SINCE = 5
 """From this version on clients know of quotas that are exceeded."""
 
 
+def names(request: DeleteTopicsRequest, ctx: RequestContext) -> list[str | UUID]:
+    return [*request.topic_names, *(topic.topic_id if topic.name is None else topic.name for topic in request.topics)]
+
+
 async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Services) -> DeleteTopicsResponse:
     asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     disabled = ErrorCode.TOPIC_DELETION_DISABLED if ctx.api_version >= _DISABLED_SINCE else ErrorCode.INVALID_REQUEST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import ALL_BROKERS
@@ -57,6 +57,10 @@ class _Shared:
             row.documentation = None
         synonyms = tuple((each.name, each.value, each.source) for each in row.synonyms)
         return self._rows.setdefault((kind, row.name, row.value, row.read_only, row.config_source, synonyms), row)
+
+
+def names(request: DescribeConfigsRequest, ctx: RequestContext) -> Iterator[str]:
+    return (row.resource_name for row in request.resources if row.resource_type == ResourceType.TOPIC)
 
 
 def handle(request: DescribeConfigsRequest, ctx: RequestContext, services: Services) -> DescribeConfigsResponse:
@@ -120,8 +124,8 @@ def _rows(
     if resource.resource_type == ResourceType.BROKER:
         if name == ALL_BROKERS:
             return shared.rows(ResourceType.BROKER, name, lambda: _default_rows(topics.broker_configs))
-        if name != str(services.node.node_id):
-            text = f"This is broker {services.node.node_id}; broker '{name}' was asked for"
+        if name != str(services.cluster.me):
+            text = f"This is broker {services.cluster.me}; broker '{name}' was asked for"
             return bad_request(text)
         return shared.rows(ResourceType.BROKER, name, lambda: _broker_rows(ctx, services))
     if resource.resource_type == ResourceType.GROUP:
@@ -132,7 +136,7 @@ def _rows(
             ResourceType.GROUP, tuple(configs.items()), lambda: _group_rows(configs, topics.broker_configs)
         )
     if resource.resource_type == ResourceType.BROKER_LOGGER and services.logger is not None:
-        return other_node(name, services.node.node_id) or [_level_row(services.logger)]
+        return other_node(name, services.cluster.me) or [_level_row(services.logger)]
     return bad_request(f"Unsupported resource type: {resource.resource_type}")
 
 
@@ -169,8 +173,9 @@ def _broker_rows(ctx: RequestContext, services: Services) -> _Rows:
         synonyms = configs.synonyms(row.name)
         if row.name == _ADVERTISED and not synonyms[0].value:
             # Clients are told the address that they reached; for whoever asks, that is the setting's value.
-            host, port = services.node.endpoint(ctx)
-            value = f"{ctx.session.listener}://{host}:{port}"
+            told = services.cluster.broker(services.cluster.me, ctx)
+            assert told is not None, "a node has the listeners by which clients come"
+            value = f"{ctx.session.listener}://{told.host}:{told.port}"
             synonyms = (Synonym(row.name, value, ConfigSource.STATIC_BROKER_CONFIG), synonyms[-1])
         metadata = FIELDS[row.name].metadata
         documentation = _documentation(row.documentation, metadata["effective"])

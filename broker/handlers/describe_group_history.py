@@ -31,6 +31,8 @@ async def handle(
     if not services.permits(ctx, AclOperation.DESCRIBE, Resource.GROUP, request.group_id):
         denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return _refused(denied, denied.text)
+    if elsewhere := services.groups.shard_of(request.group_id).refusal:
+        return _refused(elsewhere, elsewhere.text)
     last = None if request.last < 0 else request.last
     since_ms = None if request.since_ms < 0 else request.since_ms
     generation = None if request.generation < 0 else request.generation

@@ -31,7 +31,7 @@ def handle(request: DescribeLogDirsRequest, ctx: RequestContext, services: Servi
 
 
 def _wanted(request: DescribeLogDirsRequest, services: Services) -> Iterable[Partition]:
-    """The partitions asked for, each once; those that do not exist or are damaged have no place in the answer."""
+    """The partitions asked for, each once, but for those that do not exist, are damaged or have their log elsewhere."""
     topics = services.topics.topics
     if request.topics is None:
         found = [partition for topic in topics.values() for partition in topic.partitions]
@@ -39,7 +39,7 @@ def _wanted(request: DescribeLogDirsRequest, services: Services) -> Iterable[Par
         named = dict.fromkeys((row.topic, index) for row in request.topics for index in row.partitions)
         looked_up = [topics[name].partition(index) for name, index in named if name in topics]
         found = [partition for partition in looked_up if partition is not None]
-    return [partition for partition in found if partition.standing is not Standing.OFFLINE]
+    return [partition for partition in found if partition.standing in (Standing.LEADING, Standing.LOADING)]
 
 
 def _described(log_dir: LogDir, partitions: Iterable[Partition]) -> DescribeLogDirsResult:

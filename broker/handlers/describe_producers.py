@@ -52,8 +52,8 @@ def _described(topic: Topic | None, index: int) -> PartitionResponse:
     partition = topic.partition(index) if topic is not None else None
     if partition is None:
         return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if partition.standing is Standing.OFFLINE:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+    if partition.standing is not Standing.LEADING:
+        return PartitionResponse(partition_index=index, error_code=partition.refusal)
     return PartitionResponse(partition_index=index, active_producers=active_producers(partition))
 
 

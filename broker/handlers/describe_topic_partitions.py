@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from ottla.broker.cluster.view import NOBODY
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import invalid_name
-from ottla.broker.core.topics.partition import Standing, Topic
-from ottla.broker.handlers.services import Services
+from ottla.broker.core.topics.partition import Topic
+from ottla.broker.handlers.services import Cluster, Services
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.describe_topic_partitions import (
@@ -16,9 +19,14 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from ottla.protocol.records import TopicPartition
 
 LARGEST_PAGE = 2000
 """Kafka's default of ``max.request.partition.size.limit``."""
+
+
+def names(request: DescribeTopicPartitionsRequest, ctx: RequestContext) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
 
 
 def handle(
@@ -47,7 +55,7 @@ def handle(
             response.topics.append(_unknown(name, services.operations(ctx, Resource.TOPIC, name)))
             continue
         first = cursor.partition_index if cursor is not None and name == begin else 0
-        row = _row(topic, first, left, services.node.node_id)
+        row = _row(topic, first, left, services.cluster)
         row.topic_authorized_operations = services.operations(ctx, Resource.TOPIC, name)
         response.topics.append(row)
         if (following := first + left) < len(topic.partitions):
@@ -70,26 +78,28 @@ def _unknown(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic
     )
 
 
-def _row(topic: Topic, first: int, count: int, node_id: int) -> DescribeTopicPartitionsResponseTopic:
-    partitions = [
-        DescribeTopicPartitionsResponsePartition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.standing is Standing.OFFLINE else ErrorCode.NONE,
-            partition_index=partition.tp.partition,
-            leader_id=-1 if partition.standing is Standing.OFFLINE else node_id,
-            leader_epoch=partition.log.leader_epoch,
-            replica_nodes=[node_id],
-            isr_nodes=[node_id],
-            eligible_leader_replicas=[],
-            last_known_elr=[],
-            offline_replicas=[node_id] if partition.standing is Standing.OFFLINE else [],
-        )
-        for partition in topic.partitions[first : first + count]
-    ]
+def _row(topic: Topic, first: int, count: int, cluster: Cluster) -> DescribeTopicPartitionsResponseTopic:
+    partitions = [_partition(partition.tp, cluster) for partition in topic.partitions[first : first + count]]
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=partitions,
+    )
+
+
+def _partition(tp: TopicPartition, cluster: Cluster) -> DescribeTopicPartitionsResponsePartition:
+    leader, replicas = cluster.leader(tp), [cluster.home(tp)]
+    is_led = leader.node_id != NOBODY  # without one there is no error, unlike in Metadata
+    return DescribeTopicPartitionsResponsePartition(
+        partition_index=tp.partition,
+        leader_id=leader.node_id,
+        leader_epoch=leader.epoch,
+        replica_nodes=replicas,
+        isr_nodes=replicas if is_led else [],
+        eligible_leader_replicas=[] if is_led else replicas,
+        last_known_elr=[] if is_led else replicas,
+        offline_replicas=[] if is_led else replicas,
     )
 
 

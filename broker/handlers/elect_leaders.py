@@ -1,10 +1,11 @@
-"""ElectLeaders (key 43): on one node the preferred replica leads whatever is healthy, so there is nothing to elect."""
+"""ElectLeaders (key 43): the only replica of a partition leads it whenever it can, so there is nothing to elect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
 
+from ottla.broker.cluster.view import NOBODY
 from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.security.acls import AclOperation
@@ -28,8 +29,8 @@ class ElectionType(IntEnum):
 
 
 _UNAVAILABLE = {
-    ElectionType.PREFERRED: (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "the log of the only replica is damaged"),
-    ElectionType.UNCLEAN: (ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "the log of the only replica is damaged"),
+    ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
 
 
@@ -45,7 +46,7 @@ def handle(request: ElectLeadersRequest, ctx: RequestContext, services: Services
         return failed(request, ErrorCode.INVALID_REQUEST, f"Election type {request.election_type} is not known")
     if request.topic_partitions is None:
         return ElectLeadersResponse(replica_election_results=_everywhere(election, services))
-    return _answer(request, lambda name, index: _elect(election, find(services.topics, name, index)))
+    return _answer(request, lambda name, index: _elect(election, find(services.topics, name, index), services))
 
 
 def _answer(
@@ -71,18 +72,20 @@ def _everywhere(election: ElectionType, services: Services) -> list[ReplicaElect
     for topic in services.topics.topics.values():
         rows = []
         for partition in topic.partitions:
-            code, message = _elect(election, partition)
+            code, message = _elect(election, partition, services)
             if code is not ErrorCode.ELECTION_NOT_NEEDED:
                 rows.append(_row(partition.tp.partition, code, message))
         results.append(ReplicaElectionResult(topic=topic.name, partition_result=rows))
     return results
 
 
-def _elect(election: ElectionType, partition: Partition | Refusal) -> tuple[ErrorCode, str]:
+def _elect(election: ElectionType, partition: Partition | Refusal, services: Services) -> tuple[ErrorCode, str]:
     if isinstance(partition, Refusal):
         return partition
-    if partition.standing is Standing.OFFLINE:
-        return _UNAVAILABLE[election]
+    if services.cluster.leader(partition.tp).node_id == NOBODY:
+        is_damaged = partition.standing is Standing.OFFLINE
+        what = "the log of the only replica is damaged" if is_damaged else "the node of the only replica is down"
+        return _UNAVAILABLE[election], what
     return ErrorCode.ELECTION_NOT_NEEDED, "The partition has the leader that it should have"
 
 

@@ -332,19 +332,16 @@ def _is_follower(request: FetchRequest) -> bool:
 def _name_leaders(response: FetchResponse, fetch: _Fetch) -> None:
     """Tell clients whose idea of the leader is out of date who leads (KIP-951)."""
     services = fetch.services
-    node = services.node
-    is_follower = _is_follower(fetch.request)
+    endpoints: list[NodeEndpoint] = []
     for topic in response.responses:
         for row in topic.partitions:
             if row.error_code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
                 by_name = services.topics.topics.get(topic.topic) or services.topics.by_id.get(topic.topic_id)
-                if by_name is None:  # it was deleted while others were read
-                    continue
-                epoch = by_name.partitions[row.partition_index].log.leader_epoch
-                row.current_leader = LeaderIdAndEpoch(leader_id=node.node_id, leader_epoch=epoch)
-                if not response.node_endpoints and not is_follower:  # brokers know each other's addresses
-                    host, port = node.endpoint(fetch.ctx)
-                    response.node_endpoints.append(NodeEndpoint(node_id=node.node_id, host=host, port=port))
+                if by_name is not None:  # it was not deleted while others were read
+                    tp = TopicPartition(by_name.name, row.partition_index)
+                    row.current_leader = services.cluster.hint(tp, fetch.ctx, endpoints)
+    if not _is_follower(fetch.request):  # brokers know each other's addresses
+        response.node_endpoints = endpoints
 
 
 def _read(fetch: _Fetch) -> None:
@@ -403,7 +400,7 @@ def _reading(fetch: _Fetch) -> Steps[None]:
             continue
         rows.append((item, row))
         if _is_another(item, partition):
-            row.error_code = ErrorCode.INCONSISTENT_TOPIC_ID
+            row.error_code = partition.refusal or ErrorCode.INCONSISTENT_TOPIC_ID
         elif is_follower:
             row.error_code = no_replica(partition, want.current_leader_epoch)
         elif later := read_partition(row, want, partition, left, size == 0, committed):

@@ -1,4 +1,4 @@
-"""ListConfigResources (key 74): the names of what has settings; of topics and of this broker whether they have or not.
+"""ListConfigResources (key 74): the names of what has settings; of topics and of brokers whether they have or not.
 
 There are no settings of client metrics, which are all that version 0 asks for.
 """
@@ -25,11 +25,11 @@ def handle(request: ListConfigResourcesRequest, ctx: RequestContext, services: S
     asked = set(request.resource_types) or set(ResourceType)
     if not asked <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    node = [str(services.node.node_id)]
+    nodes = [*map(str, services.cluster.node_ids)]
     names = {
         ResourceType.GROUP: services.topics.group_configs,
-        ResourceType.BROKER_LOGGER: node,
-        ResourceType.BROKER: node,
+        ResourceType.BROKER_LOGGER: nodes,
+        ResourceType.BROKER: nodes,
         ResourceType.TOPIC: services.topics.topics,
     }
     rows = [

@@ -151,7 +151,7 @@ def _look_up(
             case timestamp:
                 found = yield from log.offset_for_timestamp(timestamp)
     except EngineError:
-        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        row.error_code = partition.refusal or ErrorCode.KAFKA_STORAGE_ERROR
     if found is not None and found.offset < end:
         row.offset, row.timestamp = found
         row.leader_epoch = _epoch_at(partition, found.offset)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46): with one node, replicas have nowhere to go."""
+"""ListPartitionReassignments (key 46): replicas stay where they are while nodes run, so none is on its way."""
 
 from __future__ import annotations
 

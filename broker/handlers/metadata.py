@@ -5,13 +5,16 @@ Many topics are told in steps, each as it is when its turn comes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from uuid import UUID
 
+from ottla.broker.cluster.view import NOBODY
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.core.topics.catalog import MAX_PARTITIONS_PER_REQUEST, Refusal, invalid_name
-from ottla.broker.core.topics.partition import Standing, Topic
+from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.handlers.authorized import NOT_ASKED
 from ottla.broker.handlers.describe_cluster import cluster_operations
 from ottla.broker.handlers.permits import permit_by_asking
@@ -35,6 +38,10 @@ _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 AT_ONCE = 500
 """Topics, or partitions of topics, that are told without a pause."""
+
+
+def names(request: MetadataRequest, ctx: RequestContext) -> Iterator[str | UUID]:
+    return (topic.topic_id if topic.topic_id.int else topic.name or "" for topic in request.topics or ())
 
 
 def handle(
@@ -143,8 +150,9 @@ def _answer(
         for topic in list(topics.values()):
             if asks and not services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, topic.name, silently=True):
                 continue
-            count += 1 if topic.described else 1 + len(topic.partitions)
+            known = topic.described
             rows.append(_row(topic, request, ctx, services))
+            count += 1 if topic.described is known else 1 + len(topic.partitions)
             if count > AT_ONCE:
                 count = 0
                 yield None
@@ -202,41 +210,45 @@ def _operations(name: str, request: MetadataRequest, ctx: RequestContext, servic
 
 
 def _row(topic: Topic, request: MetadataRequest, ctx: RequestContext, services: Services) -> MetadataResponseTopic:
-    if topic.described is None:
-        topic.described = _partitions(topic, services.node.node_id)
+    view, described = services.cluster.placement.view, topic.described
+    if described is None or described[0] is not view:
+        topic.described = described = view, [_partition(partition, services) for partition in topic.partitions]
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=topic.described,
+        partitions=described[1] if ctx.api_version else _of_those_that_are_up(described[1]),
         topic_authorized_operations=_operations(topic.name, request, ctx, services),
     )
 
 
-def _partitions(topic: Topic, node_id: int) -> list[MetadataResponsePartition]:
-    return [
-        MetadataResponsePartition(
-            error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.standing is Standing.OFFLINE else ErrorCode.NONE,
-            partition_index=index,
-            leader_id=-1 if partition.standing is Standing.OFFLINE else node_id,
-            leader_epoch=partition.log.leader_epoch,
-            replica_nodes=[node_id],
-            isr_nodes=[node_id],
-            offline_replicas=[node_id] if partition.standing is Standing.OFFLINE else [],
-        )
-        for index, partition in enumerate(topic.partitions)
-    ]
+def _partition(partition: Partition, services: Services) -> MetadataResponsePartition:
+    leader, replicas = services.cluster.leader(partition.tp), [services.cluster.home(partition.tp)]
+    is_led = leader.node_id != NOBODY
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.tp.partition,
+        leader_id=leader.node_id,
+        leader_epoch=leader.epoch,
+        replica_nodes=replicas,
+        isr_nodes=replicas if is_led else [],
+        offline_replicas=[] if is_led else replicas,
+    )
+
+
+def _of_those_that_are_up(partitions: list[MetadataResponsePartition]) -> list[MetadataResponsePartition]:
+    """Version 0 cannot say which replicas are offline, and names the others alone."""
+    return [replace(row, replica_nodes=row.isr_nodes) for row in partitions]
 
 
 def _response(
     request: MetadataRequest, ctx: RequestContext, services: Services, rows: list[MetadataResponseTopic]
 ) -> MetadataResponse:
-    node = services.node
-    host, port = node.endpoint(ctx)
+    cluster = services.cluster
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node.node_id, host=host, port=port)],
-        cluster_id=node.cluster_id,
-        controller_id=node.node_id,
+        brokers=[MetadataResponseBroker(**broker._asdict()) for broker in cluster.brokers(ctx)],
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id,
         topics=rows,
         cluster_authorized_operations=cluster_operations(
             ctx, services, asked=request.include_cluster_authorized_operations

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
 
+from ottla.broker.context import RequestContext
 from ottla.broker.core.refusal import Refusal
 from ottla.broker.core.topics.partition import Partition
 from ottla.broker.runtime.topics import TopicManager
@@ -17,6 +20,36 @@ def missing_partitions(topics: TopicManager, named: Iterable[tuple[str, int]]) -
         for name, partition in named
         if not 0 <= partition < topics.partition_count(name)
     }
+
+
+def after_a_look(
+    handle: Callable[[Any, RequestContext, Any], Any],
+    names: Callable[[Any, RequestContext], Iterable[str | UUID]],
+    again: Callable[[Any, RequestContext], None],
+) -> Callable[[Any, RequestContext, Any], Any]:
+    """A handler for a node of several: it looks at what the others have changed before it says that there is no topic.
+
+    For a group's offsets, and for tools, that answer is the last word.
+
+    Args:
+        handle: serves a request.
+        names: gives the names or ids of its topics.
+        again: serves it after the look, with an answer through its context.
+    """
+
+    def looked(request: Any, ctx: RequestContext, services: Any) -> Any:
+        topics = services.topics
+        if all(name in topics.topics or name in topics.by_id for name in names(request, ctx)):
+            return handle(request, ctx, services)
+
+        def go_on() -> None:
+            if not ctx.closed:
+                again(request, ctx)
+
+        topics.refreshed(go_on)
+        return None
+
+    return looked
 
 
 def find(topics: TopicManager, name: str, index: int) -> Partition | Refusal:

@@ -7,6 +7,7 @@ A request that names very many partitions is committed in parts: each is durable
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from uuid import UUID
 
@@ -28,6 +29,11 @@ AT_ONCE = 250
 """Topics and partitions of one part."""
 WHOLE = 2_000
 """Partitions of a commit that is made as a whole, as Kafka makes it: more than one consumer has in earnest."""
+
+
+def names(request: OffsetCommitRequest, ctx: RequestContext) -> Iterator[str | UUID]:
+    by_id = ctx.api_version >= KNOWS_TOPIC_IDS
+    return (topic.topic_id if by_id else topic.name for topic in request.topics)
 
 
 def handle(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import NO_PARTITION
 from ottla.broker.core.security.acls import AclOperation, Resource
@@ -9,6 +11,10 @@ from ottla.broker.handlers.missing import missing_partitions
 from ottla.broker.handlers.services import Services, ask
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+
+
+def names(request: OffsetDeleteRequest, ctx: RequestContext) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
 
 
 def handle(request: OffsetDeleteRequest, ctx: RequestContext, services: Services) -> OffsetDeleteResponse | None:

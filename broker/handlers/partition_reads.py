@@ -52,7 +52,7 @@ def read_partition(
     except NotHere as later:
         not_here = later
     except EngineError:
-        row.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        row.error_code = partition.refusal or ErrorCode.KAFKA_STORAGE_ERROR
         return None
     if committed and records and partition.transactions.aborted.reach(offset):
         row.aborted_transactions = [
@@ -72,8 +72,8 @@ def _fill_offsets(row: PartitionData, partition: Partition) -> None:
 
 def fence(partition: Partition, current_leader_epoch: int) -> ErrorCode:
     """Check the leader epoch that a client believes in (KIP-320); -1 is not checked."""
-    if partition.standing is Standing.OFFLINE:
-        return ErrorCode.KAFKA_STORAGE_ERROR
+    if partition.standing is not Standing.LEADING:
+        return partition.refusal  # whatever the epoch is: it is a leader's to compare
     if current_leader_epoch < 0 or current_leader_epoch == partition.log.leader_epoch:
         return ErrorCode.NONE
     if current_leader_epoch < partition.log.leader_epoch:

@@ -5,7 +5,8 @@ Versions 0 to 2 are advertised, because older librdkafka takes their absence for
 
 A transactional batch that is the first of its transaction in a partition waits until the transaction coordinator has
 said that the partition takes part; from version 12 on it is made to (KIP-890). From version 13 on topics are named by
-their ids (KIP-516). Answers never name another leader (KIP-951): there is none.
+their ids (KIP-516). Who sends a batch to a node that
+does not lead is told who does (KIP-951).
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ ALL, NONE, LEADER = -1, 0, 1
 
 TOPIC_IDS_SINCE = 13
 """From this version on topics are named by their ids."""
+
+KNOWS_LEADERS = 10
+"""From this version on a client can be told who leads (KIP-951)."""
 
 KNOWS_ABORTABLE = 11
 """From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
@@ -176,8 +180,8 @@ def handle(request: ProduceRequest, ctx: RequestContext, services: Services) -> 
                 _fail(answer, row, partition.tp.topic, error)
             elif partition.topic.is_internal:
                 _fail(answer, row, partition.tp.topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
-            elif partition.standing is Standing.OFFLINE:
-                _fail(answer, row, partition.tp.topic, ErrorCode.KAFKA_STORAGE_ERROR)
+            elif partition.standing is not Standing.LEADING:
+                _fail(answer, row, partition.tp.topic, partition.refusal if data.records else ErrorCode.INVALID_RECORD)
             elif refused is not None and data.records is not None and _is_transactional(data.records):
                 pending.append(_Pending(row, partition, data))
             else:
@@ -317,7 +321,8 @@ def _refuse(answer: _Answer, row: PartitionProduceResponse, partition: Partition
 
 
 def _fail_stored(answer: _Answer, row: PartitionProduceResponse, partition: Partition) -> None:
-    _fail(answer, row, partition.tp.topic, _unless_deleted(ErrorCode.KAFKA_STORAGE_ERROR, answer, partition))
+    error = partition.refusal or ErrorCode.KAFKA_STORAGE_ERROR
+    _fail(answer, row, partition.tp.topic, _unless_deleted(error, answer, partition))
     answer.settled()
 
 
@@ -334,6 +339,9 @@ def _fail(
 ) -> None:
     row.error_code = error
     row.error_message = message
+    if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and answer.ctx.api_version >= KNOWS_LEADERS:
+        endpoints = answer.response.node_endpoints
+        row.current_leader = answer.services.cluster.hint(TopicPartition(topic, row.index), answer.ctx, endpoints)
     answer.failure = f"{topic}-{row.index}: {error.text}"
 
 

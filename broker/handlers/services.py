@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
+from ottla.broker.cluster.view import NOBODY, Leader, Placement, home_of
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
@@ -27,6 +28,7 @@ from ottla.broker.core.security.acls import (
     operations_of,
 )
 from ottla.broker.core.security.authorizer import Authorizer, Verdict
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
 from ottla.broker.engine import IN_MEMORY, LogDir
@@ -38,26 +40,129 @@ from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.groups import coordinator_partition
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
+from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Later, Steps, finished
 
 T = TypeVar("T")
 
 
-class Node(NamedTuple):
-    """This broker, as clients see it.
-
-    Attributes:
-        advertised: what clients are told, by listener; those of others are told the address that each reached.
-    """
+class Broker(NamedTuple):
+    """A node of the cluster, and where a client finds it."""
 
     node_id: int
-    cluster_id: str
-    advertised: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    host: str
+    port: int
+    rack: str | None
 
-    def endpoint(self, ctx: RequestContext) -> tuple[str, int]:
-        """The host and port that the client of ``ctx`` is to connect to: of the listener that it came by."""
-        connection = ctx.connection
-        return self.advertised.get(connection.session.listener) or (connection.local_host, connection.local_port)
+
+class Cluster:
+    """The cluster as clients are told of it.
+
+    Args:
+        placement: says who leads what.
+        topics: those that there are.
+        advertised: where clients find this node, by listener; those of others find it where they reached it.
+    """
+
+    __slots__ = ("_advertised", "_topics", "cluster_id", "placement")
+
+    def __init__(
+        self,
+        placement: Placement,
+        cluster_id: str,
+        topics: TopicManager,
+        advertised: Mapping[str, tuple[str, int]] = MappingProxyType({}),
+    ) -> None:
+        self.placement = placement
+        self.cluster_id = cluster_id
+        self._topics = topics
+        self._advertised = advertised
+
+    @property
+    def me(self) -> int:
+        """The id of this node."""
+        return self.placement.view.me
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there may be more nodes than this one, as long as it runs."""
+        return bool(self.placement.dealt_to)
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The ids of all nodes that are known, whether they are up or not."""
+        return sorted(self.placement.view.nodes)
+
+    @property
+    def controller_id(self) -> int:
+        """The node that is shown as the controller."""
+        return self.placement.view.controller_id
+
+    def brokers(self, ctx: RequestContext) -> list[Broker]:
+        """The nodes that are up, by id."""
+        found = (self.broker(node.node_id, ctx) for node in self.placement.view.up)
+        return [broker for broker in found if broker is not None]
+
+    def broker(self, node_id: int, ctx: RequestContext) -> Broker | None:
+        """A node as the client of ``ctx`` is to reach it: at the listener by which it came to this one.
+
+        Returns:
+            None if the node is not known, or does not have that listener.
+        """
+        view, connection = self.placement.view, ctx.connection
+        node = view.nodes.get(node_id)
+        if node is None:
+            return None
+        listener = connection.session.listener
+        if node_id == view.me:
+            host, port = self._advertised.get(listener) or ("", connection.local_port)
+        elif listener in node.endpoints:
+            host, port = node.endpoints[listener]
+        else:
+            return None
+        return Broker(node_id, host or connection.local_host, port, node.rack)
+
+    def leader(self, tp: TopicPartition) -> Leader:
+        """Who leads a partition, and since which epoch. Nobody, under the last epoch, where its log is damaged here."""
+        entry = self._topics.catalog.topics.get(tp.topic)
+        if entry is None or not 0 <= tp.partition < entry.partition_count:
+            return Leader(NOBODY, -1)
+        leader = self.placement.leader(entry, tp.partition)
+        if leader.node_id == self.me:
+            partition = self._topics.partition(tp)
+            if partition is not None and partition.standing is Standing.OFFLINE:
+                return Leader(NOBODY, leader.epoch)
+        return leader
+
+    def home(self, tp: TopicPartition) -> int:
+        """The node with the only replica of a partition, which leads it whenever it can; this one if it is gone."""
+        entry = self._topics.catalog.topics.get(tp.topic)
+        if entry is None or tp.partition >= entry.partition_count:
+            return self.me
+        return home_of(entry, tp, self.me)
+
+    def coordinator(self, topic: str, ctx: RequestContext, key: str) -> Broker | None:
+        """The node that leads the partition of a topic that a group or a transactional id belongs to, if one does."""
+        view = self.placement.view
+        if len(view.nodes) == 1:
+            return self.broker(view.me, ctx)  # without a look at the key: to hash a long one takes its time
+        count = self._topics.partition_count(topic)
+        if not count:
+            return None
+        return self.broker(self.leader(TopicPartition(topic, coordinator_partition(key, count))).node_id, ctx)
+
+    def hint(self, tp: TopicPartition, ctx: RequestContext, endpoints: list[NodeEndpoint]) -> LeaderIdAndEpoch:
+        """The leader of a partition, for a client that takes another for it (KIP-951).
+
+        Args:
+            endpoints: of the answer; those of the leader join them.
+        """
+        leader = self.leader(tp)
+        if all(known.node_id != leader.node_id for known in endpoints) and (broker := self.broker(leader.node_id, ctx)):
+            endpoints.append(NodeEndpoint(**broker._asdict()))
+        return LeaderIdAndEpoch(leader_id=leader.node_id, leader_epoch=leader.epoch)
 
 
 class Caller:
@@ -211,7 +316,7 @@ class Services:
 
     settings: Settings
     clock: Clock
-    node: Node
+    cluster: Cluster
     host: Host
     """Calls the entries of the coordinators, writes markers, and keeps fetches that wait."""
     groups: GroupCoordinator

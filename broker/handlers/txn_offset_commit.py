@@ -6,13 +6,14 @@ transaction coordinator has said that it takes part; from version 5 on it is mad
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.offsets.commit import NO_PARTITION, Refusals
 from ottla.broker.core.groups.offsets.transactional import unavailable
 from ottla.broker.core.security.acls import AclOperation, Resource
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.topics.transactions import Verification
 from ottla.broker.core.transactions.requests import Question
 from ottla.broker.handlers.missing import missing_partitions
@@ -27,6 +28,10 @@ from ottla.protocol.records import TopicPartition
 KNOWS_ABORTABLE = 4
 """From this version on a client can be told that aborting the transaction is the way on (KIP-890)."""
 ADDS_PARTITION = 5
+
+
+def names(request: TxnOffsetCommitRequest, ctx: RequestContext) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
 
 
 def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Services) -> TxnOffsetCommitResponse | None:
@@ -44,7 +49,8 @@ def handle(request: TxnOffsetCommitRequest, ctx: RequestContext, services: Servi
     served = services.topics.topics[OFFSETS_TOPIC].partitions[index]
     producer_id, producer_epoch = request.producer_id, request.producer_epoch
     nothing_left = all(key in refused for key in named)
-    if nothing_left or not request.group_id or served.in_transaction(producer_id, producer_epoch):
+    is_here = served.standing is Standing.LEADING  # or else the coordinator says what is the matter
+    if nothing_left or not request.group_id or not is_here or served.in_transaction(producer_id, producer_epoch):
         return services.host.enter(services.groups.commit_transactional_offsets, request, ctx, refused)
     verification = served.begin_verification(producer_id, producer_epoch)
     adds = ctx.api_version >= ADDS_PARTITION

@@ -1,7 +1,7 @@
 """WriteTxnMarkers (key 27): end transactions in partitions.
 
-Coordinators of other brokers would send it; here it comes from an administrator who aborts a transaction that nobody
-coordinates any more (KIP-664).
+Coordinators of other nodes send it, and administrators who abort a transaction that nobody coordinates any more
+(KIP-664).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import partial
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.broker.handlers.services import Services
 from ottla.protocol.errors import ErrorCode
@@ -22,6 +23,12 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ottla.protocol.records import TopicPartition
+
+_MOVED = {
+    Standing.ELSEWHERE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # as Kafka says of what it has no replica of
+    Standing.LOADING: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""Why a marker is not written where a partition is not led. Coordinators send it again with either, after a look."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +61,11 @@ def handle(request: WriteTxnMarkersRequest, ctx: RequestContext, services: Servi
             for row in topic.partitions:
                 answer.open += 1
                 tp = TopicPartition(topic.name, row.partition_index)
-                services.host.write_marker(tp, marker, partial(answer.settled, row))
+                partition = services.topics.partition(tp)
+                if partition is not None and (error := _MOVED.get(partition.standing)):
+                    answer.settled(row, -1, error)
+                else:
+                    services.host.write_marker(tp, marker, partial(answer.settled, row))
     answer.open -= 1
     if not answer.open:
         return response

@@ -33,6 +33,9 @@ CONFIGURED_TOPICS = 100
 MOST_TRIES = 20
 """How often a change is planned because another node was faster."""
 
+REFRESH_MS = 50
+"""At least so long lies between two looks for those who name topics that are not known."""
+
 FOLLOWED_AGAIN_MS = 1_000
 """Until a catalog is looked at again that could not be read or put in force."""
 
@@ -76,6 +79,8 @@ class CatalogInForce(ServedTopics):
         self._change = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_outdated = False
+        self._waiting: list[Callable[[], None]] = []
+        self._look_again_ms = 0
 
     def stop(self) -> None:
         """Follow no changes of others any more."""
@@ -96,6 +101,7 @@ class CatalogInForce(ServedTopics):
         Raises:
             EngineError: the change could not be made durable.
         """
+        await self._refresh()  # nobody is told that there is no such topic by what was so a while ago
         for _ in range(MOST_TRIES):
             before = self._catalog
             after, answer = await planned(before)
@@ -176,6 +182,30 @@ class CatalogInForce(ServedTopics):
         """Put in force what other nodes have changed until now. Raises as `ottla.broker.engine.Catalog.refresh`."""
         async with self._change:
             await self._refresh()
+
+    def refreshed(self, then: Callable[[], None]) -> None:
+        """Call back when all that other nodes had changed until now is in force, or could not be read.
+
+        Those who ask within `REFRESH_MS` share one look, so that nobody keeps the disk busy with names of no topics.
+        """
+        self._waiting.append(then)
+        if len(self._waiting) > 1:
+            return
+        clock = self._clock.real
+        if clock.monotonic_ms() >= self._look_again_ms:
+            self._begin(self._refresh_for_those_who_wait())
+        else:
+            clock.call_at(self._look_again_ms, lambda: self._begin(self._refresh_for_those_who_wait()))
+
+    async def _refresh_for_those_who_wait(self) -> None:
+        self._look_again_ms = self._clock.real.monotonic_ms() + REFRESH_MS
+        waiting, self._waiting = self._waiting, []
+        try:
+            await self.refresh()
+        except Exception:  # a bug of ours, or a disk that fails, must not leave requests unanswered
+            self._log.error("changes of other nodes could not be looked for", exc_info=True)
+        for then in waiting:
+            then()
 
     async def _refresh(self) -> None:
         catalog = self._engine.catalog

@@ -187,6 +187,7 @@ class ServedTopics:
         """The log of a partition is damaged: it is not served."""
         self._tell_offline(partition.tp, error)
         partition.standing = Standing.OFFLINE
+        partition.topic.described = None
 
     def _tell_offline(self, tp: TopicPartition, error: Exception) -> None:
         self._log.error("partition is offline", topic=tp.topic, partition=tp.partition, reason=str(error))

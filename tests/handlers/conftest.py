@@ -18,7 +18,7 @@ from ottla.broker.core.security.session import ANONYMOUS
 from ottla.broker.core.topics.catalog import NewTopic, TopicEntry
 from ottla.broker.engine import StorageFull
 from ottla.broker.handlers import handler
-from ottla.broker.handlers.services import Node, Services
+from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.runtime.audit import Audit
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
@@ -143,7 +143,7 @@ class World:
         self.services = Services(
             settings=self.settings,
             clock=self,
-            node=Node(1, self.engine.cluster_id),
+            cluster=Cluster(self.topics.placement, self.engine.cluster_id, self.topics),
             host=self.host,
             groups=self.groups,
             members=self.members,

@@ -2,9 +2,10 @@
 
 import pytest
 
+from ottla.broker.cluster.placement import Alone
 from ottla.broker.core.configs.groups import GROUP_KEYS
 from ottla.broker.core.topics.keys import TOPIC_KEYS
-from ottla.broker.handlers.services import Node
+from ottla.broker.handlers.services import Cluster
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 
@@ -158,7 +159,8 @@ async def test_types_of_the_broker(world):
 
 
 async def test_the_advertised_address_given_to_the_broker(world):
-    world.services.node = Node(1, "cluster", {"PLAINTEXT": ("broker.example", 19092)})
+    told = {"PLAINTEXT": ("broker.example", 19092)}
+    world.services.cluster = Cluster(Alone(1), "cluster", world.topics, told)
     found = await rows(world, BROKER, "1", ["advertised.listeners"])
     assert found["advertised.listeners"].value == "PLAINTEXT://broker.example:19092"
 

@@ -43,10 +43,11 @@ class Drawn:
         return json.dumps([group_id, last, since_ms]).encode()
 
 
-def ask(explain: Any, **request: Any) -> DescribeGroupHistoryResponse:
+def ask(explain: Any, refusal: ErrorCode = ErrorCode.NONE, **request: Any) -> DescribeGroupHistoryResponse:
     asked = DescribeGroupHistoryRequest(**{"group_id": GROUP, "view": "why"} | request)
     layout = DescribeGroupHistoryRequest.layout(0)
-    services: Any = SimpleNamespace(explain=explain, topics=SimpleNamespace(topics={}), **OPEN)
+    groups = SimpleNamespace(shard_of=lambda group_id: SimpleNamespace(refusal=refusal))
+    services: Any = SimpleNamespace(explain=explain, topics=SimpleNamespace(topics={}), groups=groups, **OPEN)
     context: Any = None
     return asyncio.run(handle(layout.decode(layout.encode(asked)), context, services))
 

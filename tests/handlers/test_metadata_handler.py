@@ -2,8 +2,9 @@
 
 import pytest
 
+from ottla.broker.cluster.placement import Alone
 from ottla.broker.core.topics.catalog import NewTopic
-from ottla.broker.handlers.services import Node
+from ottla.broker.handlers.services import Cluster
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -51,7 +52,8 @@ async def test_the_offsets_topic_is_there_from_the_start(world):
 
 
 async def test_the_advertised_address(world):
-    world.services.node = Node(1, "cluster", {"PLAINTEXT": ("broker.example", 19092)})
+    told = {"PLAINTEXT": ("broker.example", 19092)}
+    world.services.cluster = Cluster(Alone(1), "cluster", world.topics, told)
     response = await world.ask(MetadataRequest(topics=[]), 12)
     assert (response.brokers[0].host, response.brokers[0].port) == ("broker.example", 19092)
 

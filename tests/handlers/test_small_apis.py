@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.engine import LogDir
 from ottla.broker.handlers import handler
 from ottla.broker.handlers.api_versions import MOST_SOFTWARE
@@ -88,7 +89,7 @@ async def test_a_directory_that_does_not_answer(world):
 
 async def test_a_damaged_partition_has_no_size(world):
     topic = await world.topic("t", 2)
-    topic.partitions[1].offline = True
+    topic.partitions[1].standing = Standing.OFFLINE
     assert set(sizes(await log_dirs(world, [("t", [0, 1])]))) == {("t", 0)}
 
 
@@ -244,10 +245,10 @@ async def test_cursors_that_are_none(world, cursor):
 
 
 async def test_a_damaged_partition_has_no_leader(world, topic):
-    topic.partitions[0].offline = True
+    topic.partitions[0].standing = Standing.OFFLINE
     (partition,) = (await page(world, "t")).topics[0].partitions
-    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
-    assert partition.offline_replicas == [1]
+    assert (partition.error_code, partition.leader_id) == (0, -1)
+    assert (partition.isr_nodes, partition.offline_replicas) == ([], [1])
 
 
 # -- ElectLeaders
@@ -278,7 +279,7 @@ async def test_electing_everywhere_names_what_needed_it(world):
     topic = await world.topic("t", 3)
     response, results = await elect(world, None)
     assert ([row.topic for row in response.replica_election_results], results) == (["__consumer_offsets", "t"], {})
-    topic.partitions[1].offline = True
+    topic.partitions[1].standing = Standing.OFFLINE
     assert (await elect(world, None))[1] == {("t", 1): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
     assert (await elect(world, None, kind=1))[1] == {("t", 1): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
 

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from ottla.broker.clock import TimerHandle
+from ottla.broker.cluster.placement import Alone
 from ottla.broker.core.fetches import FetchPurgatory
 from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Topic
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.dispatch import Dispatcher, Route
 from ottla.broker.engine import EngineError, LogConfig, StorageFull, Unavailable
-from ottla.broker.handlers.services import Node as BrokerNode
-from ottla.broker.handlers.services import Services
+from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.net.connection import Connection
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
@@ -131,7 +131,7 @@ class DrivenNode(UnboundedHost, Node):
         services = Services(
             settings=Settings(),
             clock=self,
-            node=BrokerNode(1, "cluster"),
+            cluster=Cluster(Alone(1), "cluster", self._topics),  # type: ignore[arg-type]
             host=self._host,
             groups=coordinator,
             members=MemberConnections(coordinator, self._host.now),

@@ -148,6 +148,16 @@ def test_a_group_is_paused_and_goes_on(ask: Ask, broker: Broker, client: Client)
     )
 
 
+def test_a_group_is_paused_where_it_is_coordinated() -> None:
+    elsewhere: Any = SimpleNamespace(coordinates=lambda group_id: False)
+    with pytest.raises(ControlRefused) as error:
+        asyncio.run(Control(elsewhere).ask("groups.pause", b'{"group": "billing"}'))
+    assert (error.value.code, str(error.value)) == (
+        ErrorCode.NOT_COORDINATOR,
+        "another node coordinates group 'billing'",
+    )
+
+
 def test_removing_the_fault_of_a_pause_ends_the_pause(ask: Ask, broker: Broker) -> None:
     ask("groups.pause", group="billing")
     ask("groups.pause", group="shipping")

@@ -49,6 +49,14 @@ class Standing(IntEnum):
     """The log is damaged, so it has no leader; whoever asks is told so."""
 
 
+_REFUSALS: dict[Standing, ErrorCode] = {
+    Standing.LEADING: ErrorCode.NONE,
+    Standing.LOADING: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    Standing.ELSEWHERE: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    Standing.OFFLINE: ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
 class Topic:
     """A topic that is served.
 
@@ -56,7 +64,8 @@ class Topic:
         overrides: the settings given for the topic itself.
         config: what is in force, parsed.
         partitions: by index, without holes.
-        described: the partition rows of Metadata responses, built once; None after a change.
+        described: the partition rows of Metadata responses, and the view of the cluster for which they were made; None
+            after a change of the topic.
     """
 
     __slots__ = ("config", "described", "is_internal", "name", "overrides", "partitions", "topic_id")
@@ -70,7 +79,7 @@ class Topic:
         self.overrides = overrides
         self.config = config
         self.partitions: list[Partition] = []
-        self.described: list[Any] | None = None
+        self.described: tuple[object, list[Any]] | None = None
 
     def partition(self, index: int) -> Partition | None:
         """The partition of that index, None if there is none."""
@@ -102,6 +111,11 @@ class Partition:
         self.failures = 0
         self.producers = Producers()
         self.transactions = Transactions()
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """The error that whoever wants something of the log is told now; NONE where this node leads."""
+        return _REFUSALS[self.standing]
 
     # Reading
 
@@ -343,7 +357,7 @@ class _Appending:
     def __call__(self, base_offset: int, error: EngineError | None) -> None:
         code = ErrorCode.NONE
         if error is not None:
-            code = ErrorCode.KAFKA_STORAGE_ERROR
+            code = self.partition.refusal or ErrorCode.KAFKA_STORAGE_ERROR
             self.partition.failures += 1
         if self.change is not None:
             if code:
