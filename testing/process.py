@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -19,7 +20,7 @@ from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 
 
 class BrokerProcess:
-    """``ottla serve`` as a child process. Use with ``with``.
+    """``ottla serve`` as a child process, of which ``nodes`` may be more than one. Use with ``with``.
 
     Args:
         data_dir: where its logs live; None runs it with ``--ephemeral``.
@@ -27,6 +28,8 @@ class BrokerProcess:
             the address that it gives; name their ports, so that `restart` finds them again.
         topics: those to create: names, which get one partition each, or a dict of names and partition counts.
         port: 0 for any free one; `restart` keeps the port that was found.
+        nodes: so many nodes share ``data_dir``, at that port and the next ones; None: one broker, without a supervisor.
+            ``bootstrap_servers`` has all of them, ``port`` and ``http_url`` are those of the first.
         http: whether to serve console, metrics and HTTP API, on a port of this machine that `restart` keeps.
         arguments: more arguments of ``ottla serve``.
     """
@@ -38,6 +41,7 @@ class BrokerProcess:
         settings: Mapping[str, Any] | None = None,
         topics: GivenTopics = None,
         port: int = 0,
+        nodes: int | None = None,
         http: bool = False,
         arguments: tuple[str, ...] = (),
     ) -> None:
@@ -46,11 +50,13 @@ class BrokerProcess:
         self._topics = wanted_topics(topics)
         if settled := [topic.name for topic in self._topics if topic.configs]:
             raise TypeError(f"topics: settings of {settled[0]!r} are for Broker; here, give them by an admin client")
-        self._arguments = (*arguments, "--http", str(_free_port())) if http else arguments
+        self._nodes = nodes
+        arguments = arguments if nodes is None else (*arguments, "--nodes", str(nodes))
+        self._arguments = (*arguments, "--http", str(_free_port(nodes or 1))) if http else arguments
         self._http = http
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[str] | None = None
-        self.port = port
+        self.port = port or (0 if nodes is None else _free_port(nodes))
         self.bootstrap_servers = ""
 
     @property
@@ -92,7 +98,7 @@ class BrokerProcess:
             self.kill()
             raise RuntimeError(f"the broker did not start:\n{self.log_text()[-4000:]}")
         self.bootstrap_servers = address
-        self.port = int(address.rpartition(":")[2])
+        self.port = int(address.split(",")[0].rpartition(":")[2])
         return self
 
     def kill(self) -> None:
@@ -155,8 +161,11 @@ class BrokerProcess:
             self._process = None
 
 
-def _free_port() -> int:
-    """A port that nobody has at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
+def _free_port(count: int = 1) -> int:
+    """The first of so many ports in a row that nobody has at this moment."""
+    while True:
+        with ExitStack() as taken, suppress(OSError, OverflowError):
+            port: int = taken.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            for other in range(port + 1, port + count):
+                taken.enter_context(socket.create_server(("127.0.0.1", other)))
+            return port

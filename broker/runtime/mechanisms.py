@@ -26,6 +26,7 @@ from ottla.protocol.sasl.scram import (
     NONCE_BYTES,
     Found,
     Mechanism,
+    ScramClient,
     ScramServer,
     credential_of,
     nonce_of,
@@ -93,6 +94,11 @@ class NodeMechanisms:
     def exchange(self, mechanism: str) -> ServerExchange:
         found = Found(self._credential)
         return ScramServer(NODE_MECHANISM, lambda name: found, nonce_of(token_bytes(NONCE_BYTES)))
+
+
+def node_exchange(node_id: int, password: str) -> ScramClient:
+    """The other end of such an exchange: a node that tells another one who it is."""
+    return ScramClient(NODE_MECHANISM, str(node_id), password, nonce_of(token_bytes(NONCE_BYTES)))
 
 
 class ListenerMechanisms:

@@ -12,9 +12,7 @@ from tests.support.processes import python
 
 @pytest.mark.e2e
 def test_a_group_goes_on_when_its_coordinator_is_killed(tmp_path: Path) -> None:
-    text = python(
-        "examples.nodes", "--quick", "--lines", "20000", "--directory", str(tmp_path / "run"), timeout_s=240
-    )
+    text = python("examples.nodes", "--quick", "--lines", "20000", "--directory", str(tmp_path / "run"), timeout_s=240)
     assert re.search(r"^lost +0$", text, re.MULTILINE), text
     assert text.count("asked for the group: NOT_COORDINATOR") == 2
     assert "FindCoordinator → COORDINATOR_NOT_AVAILABLE" in text

@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.app import Broker
 from ottla.broker.core.security.authorizer import STANDARD_AUTHORIZER
 from ottla.broker.endpoints import BETWEEN_NODES
-from ottla.broker.runtime.mechanisms import NODE_MECHANISM, node_password
+from ottla.broker.runtime.mechanisms import NODE_MECHANISM, node_exchange, node_password
 from ottla.broker.setting_sources import load
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -21,7 +21,6 @@ from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from ottla.protocol.sasl.exchange import AuthenticationFailed
-from ottla.protocol.sasl.scram import ScramClient
 from tests.support.peer import Peer
 
 MARKER = WritableTxnMarker(
@@ -33,11 +32,11 @@ MARKER = WritableTxnMarker(
 )
 
 
-def log_in(peer: Peer, name: str, password: str) -> str:
+def log_in(peer: Peer, node_id: int, password: str) -> str:
     """Come as a node does; gives why not, or nothing."""
     words = NODE_MECHANISM.words
     assert peer.ask(ApiKey.SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=words)).error_code == 0
-    exchange = ScramClient(NODE_MECHANISM, name, password, "nonce")
+    exchange = node_exchange(node_id, password)
     token: bytes | None = exchange.first()
     while token is not None:
         answer = peer.ask(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token))
@@ -69,7 +68,7 @@ async def test_nodes_come_by_a_listener_of_their_own() -> None:
 
         def come() -> None:
             with Peer(door.port) as peer:
-                assert log_in(peer, "2", "secret") == ""
+                assert log_in(peer, 2, "secret") == ""
                 assert marked(peer) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # and not CLUSTER_AUTHORIZATION_FAILED
                 wanted = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
                 created = peer.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[wanted], timeout_ms=1_000))
@@ -91,7 +90,7 @@ async def test_nobody_else_comes_by_it() -> None:
 
         def come() -> None:
             with Peer(door.port) as peer:
-                assert log_in(peer, "2", "another") != ""
+                assert log_in(peer, 2, "another") != ""
             with Peer(door.port) as peer, pytest.raises(ConnectionError):
                 marked(peer)
 
@@ -109,9 +108,9 @@ async def test_a_broker_that_is_alone_has_none() -> None:
 
 def test_who_listens_at_the_port_of_a_node_learns_nothing() -> None:
     """A node that answers has to know the password, too."""
-    exchange = ScramClient(NODE_MECHANISM, "1", "secret", "nonce")
-    exchange.first()
-    exchange.answer(b"r=nonceX,s=c2FsdA==,i=4096")
+    exchange = node_exchange(1, "secret")
+    nonce = exchange.first().rpartition(b"r=")[2]
+    exchange.answer(b"r=" + nonce + b"X,s=c2FsdA==,i=4096")
     with pytest.raises(AuthenticationFailed):
         exchange.answer(b"v=AAAA")
 

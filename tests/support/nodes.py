@@ -18,12 +18,11 @@ class Nodes:
 
     Args:
         data_dir: of the first; what all share is there.
-        listen: of the first; any free ports by default, which nodes keep as long as their supervisor lives.
     """
 
-    def __init__(self, data_dir: Path, count: int, *arguments: str, listen: str = "127.0.0.1:0") -> None:
+    def __init__(self, data_dir: Path, count: int, *arguments: str) -> None:
         self.data_dir = data_dir
-        self.process = BrokerProcess(data_dir, arguments=("--nodes", str(count), "--listen", listen, *arguments))
+        self.process = BrokerProcess(data_dir, nodes=count, arguments=arguments)
 
     def __enter__(self) -> Self:
         self.process.start()

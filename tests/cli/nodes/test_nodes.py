@@ -106,7 +106,7 @@ def test_none_can_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RuntimeError, match="No node starts"):
-            Nodes(tmp_path, 1, listen=f"127.0.0.1:{port}").process.start()
+            Nodes(tmp_path, 1, "--listen", f"127.0.0.1:{port}").process.start()
 
 
 def test_sighup_restarts_one_after_the_other(tmp_path: Path) -> None:
@@ -125,6 +125,23 @@ def test_sighup_restarts_one_after_the_other(tmp_path: Path) -> None:
         assert [(node.state, node.epoch) for node in after.values()] == [(UP, 1), (UP, 1)]
         assert [node.address for node in after.values()] == [node.address for node in before.values()]
         assert after[1].since_ms <= after[2].since_ms
+
+
+def test_any_free_ports_stay_as_long_as_the_supervisor_lives(tmp_path: Path) -> None:
+    with Nodes(tmp_path, 2, "--listen", "127.0.0.1:0", "--http", "0") as nodes:
+        before = nodes.node(2)
+        nodes.signal(2)
+        after = nodes.wait_up(2, after=before)
+        assert (after.address, after.http) == (before.address, before.http)
+        assert len({node.address for node in nodes.cluster.nodes.values()}) == 2
+
+
+def test_all_come_back_where_they_were(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, nodes=2) as process:
+        first, second = process.bootstrap_servers.split(",")
+        assert (first, second) == (f"127.0.0.1:{process.port}", f"127.0.0.1:{process.port + 1}")
+        process.kill()
+        assert process.restart().bootstrap_servers == f"{first},{second}"
 
 
 def test_nodes_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
