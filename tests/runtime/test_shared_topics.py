@@ -16,7 +16,7 @@ from ottla.broker.core.security.acls import Acl
 from ottla.broker.core.topics.catalog import PRODUCER_ID_BLOCK, BadCatalog, NewTopic, TopicEntry
 from ottla.broker.core.topics.partition import Standing
 from ottla.broker.engine import Outdated, Unavailable
-from ottla.broker.runtime.catalog_in_force import FOLLOWED_AGAIN_MS, MOST_TRIES
+from ottla.broker.runtime.catalog_in_force import FOLLOWED_AGAIN_MS, MOST_TRIES, REFRESH_MS
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.settings import Settings
 from ottla.broker.storage.local.catalog import FileCatalog
@@ -39,7 +39,9 @@ class Node:
         new_uuid = lambda: uuid.UUID(int=next(ids))  # noqa: E731
         self.catalog = catalog
         self.engine = MemoryEngine(new_uuid=new_uuid, node_id=node_id, catalog=catalog)
-        clock = SimpleNamespace(wall_ms=lambda: 0, monotonic_ms=lambda: 0, call_at=self._call_at)
+        self.now_ms = 0
+        clock = SimpleNamespace(wall_ms=lambda: 0, monotonic_ms=lambda: self.now_ms, call_at=self._call_at)
+        clock.real = clock
         self.topics = TopicManager(self.engine, settings, clock, self.log, new_topic_id=new_uuid, placement=placement)
 
     def _call_at(self, when_ms, callback):
@@ -308,6 +310,47 @@ async def test_changes_that_cannot_be_read_are_read_later():
     timer.callback()
     await second.follow()
     assert second.shown() == first.shown()
+
+
+async def test_those_who_ask_share_a_look_and_looks_are_few(tmp_path):
+    first, second = (Node(one, FileCatalog(str(tmp_path)), static(one)) for one in (1, 2))
+    await first.start()
+    await second.start()
+    await first.topics.create([NewTopic("t")])
+    looks, refresh, told = [], second.catalog.refresh, []
+
+    async def counted():
+        looks.append(second.now_ms)
+        await refresh()
+
+    second.catalog.refresh = counted
+    for _ in range(3):
+        second.topics.refreshed(lambda: told.append("t" in second.topics.topics))
+    await settled(second.topics)
+    assert (looks, told) == ([0], [True] * 3)
+    await first.topics.create([NewTopic("u")])
+    for _ in range(2):
+        second.topics.refreshed(lambda: told.append("u" in second.topics.topics))
+    await settled(second.topics)
+    (timer,) = second.timers
+    assert (looks, timer.when_ms) == ([0], REFRESH_MS)
+    second.now_ms = REFRESH_MS
+    timer.callback()
+    await settled(second.topics)
+    assert (looks, told) == ([0, REFRESH_MS], [True] * 5)
+
+
+async def test_those_who_ask_are_told_where_nothing_can_be_read(new_node):
+    (node,) = await started(new_node, 1)
+
+    async def failing():
+        raise Unavailable("no handle")
+
+    node.catalog.refresh = failing
+    told = []
+    node.topics.refreshed(lambda: told.append(True))
+    await settled(node.topics)
+    assert told == [True]
 
 
 async def test_who_has_stopped_follows_nothing(new_node):
