@@ -33,6 +33,7 @@ from ottla.broker.engine import IN_MEMORY, LogDir
 from ottla.broker.runtime.audit import Audit, Who
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
+from ottla.broker.runtime.peer_transactions import PeerTransactions
 from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
@@ -220,6 +221,8 @@ class Services:
     transactions: TransactionCoordinator
     transaction_needs: TransactionNeeds
     prepared: PreparedCommits
+    elsewhere: PeerTransactions | None = None
+    """Transactions that other nodes coordinate; None where there is no other node."""
     log_dir: Callable[[], LogDir] = lambda: IN_MEMORY
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
     logger: Logger | None = None
@@ -325,7 +328,11 @@ class Services:
     def verify(self, question: Question, then: Callable[[Results], None]) -> None:
         """Ask the transaction coordinator; ``then`` is called at once or later, with the code of each partition."""
         results = self.host.enter(self.transactions.verify, question, Caller(then))
-        if results is not None:
+        if results is None:
+            return
+        if self.elsewhere is not None and ErrorCode.NOT_COORDINATOR in results.values():
+            self.elsewhere.verify(question, then)
+        else:
             then(results)
 
 

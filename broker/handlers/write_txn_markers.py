@@ -1,7 +1,7 @@
 """WriteTxnMarkers (key 27): end transactions in partitions.
 
-Coordinators of other brokers would send it; here it comes from an administrator who aborts a transaction that nobody
-coordinates any more (KIP-664).
+It comes from the coordinators of other nodes, and from administrators who abort a transaction that nobody coordinates
+any more (KIP-664).
 """
 
 from __future__ import annotations

@@ -40,6 +40,8 @@ OUTCOMES_MS = 5
 _TOLD: Final = object()
 """The end of an outcome."""
 
+MarkerWriter = Callable[[TopicPartition, TransactionMarker, Settled], None]
+
 Q = TypeVar("Q")
 C = TypeVar("C")
 A = TypeVar("A")
@@ -157,6 +159,8 @@ class Host:
         self._has_paused = False  # the outcomes that are left wait for the next turn
         self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
         self._markers = 0  # that are on their way for a coordinator
+        self.elsewhere: MarkerWriter | None = None
+        """Has markers written where another node leads; None where there is no other node."""
         self._timed: list[Machine] = []
         self._alarm = _Alarm(clock, self._timed, report, self.settle)
         self._arm = self._alarm.arm
@@ -267,14 +271,16 @@ class Host:
         """End the transaction of a producer in a partition.
 
         ``settled`` is called once, maybe at once: with the marker's offset when it is durable and pending offsets were
-        committed or dropped; UNKNOWN_TOPIC_OR_PARTITION if there is no such partition; INVALID_PRODUCER_EPOCH or
-        TRANSACTION_COORDINATOR_FENCED for a marker that comes too late; KAFKA_STORAGE_ERROR if nothing was written.
+        committed or dropped; UNKNOWN_TOPIC_OR_PARTITION if there is no such partition; NOT_LEADER_OR_FOLLOWER if it is
+        led elsewhere; INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED for a marker that comes too late;
+        KAFKA_STORAGE_ERROR if nothing was written.
         """
         partition = self._partition(tp)
         if partition is None:
             settled(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif partition.standing is Standing.OFFLINE:
-            settled(-1, ErrorCode.KAFKA_STORAGE_ERROR)
+        elif partition.standing is not Standing.LEADING:
+            is_damaged = partition.standing is Standing.OFFLINE
+            settled(-1, ErrorCode.KAFKA_STORAGE_ERROR if is_damaged else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
             if tp.topic in self._logs:
                 self._logs[tp.topic].flush(tp.partition)
@@ -305,7 +311,12 @@ class Host:
             self._later(lambda: coordinator.marker_written(effect.token, error, *self.now()))
 
         self._markers += 1
-        self.write_marker(effect.tp, effect.marker, settled)
+        write: MarkerWriter = self.write_marker
+        if self.elsewhere is not None:
+            partition = self._partition(effect.tp)
+            if partition is not None and partition.standing is Standing.ELSEWHERE:
+                write = self.elsewhere
+        write(effect.tp, effect.marker, settled)
 
     # Long work
 

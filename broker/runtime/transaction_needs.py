@@ -1,7 +1,7 @@
 """The needs of transactions before they are coordinated: ``__transaction_state``, and producer ids at hand.
 
 The topic comes into being when the first client asks for a transaction coordinator, or for a producer id with a
-transactional id. Both are seen to before the coordinator is entered, so that it never has to wait.
+transactional id, at whatever node. Both are seen to before the coordinator is entered, so that it never has to wait.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from ottla.broker.core.coordination.shard import ShardState
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
@@ -51,7 +52,7 @@ class TransactionNeeds:
 
     def prepare(self, then: Callable[[ErrorCode], None]) -> None:
         """See to it that there is something to coordinate with. Calls back, maybe at once."""
-        if self._spare and self._is_owned:
+        if self._spare and self._is_at_hand:
             then(ErrorCode.NONE)
         elif self._stopped:
             then(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -68,8 +69,18 @@ class TransactionNeeds:
         await self._host.load(TRANSACTIONS_TOPIC)
 
     @property
-    def _is_owned(self) -> bool:
-        return not any(shard.state is ShardState.ABSENT for shard in self.coordinator.shards)
+    def _is_at_hand(self) -> bool:
+        """Whether the topic is there, and this node coordinates what it leads of it."""
+        topic = self._topics.topics.get(TRANSACTIONS_TOPIC)
+        return topic is not None and not any(
+            shard.state is ShardState.ABSENT and partition.standing is Standing.LEADING
+            for shard, partition in zip(self.coordinator.shards, topic.partitions, strict=False)
+        )
+
+    def leaders_changed(self) -> None:
+        """Partitions may have other leaders: what waits for one is tried at once."""
+        self.coordinator.leaders_changed(*self._host.now())
+        self._host.settle()
 
     def _take_producer_id(self) -> int | None:
         """A producer id that was never given before; None if none is at hand yet."""
@@ -91,7 +102,7 @@ class TransactionNeeds:
         try:
             while len(self._spare) < SPARE_PRODUCER_IDS:
                 self._spare.append(await self._topics.new_producer_id())
-            if not self._is_owned:
+            if not self._is_at_hand:
                 await self._topics.create_transactions_topic()
                 await self.load()
         except EngineError as failure:
