@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
@@ -33,13 +33,15 @@ from ottla.broker.engine import IN_MEMORY, LogDir
 from ottla.broker.runtime.audit import Audit, Who
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.member_connections import MemberConnections
-from ottla.broker.runtime.peer_transactions import PeerTransactions
 from ottla.broker.runtime.prepared_commits import PreparedCommits
 from ottla.broker.runtime.topics import TopicManager
 from ottla.broker.runtime.transaction_needs import TransactionNeeds
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.steps import Later, Steps, finished
+
+if TYPE_CHECKING:  # it takes messages that a single node need not load
+    from ottla.broker.runtime.peer_transactions import PeerTransactions
 
 T = TypeVar("T")
 
