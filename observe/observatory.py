@@ -59,6 +59,7 @@ class Observatory(Observing):
         group_event_log: None where ``ottla.group.events.enable`` is off.
         sentinels: None where they are off, and in the first second.
         http: None where ``ottla.http.listen`` is not set.
+        is_one_of_several: whether the broker is a node of a cluster, so that it is told which.
     """
 
     def __init__(self, settings: Settings, log: Any = None, *, records_all: bool = False) -> None:
@@ -78,6 +79,7 @@ class Observatory(Observing):
         self.group_event_log = GroupEventLog(self.log) if settings.ottla_group_events_enable else None
         self.sentinels: Sentinels | None = None
         self.http: HttpPort | None = None
+        self.is_one_of_several = False
         self.clock: Clock
         self._engine: Engine
         self._services: Services
@@ -143,6 +145,8 @@ class Observatory(Observing):
 
     async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
         self._engine, self._topics = engine, topics
+        if self.is_one_of_several:
+            self.history.node = str(engine.node_id)
         if directory is not None and self.history.keeps and self.settings.ottla_history_file_enable:
             self._episodes = EpisodeFile(directory / NAME, self.history.store, self.clock, self.log)
             await self._episodes.begin()
