@@ -111,7 +111,9 @@ class ThreeBrokers:
         if key is ApiKey.METADATA:
             return self.metadata()
         if key is ApiKey.FIND_COORDINATOR:
-            return {"coordinators": [self._coordinator(name) for name in request.coordinator_keys]}
+            rows = [self._coordinator(name) for name in request.coordinator_keys or [request.key]]
+            alone = {name: value for name, value in rows[0].items() if name != "key"}  # before KIP-699
+            return {"coordinators": rows} | alone
         return self.answers[key](node_id, request)
 
     def metadata(self) -> dict[str, Any]:
