@@ -12,6 +12,7 @@ from ottla.clients.errors import KafkaError, KafkaTimeout, error_of
 from ottla.clients.options import ClientOptions
 from ottla.clients.partitions import by_topic, label, labels
 from ottla.clients.structs import OffsetAndTimestamp
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -47,9 +48,8 @@ async def list_offsets(
         KafkaError: a partition cannot be asked, e.g. as access is denied.
     """
     tries = client.tries(timeout_ms)
-    if wanted and any(client.cluster.leader(tp) is None for tp in wanted):
-        await client.ask(frozenset(tp.topic for tp in wanted))
     lookup = OffsetLookup(client, wanted, read_committed=read_committed)
+    await lookup.find_leaders()
     while True:
         failure = await lookup.round(tries.request_timeout_ms(client.options.request_timeout_ms))
         if failure is None:
@@ -80,6 +80,12 @@ class OffsetLookup:
     def left(self) -> list[TopicPartition]:
         return [tp for tp in self._wanted if tp not in self.found]
 
+    async def find_leaders(self) -> None:
+        """Ask for metadata if the leader of a partition is not known. Raises KafkaError if no broker answers."""
+        cluster = self._client.cluster
+        if any(cluster.leader(tp) is None for tp in self._wanted):
+            await self._client.ask(frozenset(tp.topic for tp in self._wanted))
+
     async def round(self, timeout_ms: float) -> KafkaError | None:
         """Ask all leaders once. Returns the error that kept some from answering, None if all have."""
         failure: KafkaError | None = None
@@ -87,7 +93,7 @@ class OffsetLookup:
         groups = cluster.by_leader(self.left)
         for tp in groups.pop(None, ()):
             code = cluster.errors.get(tp.topic)
-            failure = KafkaError(f"{label(tp)} has no leader")
+            failure = KafkaError(f"{label(tp)} has no leader", ErrorCode.LEADER_NOT_AVAILABLE)
             if code is not None:
                 failure = error_of(code, repr(tp.topic), topic=tp.topic)
                 if not failure.retriable:

@@ -164,6 +164,7 @@ class Positions:
                 self._tell()
 
         lookup = OffsetLookup(self._client, wanted, read_committed=self._client.options.read_committed, on_found=found)
+        await lookup.find_leaders()
         if (failure := await lookup.round(self._client.options.request_timeout_ms)) is not None:
             self._client.request_refresh()
             raise failure

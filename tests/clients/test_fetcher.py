@@ -421,3 +421,17 @@ async def test_a_lookup_that_is_denied_is_told(world: World) -> None:
     world.positions.poke()
     await world.answer(ends(T0, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert [error.code for error in world.errors] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+
+async def test_a_partition_whose_leader_is_away_is_looked_up_again_and_told_to_nobody() -> None:
+    world = World(retry_backoff_ms=0)
+    world.client.lead("t", (-1, 5))
+    world.subscription.assign([T0])
+    world.subscription.state(T0).request_reset(EARLIEST)
+    world.positions.poke()
+    await world.client.none()
+    world.client.lead("t", (2, 6))
+    await world.answer(ends(T0, 7))
+    assert world.subscription.state(T0).position == 7
+    assert world.client.refreshes and not world.errors
+    await world.close()
