@@ -36,8 +36,10 @@ class Cable:
         request = row.request.layout(version).decode(body)
         self.nodes.asked.append(request)
         await self.nodes.held.get(key, self.nodes.free).wait()
-        answer = await self.nodes.worlds[self.node_id].ask(request, version)
-        return row.response.layout(version).encode(answer)
+        exchange = self.nodes.worlds[self.node_id].send(request, version)
+        while not exchange.finished:  # noqa: ASYNC110 - the test says when
+            await asyncio.sleep(0)
+        return row.response.layout(version).encode(exchange.response)
 
     def close(self):
         self.is_open = False
@@ -314,6 +316,36 @@ async def test_a_topic_that_is_gone_here_needs_no_marker(nodes, tx, again):
 async def described(nodes):
     answer = await nodes.here.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["x"])
     return answer.transaction_states[0].transaction_state
+
+
+async def test_the_next_transaction_is_faster_than_the_marker_of_the_last(nodes, tx):
+    """Its first batch asks the coordinator, which waits for that very marker (KIP-890: it has an epoch of its own)."""
+    await tx.produce(1, b"a")
+    held = nodes.hold(ApiKey.WRITE_TXN_MARKERS)
+    await tx.end(commit=True)
+    tx.sequences.clear()
+    exchange = tx.send_to(1, b"b")
+    await nodes.idle()
+    assert not exchange.finished
+    held.set()
+    await nodes.idle()
+    assert exchange.row.error_code == E.NONE, "it was verified after the decision"
+    assert committed(nodes, 1) == ([b"a"], 2)
+    await tx.end(commit=True)
+    assert committed(nodes, 1) == ([b"a", b"b"], 4)
+
+
+async def test_a_batch_of_the_last_transaction_does_not_pass_its_marker(nodes, tx, make_batch):
+    """Its verification is void, and its epoch is the one before."""
+    await tx.produce(0, b"a")
+    late = tx.send_to(1, b"late")
+    answers = nodes.hold(ApiKey.ADD_PARTITIONS_TO_TXN)
+    await nodes.idle()
+    await tx.end(commit=True)  # of what the coordinator knows
+    answers.set()
+    await nodes.idle()
+    assert late.row.error_code in (E.INVALID_PRODUCER_EPOCH, E.INVALID_TXN_STATE)
+    assert committed(nodes, 1) == ([], 0)
 
 
 async def test_who_is_not_permitted_asks_in_vain(nodes, tx):
