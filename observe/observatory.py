@@ -59,7 +59,6 @@ class Observatory(Observing):
         group_event_log: None where ``ottla.group.events.enable`` is off.
         sentinels: None where they are off, and in the first second.
         http: None where ``ottla.http.listen`` is not set.
-        is_one_of_several: whether the broker is a node of a cluster, so that it is told which.
     """
 
     def __init__(self, settings: Settings, log: Any = None, *, records_all: bool = False) -> None:
@@ -79,7 +78,6 @@ class Observatory(Observing):
         self.group_event_log = GroupEventLog(self.log) if settings.ottla_group_events_enable else None
         self.sentinels: Sentinels | None = None
         self.http: HttpPort | None = None
-        self.is_one_of_several = False
         self.clock: Clock
         self._engine: Engine
         self._services: Services
