@@ -172,7 +172,7 @@ class Account:
         """
         if not self.node:
             return {}
-        came = "moved to" if self.newest(self.group_id) is None else "came back on"
+        came = "came to" if self.newest(self.group_id) is None else "came back on"
         return {"node": self.node, "came": came, "settled": "yes" if is_settled else ""}
 
     def forget(self) -> None:

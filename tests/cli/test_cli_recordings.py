@@ -74,17 +74,17 @@ def test_the_story_goes_on_at_another_node(folder: Path, way: int) -> None:
     text = HERE.run("why", "g", *files).stdout.splitlines()
     assert text[0].startswith("rebalance 1 ")
     assert text[-2].endswith("node 1 stopped, or its coordinator moved to another.")
-    assert text[-1].endswith("the coordinator moved to node 2; nobody rebalanced.")
+    assert text[-1].endswith("the coordinator came to node 2; nobody rebalanced.")
     assert HERE.run("why", *files).stdout == "g\n"
 
 
 def test_a_timeline_is_of_the_node_that_had_the_group_last(folder: Path) -> None:
     drawn = HERE.run("timeline", "g", "--file", folder)
-    assert "The coordinator moved to node 2; nobody rebalanced." in drawn.stdout
+    assert "The coordinator came to node 2; nobody rebalanced." in drawn.stdout
     assert "This is of node 2. The group was also at node 1" in drawn.stderr
     alone = HERE.run("timeline", "g", "--file", folder / "e-1.jsonl")
     assert not alone.stderr
-    assert "moved to" not in alone.stdout
+    assert "came to" not in alone.stdout
 
 
 def test_each_node_is_played_back_by_itself(folder: Path) -> None:
