@@ -117,6 +117,46 @@ async def test_positions_are_found_though_one_leader_does_not_answer(brokers: Th
             assert (await anext(consumer)).value == b"v2"
 
 
+@pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE])
+async def test_commits_follow_the_coordinator(brokers: ThreeBrokers, code: ErrorCode) -> None:
+    brokers.coordinators["g"] = 1
+    loading = {3}
+
+    def error(node_id: int) -> int:
+        if node_id != 3:
+            brokers.coordinators["g"] = 3
+            return code
+        if node_id in loading:
+            loading.clear()
+            return E.COORDINATOR_LOAD_IN_PROGRESS
+        return 0
+
+    def commit(node_id: int, request: Any) -> dict[str, Any]:
+        told = error(node_id)
+        return by_topic(request, lambda one: {"partition_index": one.partition_index, "error_code": told})
+
+    def fetch(node_id: int, request: Any) -> dict[str, Any]:
+        row = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1, "metadata": ""}
+        told = error(node_id)
+        topics = [] if told else [{"name": "t", "partitions": [row]}]
+        return {"groups": [{"group_id": "g", "topics": topics, "error_code": told}]}
+
+    brokers.answers |= {ApiKey.OFFSET_COMMIT: commit, ApiKey.OFFSET_FETCH: fetch, ApiKey.FETCH: nothing}
+    async with Consumer(**brokers.options, group_id="g", enable_auto_commit=False) as consumer:
+        consumer.assign([T0])
+        consumer.seek(T0, 0)
+        await consumer.commit({T0: 5})
+        loading.add(3)
+        assert (await consumer.committed(T0)) == 5
+    assert brokers.took(ApiKey.OFFSET_COMMIT) == [1, 3, 3]
+    assert brokers.took(ApiKey.OFFSET_FETCH) == [3, 3]
+
+
+def nothing(node_id: int, request: Any) -> dict[str, Any]:
+    rows = [{"partition_index": one.partition, "high_watermark": 0} for one in request.topics[0].partitions]
+    return {"responses": [{"topic": "t", "partitions": rows}]}
+
+
 # The admin client asks whom it may concern
 
 
