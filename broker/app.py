@@ -22,18 +22,12 @@ from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.quotas.limits import ClientQuotas
 from ottla.broker.core.security.acls import Acls, add
-from ottla.broker.core.security.authorizer import (
-    ACL_AUTHORIZER,
-    STANDARD_AUTHORIZER,
-    Authorizer,
-    super_users,
-)
 from ottla.broker.core.topics.catalog import BadCatalog, NewTopic, Refusal
 from ottla.broker.core.topics.partition import Partition, Topic
 from ottla.broker.damage_words import tell_start, with_next_step
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.engine import IN_MEMORY, Catalog, Engine, EngineError
-from ottla.broker.entrance import Entrance
+from ottla.broker.entrance import Entrance, authorizer_of
 from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.logger import Silent
 from ottla.broker.net.listener import CannotListen
@@ -62,6 +56,8 @@ from ottla.protocol.stored.names import CATALOG_NAME, LOGS_NAME
 
 if TYPE_CHECKING:
     from ottla.broker.core.security.scram import Credentials
+    from ottla.broker.runtime.peer_transactions import PeerTransactions
+    from ottla.broker.runtime.peers import Peers
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
 PRODUCERS = "producers"
@@ -133,6 +129,7 @@ class Broker:
         self._placement = placement or Alone(self._engine.node_id)
         self._node_password = node_password
         self.between_nodes: Endpoint | None = None
+        self._peers: Peers | None = None
         self._new_clock = clock
         self._looks = looks
 
@@ -201,6 +198,7 @@ class Broker:
             await self.observing.begin(self._engine, self._topics, self._directory)
             self._compose()
             self._leadership = Leadership(self._topics, self._host, self._clock, self.log, load=self._load)
+            self._leadership.on_looked = self._transactions.leaders_changed
             await self._leadership.start()
             await self._create_wanted()
             await self._listen()
@@ -263,6 +261,8 @@ class Broker:
         self._quota_keeper.stop()
         self._entrance.stop()
         await self._server.stop_watching()
+        if self._peers is not None:
+            await self._peers.stop()
         await self._looking_up.stop()
         await self._validating.stop()
         await self._long_work.stop()
@@ -351,6 +351,7 @@ class Broker:
             fetch_sessions=FetchSessions(
                 settings.max_incremental_fetch_session_cache_slots, lambda: randrange(1, LARGEST_ID + 1)
             ),
+            elsewhere=self._others(),
         )
         self._cleaner = Cleaner(self._engine, self._topics, clock, self.log, directory=self._directory)
         self._cleaner.on_markers_gone = self._producer_states.forget
@@ -360,6 +361,17 @@ class Broker:
         self._topics.on_deleted = self._topic_deleted
         self._receive()
         self.observing.composed(self._host, self._cleaner)
+
+    def _others(self) -> PeerTransactions | None:
+        """Transactions of which other nodes have a part; None where there are no others."""
+        if self._node_password is None:
+            return None
+        from ottla.broker.between_nodes import peers_of, transactions_with
+
+        self._peers = peers_of(self._placement, self._node_password, self._clock.real, self.log)
+        elsewhere = transactions_with(self._peers, self._topics, self.log)
+        self._host.elsewhere = elsewhere.write_marker
+        return elsewhere
 
     async def _load(self) -> None:
         """Load what is led here of both coordinators."""
@@ -373,23 +385,11 @@ class Broker:
 
     def _guard(self) -> None:
         """Make what says what clients may do, and what tells of what they did."""
-        self._authorizer = self._new_authorizer()
-        self._audit = audit_of(self.settings, self._clock, self.log)
-
-    def _new_authorizer(self) -> Authorizer | None:
-        """Who decides what clients may do; None if everybody may do everything."""
-        settings, acls = self.settings, self._topics.catalog.acls
-        if not settings.authorizer_class_name:
-            return None
-        if settings.authorizer_class_name == ACL_AUTHORIZER:
-            self.log.warning("This authorizer is the other one now", authorizer=STANDARD_AUTHORIZER)
         try:
-            admins = super_users(settings.super_users)
+            self._authorizer = authorizer_of(self.settings, self._topics.catalog.acls, self.log)
         except ValueError as error:
             raise CannotStart(str(error)) from None
-        if not admins and not acls and not settings.allow_everyone_if_no_acl_found:
-            self.log.warning("Nobody may do anything: there is an authorizer, no rule, and nobody in super.users")
-        return Authorizer(acls, admins, open_without_rules=settings.allow_everyone_if_no_acl_found)
+        self._audit = audit_of(self.settings, self._clock, self.log)
 
     def _receive(self) -> None:
         """Make what takes requests from the network: connections, and what their clients may use."""

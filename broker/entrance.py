@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock
+from ottla.broker.core.security.acls import Acls
+from ottla.broker.core.security.authorizer import ACL_AUTHORIZER, STANDARD_AUTHORIZER, Authorizer, super_users
 from ottla.broker.core.security.session import ANONYMOUS, Session
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
@@ -213,3 +215,15 @@ class Entrance:
         for connection in self._server.connections:
             if (connection.session.principal, connection.session.mechanism) in whose:
                 loop.call_soon(connection.close)  # the answer to whoever changes his own goes before
+
+
+def authorizer_of(settings: Settings, acls: Acls, log: Logger) -> Authorizer | None:
+    """Who decides what clients may do; None if everybody may do everything. Raises ``ValueError``."""
+    if not settings.authorizer_class_name:
+        return None
+    if settings.authorizer_class_name == ACL_AUTHORIZER:
+        log.warning("This authorizer is the other one now", authorizer=STANDARD_AUTHORIZER)
+    admins = super_users(settings.super_users)
+    if not admins and not acls and not settings.allow_everyone_if_no_acl_found:
+        log.warning("Nobody may do anything: there is an authorizer, no rule, and nobody in super.users")
+    return Authorizer(acls, admins, open_without_rules=settings.allow_everyone_if_no_acl_found)

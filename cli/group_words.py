@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,24 +36,28 @@ since_option = duration_option(
 )
 recording_option = click.option(
     "--file",
-    "recording",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Read a recording (`ottla serve --record`) instead of asking a broker.",
+    "recordings",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Read a recording (`ottla serve --record`) instead of asking a broker; of several nodes those of all. "
+    "A directory stands for all that are in it.",
 )
 
 
 @contextmanager
-def opened_recording(path: Path) -> Iterator[Recording]:
-    """A recording while it is read; what is missing of it is noted at the end. Raises `Refused`."""
-    from ottla.observe.recording import NoRecording, open_recording
+def opened_recordings(paths: Sequence[Path]) -> Iterator[list[Recording]]:
+    """Recordings while they are read, one of each node; what is missing is noted at the end. Raises `Refused`."""
+    from ottla.observe.recording import NoRecording, open_recording, recordings_at
 
     try:
-        recording = open_recording(path)
-        yield recording
+        recordings = [open_recording(one) for path in paths for one in recordings_at(path)]
+        yield recordings
     except NoRecording as error:
         raise Refused(f"{error}.") from None
-    for text in recording.notes:
-        note(f"Recording: {text}.")
+    for recording in recordings:
+        which = f" of node {recording.header.node_id}" if len(recordings) > 1 else ""
+        for text in recording.notes:
+            note(f"Recording{which}: {text}.")
 
 
 async def no_group(admin: Admin, name: str, more: str = "") -> Refused:

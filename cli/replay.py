@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,24 +21,31 @@ MOST_NAMES = 5
 
 
 @click.command("replay")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @formatted
-def command(file: Path) -> Answer:
-    """Play back a recording of `ottla serve --record FILE`.
+def command(files: Sequence[Path]) -> Answer:
+    """Play back a recording of `ottla serve --record FILE`; of several nodes one after the other.
 
     A fresh coordinator gets every request, timer and outcome at its time. Each of its decisions is compared with the
-    recorded one. Exit code 0 if all are the same, 1 if not.
+    recorded one. Exit code 0 if all are the same, 1 if not. A directory stands for all recordings in it.
     """
-    from ottla.observe.recording import NoRecording, open_recording
+    from ottla.observe.recording import NoRecording, open_recording, recordings_at
     from ottla.observe.replay import replay
 
+    played: list[tuple[Recording, Verdict]] = []
     try:
-        recording = open_recording(file)
-        verdict = replay(recording.header, recording.entries())
+        for recording in [open_recording(one) for file in files for one in recordings_at(file)]:
+            played.append((recording, replay(recording.header, recording.entries())))
     except (NoRecording, ValueError) as error:
         raise Refused(str(error)) from None
-    failure = None if verdict.is_same else click.exceptions.Exit(1)
-    return Answer(_as_json(recording, verdict), partial(_print, recording, verdict), failure)
+    failure = None if all(verdict.is_same for _, verdict in played) else click.exceptions.Exit(1)
+    documents = [_as_json(*one) for one in played]
+    return Answer(documents if len(documents) > 1 else documents[0], partial(_print_all, played), failure)
+
+
+def _print_all(played: Sequence[tuple[Recording, Verdict]]) -> None:
+    for one in played:
+        _print(*one)
 
 
 def _as_json(recording: Recording, verdict: Verdict) -> dict[str, object]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.common import bootstrap_option, format_option
-from ottla.cli.group_words import GROUPS, group_history, opened_recording, recording_option, since_option
+from ottla.cli.group_words import GROUPS, group_history, opened_recordings, recording_option, since_option
 from ottla.cli.output import Refused, note, on_terminal, print_json_text, say, styled
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def command(
     since_ms: int | None,
     members: int,
     html: Path | None,
-    recording: Path | None,
+    recordings: Sequence[Path],
     width: int | None,
     is_ascii: bool,
     bootstrap: str,
@@ -65,8 +66,8 @@ def command(
     """
     if last is None and since_ms is None:
         last = LAST if html is None and output_format == "text" else LAST_OF_PAGE
-    if recording is not None:
-        timeline = _of_recording(recording, group, last, since_ms)
+    if recordings:
+        timeline = _of_recordings(recordings, group, last, since_ms)
     else:
         timeline = _of_broker(bootstrap, group, last, since_ms)
     if html is not None:
@@ -91,14 +92,26 @@ def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | 
         raise Refused(f"The broker's answer cannot be read: {error}.", "Its version and this one differ.") from None
 
 
-def _of_recording(path: Path, group_id: str, last: int | None, since_ms: int | None) -> Timeline:
+def _of_recordings(paths: Sequence[Path], group_id: str, last: int | None, since_ms: int | None) -> Timeline:
+    """The timeline of a group at the node that had it last: nodes have clocks of their own."""
     from ottla.observe.timeline.offline import timeline_of
 
-    with opened_recording(path) as recording:
-        timeline = timeline_of(recording.events(), group_id, last=last, since_ms=since_ms)
-    if timeline is None:
-        raise Refused(f"The recording has no group {group_id!r}.", f"`ottla why --file {path}` names those in it.")
-    return timeline
+    with opened_recordings(paths) as recordings:
+        ids = {str(one.header.node_id): one for one in recordings}
+        drawn = {
+            node: timeline_of(
+                one.events(), group_id, last=last, since_ms=since_ms, node=node if len(recordings) > 1 else ""
+            )
+            for node, one in ids.items()
+        }
+    found = {node: timeline for node, timeline in drawn.items() if timeline is not None}
+    if not found:
+        names = " ".join(f"--file {path}" for path in paths)
+        raise Refused(f"The recording has no group {group_id!r}.", f"`ottla why {names}` names those in it.")
+    newest = max(found, key=lambda node: found[node].from_ms + found[node].until)
+    if others := [node for node in found if node != newest]:
+        note(f"This is of node {newest}. The group was also at node {', '.join(others)}: name its file to draw that.")
+    return found[newest]
 
 
 def _write_page(timeline: Timeline, html: Path) -> None:

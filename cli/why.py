@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.common import bootstrap_option, format_option, near, one_name
-from ottla.cli.group_words import GROUPS, group_history, opened_recording, recording_option, since_option
+from ottla.cli.group_words import GROUPS, group_history, opened_recordings, recording_option, since_option
 from ottla.cli.output import Refused, note, on_terminal, print_json, print_json_text, say
 
 if TYPE_CHECKING:
+    from ottla.observe.recording import Recording
     from ottla.observe.why.history import History
     from ottla.observe.why.model import Episode
 
@@ -40,7 +41,7 @@ def command(
     generation: int | None,
     last: int | None,
     since_ms: int | None,
-    recording: Path | None,
+    recordings: Sequence[Path],
     bootstrap: str,
     output_format: str,
 ) -> None:
@@ -50,9 +51,8 @@ def command(
     one, it tells why the member had gone as well. If it cut off one that had cost more, a line tells of that. It also
     tells of members that were refused, of static members that came back, and of restarts of the broker.
     """
-    if recording is not None and not group:
-        history, _ = _history_of(recording)
-        names = history.group_ids()
+    if recordings and not group:
+        names = _group_ids(_histories_of(recordings))
         note(
             "The groups in the recording; name one to be told of it:"
             if names
@@ -67,7 +67,7 @@ def command(
         from ottla.observe.why.choice import LOOK_BACK
 
         last = LOOK_BACK
-    ask = partial(_of_broker, bootstrap) if recording is None else partial(_of_recording, recording)
+    ask = partial(_of_recordings, recordings) if recordings else partial(_of_broker, bootstrap)
     episodes, body = ask(group_id, last=last, since_ms=since_ms, generation=generation)
     if generation is not None and not episodes:
         raise Refused(
@@ -101,18 +101,28 @@ def _of_broker(bootstrap: str, group_id: str, **chosen: int | None) -> tuple[lis
         raise Refused(f"The broker's answer cannot be read: {error}.", "Use --format json, or update ottla.") from None
 
 
-def _history_of(path: Path) -> tuple[History, int]:
-    """The content of a recording, and its end."""
+def _histories_of(paths: Sequence[Path]) -> list[tuple[History, int]]:
+    """The content of recordings, one of each node, and where each ends: nodes have clocks and numbers of their own."""
+    with opened_recordings(paths) as recordings:
+        return [_history_of(one, is_one_of_several=len(recordings) > 1) for one in recordings]
+
+
+def _history_of(recording: Recording, *, is_one_of_several: bool) -> tuple[History, int]:
     from ottla.observe.why.history import History
 
-    with opened_recording(path) as recording:
-        settings = {key.replace("_", "."): str(value) for key, value in recording.header.settings.items()}
-        history = History(lambda: settings, budget_bytes=1 << 40)
-        wall_ms = recording.header.started_ms
-        for event in recording.events():
-            wall_ms = max(wall_ms, event.wall_ms)
-            history(event)
+    settings = {key.replace("_", "."): str(value) for key, value in recording.header.settings.items()}
+    history = History(lambda: settings, budget_bytes=1 << 40)
+    if is_one_of_several:
+        history.node = str(recording.header.node_id)
+    wall_ms = recording.header.started_ms
+    for event in recording.events():
+        wall_ms = max(wall_ms, event.wall_ms)
+        history(event)
     return history, wall_ms
+
+
+def _group_ids(histories: Sequence[tuple[History, int]]) -> list[str]:
+    return sorted({name for history, _ in histories for name in history.group_ids()})
 
 
 def _generations(episodes: Sequence[Episode]) -> str:
@@ -126,20 +136,30 @@ def _generations(episodes: Sequence[Episode]) -> str:
     return f"Known {'is generation' if len(known) == 1 else 'are generations'} {listed(parts, len(parts))}."
 
 
-def _of_recording(path: Path, group_id: str, **chosen: Any) -> tuple[list[Episode], str]:
+def _of_recordings(paths: Sequence[Path], group_id: str, **chosen: Any) -> tuple[list[Episode], str]:
     from msgspec.json import encode
+    from msgspec.structs import replace
 
     from ottla.observe.why.explain import Told
 
-    history, wall_ms = _history_of(path)
-    if not history.knows(group_id):
-        meant = near(group_id, history.group_ids())
-        known = ", ".join(history.group_ids()[:MOST_NAMED]) or "none"
+    histories = _histories_of(paths)
+    knowing = [(history, wall_ms) for history, wall_ms in histories if history.knows(group_id)]
+    if not knowing:
+        names = _group_ids(histories)
+        meant = near(group_id, names)
+        known = ", ".join(names[:MOST_NAMED]) or "none"
         advice = f"Did you mean {meant!r}?" if meant else f"The groups in it: {known}."
         raise Refused(f"The recording has no group {group_id!r}.", advice)
-    history.now_ms = lambda: wall_ms
-    episodes = history.episodes(group_id, **chosen)
-    return episodes, encode(Told(group_id, wall_ms, episodes)).decode()
+    episodes: list[Episode] = []
+    for history, wall_ms in knowing:
+        history.now_ms = partial(int, wall_ms)
+        episodes += history.episodes(group_id, **chosen)
+    if len(knowing) > 1:  # each node has counted its own
+        episodes.sort(key=lambda one: one.started_ms)
+        episodes = [replace(one, number=number) for number, one in enumerate(episodes, 1)]
+        episodes = episodes[-(chosen.get("last") or len(episodes)) :]
+    ended_ms = max(wall_ms for _, wall_ms in knowing)
+    return episodes, encode(Told(group_id, ended_ms, episodes)).decode()
 
 
 def _print_choice(episodes: Sequence[Episode], body: str | None) -> None:

@@ -262,8 +262,12 @@ class Accumulator:
         self._ratio = batch.builder.achieved_ratio
         self._release(batch)
 
-    def failed(self, batch: Batch, code: ErrorCode, now_ms: float) -> bool:
-        """The try failed. True: the batch is queued again. False: it failed for good; the owner tells its waiters."""
+    def failed(self, batch: Batch, code: ErrorCode, now_ms: float, *, at_once: bool = False) -> bool:
+        """The try failed. True: the batch is queued again. False: it failed for good; the owner tells its waiters.
+
+        Args:
+            at_once: there is nothing to wait for, as another leader is known.
+        """
         partition = self._partitions[batch.tp]
         partition.in_flight.remove(batch)
         numbered = batch.sequence != NO_SEQUENCE
@@ -286,7 +290,7 @@ class Accumulator:
         pause = batch.backoff.next_ms()
         if code is ErrorCode.CONCURRENT_TRANSACTIONS:
             pause = min(pause, CONCURRENT_PAUSE_MS)
-        batch.retry_at_ms = now_ms + pause
+        batch.retry_at_ms = now_ms if at_once else now_ms + pause
         partition.put_back(batch)
         return True
 

@@ -7,7 +7,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from ottla.clients import given
-from ottla.clients.admin_calls import UNKNOWN, AdminCalls, Outcomes, outcome
+from ottla.clients.admin_calls import AdminCalls, Outcomes, outcome
 from ottla.clients.admin_structs import (
     ClusterDescription,
     ConfigChange,
@@ -25,7 +25,7 @@ from ottla.clients.commits import offset_fetch_request, read_offsets
 from ottla.clients.errors import KafkaError, OptionError, UnsupportedByBroker, check, error_of
 from ottla.clients.group_descriptions import classic_group, consumer_group
 from ottla.clients.life import Life
-from ottla.clients.offsets import MAX_TIMESTAMP, list_offsets
+from ottla.clients.offsets import MAX_TIMESTAMP, ask_leader
 from ottla.clients.options import AdminOptions
 from ottla.clients.partitions import by_topic, committable, label, numbers_by_topic
 from ottla.clients.structs import EARLIEST, LATEST, BrokerInfo, OffsetAndMetadata, OffsetAndTimestamp, TopicInfo
@@ -257,6 +257,7 @@ class Admin(Life[AdminOptions]):
 
         Raises:
             OptionError: a time or an isolation level that does not exist.
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, or another error of the leader.
         """
         times: dict[TopicPartition, int] = {}
         for tp, when in given.by_partition("wanted", wanted).items():
@@ -268,13 +269,17 @@ class Admin(Life[AdminOptions]):
             times[tp] = known
         if isolation_level not in ("read_uncommitted", "read_committed"):
             raise OptionError(f"isolation_level={isolation_level!r}: allowed is 'read_uncommitted', 'read_committed'")
-        return await list_offsets(
-            self._running(),
-            times,
-            read_committed=isolation_level == "read_committed",
-            timeout_ms=self._options.default_api_timeout_ms,
-            final=UNKNOWN,
-        )
+
+        async def ask(node_id: int, tps: list[TopicPartition]) -> Outcomes[TopicPartition, OffsetAndTimestamp]:
+            return await ask_leader(
+                self._running(),
+                node_id,
+                {tp: times[tp] for tp in tps},
+                read_committed=isolation_level == "read_committed",
+                timeout_ms=self._options.request_timeout_ms,
+            )
+
+        return await self._calls.at_leaders(times, ask, "look up offsets of")
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Delete the records before an offset; -1 deletes all. Returns by partition the first offset that is left."""

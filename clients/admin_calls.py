@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from ottla.clients.client import GROUP, KEYS, Client
@@ -164,9 +166,10 @@ class AdminCalls:
     ) -> dict[K, T]:
         async def attempt(pending: list[K]) -> Outcomes[K, T]:
             groups, errors = await route(pending)
+            found = await asyncio.gather(*(self._outcomes(group, partial(ask, node)) for node, group in groups.items()))
             outcomes: dict[K, T | KafkaError] = dict(errors)
-            for node, group in groups.items():
-                outcomes |= await ask(node, group)
+            for some in found:
+                outcomes |= some
             return outcomes
 
         return await self.for_each(things, attempt)
@@ -179,11 +182,14 @@ class AdminCalls:
         async def route(pending: list[str]) -> Routes[BrokerInfo, str]:
             groups: dict[BrokerInfo, list[str]] = {}
             errors: dict[str, KafkaError] = {}
-            for key in pending:
-                try:
-                    groups.setdefault(await self.coordinator(key, role), []).append(key)
-                except KafkaError as error:
-                    errors[key] = error
+            found = await asyncio.gather(*(self.coordinator(key, role) for key in pending), return_exceptions=True)
+            for key, node in zip(pending, found, strict=True):
+                if isinstance(node, KafkaError):
+                    errors[key] = node
+                elif isinstance(node, BaseException):
+                    raise node
+                else:
+                    groups.setdefault(node, []).append(key)
             return groups, errors
 
         return await self._routed(keys, route, ask)
@@ -230,12 +236,29 @@ class AdminCalls:
         return await self._routed(things, route, ask)
 
     async def at_all_brokers(self, ask: Callable[[int], Awaitable[dict[str, T]]]) -> list[T]:
-        """Ask every broker, and put what they have together, ordered by name."""
+        """Ask every broker that there is now, and put what they have together, ordered by name.
 
-        async def attempt() -> list[T]:
-            found: dict[str, T] = {}
-            for node_id in sorted(self._running().cluster.brokers):
-                found |= await ask(node_id)
-            return [found[key] for key in sorted(found)]
+        Raises:
+            KafkaError: the only broker failed.
+            SomeFailed: some of several did; ``errors`` are by the broker's id, ``results`` by name.
+        """
+        await self.again(partial(self._running().ask, frozenset()))
+        nodes = sorted(self._running().cluster.brokers)
+        found: dict[str, T] = {}
 
-        return await self.again(attempt)
+        async def one(node_id: int) -> dict[str, T] | KafkaError:
+            try:
+                return await self.again(partial(ask, node_id))
+            except KafkaError as error:
+                return error
+
+        answers = dict(zip(nodes, await asyncio.gather(*map(one, nodes)), strict=True))
+        errors = {node_id: answer for node_id, answer in answers.items() if isinstance(answer, KafkaError)}
+        for answer in answers.values():
+            if not isinstance(answer, KafkaError):
+                found |= answer
+        if errors and len(nodes) == 1:
+            raise errors[nodes[0]]
+        if errors:
+            raise SomeFailed(errors, found)
+        return [found[key] for key in sorted(found)]

@@ -1,4 +1,4 @@
-"""The client's view of the cluster: brokers, topics, leaders and their epochs. Pure; made from Metadata answers."""
+"""The client's view of the cluster: brokers, topics, leaders and their epochs. Pure; made from what brokers say."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ottla.clients.errors import error_code
 from ottla.clients.structs import BrokerInfo, PartitionInfo, TopicInfo
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from ottla.protocol.records import TopicPartition
 
@@ -63,6 +64,27 @@ class ClusterMetadata:
             stale = 0 <= partition.leader_epoch < newest.leader_epoch
             partitions[p.partition_index] = newest if stale else partition
         return TopicInfo(name, topic.topic_id, topic.is_internal, partitions)
+
+    def lead(self, tp: TopicPartition, leader: LeaderIdAndEpoch, endpoints: Iterable[NodeEndpoint]) -> bool:
+        """Take over what a broker says of a partition that it does not lead (KIP-951).
+
+        Args:
+            endpoints: addresses of brokers that the answer names.
+
+        Returns:
+            Whether it was news: there is a leader, its epoch is newer than the known one, and its address is known.
+        """
+        known = self.partition(tp)
+        if known is None or leader.leader_id < 0 or leader.leader_epoch <= known.leader_epoch:
+            return False
+        named = next((one for one in endpoints if one.node_id == leader.leader_id), None)
+        if named is not None:
+            self.brokers[named.node_id] = BrokerInfo(named.node_id, named.host, named.port, named.rack)
+        if leader.leader_id not in self.brokers:
+            return False
+        newer = known._replace(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+        self.topics[tp.topic].partitions[tp.partition] = newer
+        return True
 
     def partition_count(self, topic: str) -> int | None:
         """The number of a topic's partitions; None while it is unknown."""

@@ -280,6 +280,8 @@ STALE_METADATA = frozenset(
     }
 )
 """Codes of a partition after which metadata are asked for again."""
+NOT_THE_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+"""Codes of a partition with which its broker may name the leader (KIP-951)."""
 
 
 def error_code(value: int) -> ErrorCode:

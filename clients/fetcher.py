@@ -7,12 +7,12 @@ max_partition_fetch_bytes for each partition. While the user works on records, t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.clients.client import Client
-from ottla.clients.errors import STALE_METADATA, KafkaError, OffsetOutOfRange, error_code, error_of
+from ottla.clients.errors import NOT_THE_LEADER, STALE_METADATA, KafkaError, OffsetOutOfRange, error_code, error_of
 from ottla.clients.fetched import FetchedPartition
 from ottla.clients.logs import log
 from ottla.clients.options import ConsumerOptions
@@ -20,6 +20,7 @@ from ottla.clients.partitions import by_topic, label
 from ottla.clients.structs import ConsumerRecord, Records
 from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import NodeEndpoint
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.records import TopicPartition
 
@@ -170,7 +171,7 @@ class Fetcher:
                 if state.seeks != seeks or state.position != position:
                     continue
                 if partition.error_code:
-                    self._partition_failed(state, partition)
+                    self._partition_failed(state, partition, answer.node_endpoints)
                 else:
                     self._partition_fetched(state, partition)
 
@@ -196,7 +197,7 @@ class Fetcher:
         )
         self._on_news()
 
-    def _partition_failed(self, state: PartitionState, data: PartitionData) -> None:
+    def _partition_failed(self, state: PartitionState, data: PartitionData, endpoints: Iterable[NodeEndpoint]) -> None:
         code = error_code(data.error_code)
         tp = state.tp
         nearer, state.preferred_replica = state.preferred_replica, None
@@ -207,7 +208,8 @@ class Fetcher:
         elif code in _STALE_METADATA:
             log.info("%s: %s-%d: %s", self._client.client_id, tp.topic, tp.partition, code.text)
             self._client.request_refresh()
-            self._delay([state])
+            if not (code in NOT_THE_LEADER and self._client.cluster.lead(tp, data.current_leader, endpoints)):
+                self._delay([state])
         elif code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
             log.warning("%s: fetch %s-%d: %s", self._client.client_id, tp.topic, tp.partition, code.text)
             self._delay([state])

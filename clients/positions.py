@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from ottla.clients.client import Client
 from ottla.clients.commits import GroupOffsets
-from ottla.clients.errors import KafkaError, NoOffsetForPartition, UnsupportedByBroker
+from ottla.clients.errors import KafkaError, NoOffsetForPartition, UnsupportedByBroker, error_code, error_of
 from ottla.clients.logs import log
-from ottla.clients.offsets import list_offsets
+from ottla.clients.offsets import OffsetLookup
 from ottla.clients.options import ConsumerOptions
-from ottla.clients.partitions import by_topic
-from ottla.clients.structs import OffsetAndMetadata
+from ottla.clients.partitions import by_topic, label
+from ottla.clients.structs import OffsetAndMetadata, OffsetAndTimestamp
 from ottla.clients.subscription import PartitionState, SubscriptionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_for_leader_epoch import (
@@ -99,18 +99,36 @@ class Positions:
         backoff = self._client.options.retry_backoff()
         while self._pending():
             self._again = False
-            try:
-                await self._look_up_committed(self._missing())
-                await self._reset(self._resets())
-                await self._check_epochs(self._unchecked())
-                backoff.reset()
-            except KafkaError as error:
+            failures = await self._round()
+            for error in failures:
                 log.info("%s: positions not found yet: %s", self._client.client_id, error)
                 if not error.retriable:
                     self._on_error(error)
+            if failures:
                 await asyncio.sleep(backoff.next_ms() / 1000)
-            self.changed.set()
-            self._on_found()
+            else:
+                backoff.reset()
+            self._tell()
+
+    async def _round(self) -> list[KafkaError]:
+        """Look for everything that is missing, once. What fails does not keep the rest from being found."""
+        failures: list[KafkaError] = []
+        try:
+            await self._look_up_committed(self._missing())
+        except KafkaError as error:
+            failures.append(error)
+        for outcome in await asyncio.gather(
+            self._reset(self._resets()), self._check_epochs(self._unchecked()), return_exceptions=True
+        ):
+            if isinstance(outcome, KafkaError):
+                failures.append(outcome)
+            elif outcome is not None:
+                raise outcome
+        return failures
+
+    def _tell(self) -> None:
+        self.changed.set()
+        self._on_found()
 
     async def _look_up_committed(self, states: list[PartitionState]) -> None:
         found: Mapping[TopicPartition, OffsetAndMetadata | None] = {}
@@ -136,26 +154,34 @@ class Positions:
         wanted = {state.tp: state.reset for state in states if state.reset is not None}
         if not wanted:
             return
-        jumps = {state.tp: state.seeks for state in states}
-        found = await list_offsets(
-            self._client,
-            wanted,
-            read_committed=self._client.options.read_committed,
-            timeout_ms=self._client.options.request_timeout_ms,
-        )
-        for state in states:
-            if state.tp in found and state.seeks == jumps[state.tp] and state.reset is not None:
-                state.seek(found[state.tp].offset, found[state.tp].leader_epoch)
-                state.validated_epoch = self._client.cluster.leader_epoch(state.tp)
+        by_tp = {state.tp: (state, state.seeks) for state in states}
+
+        def found(tp: TopicPartition, where: OffsetAndTimestamp) -> None:
+            state, seeks = by_tp[tp]
+            if state.seeks == seeks and state.reset is not None:
+                state.seek(where.offset, where.leader_epoch)
+                state.validated_epoch = self._client.cluster.leader_epoch(tp)
+                self._tell()
+
+        lookup = OffsetLookup(self._client, wanted, read_committed=self._client.options.read_committed, on_found=found)
+        await lookup.find_leaders()
+        if (failure := await lookup.round(self._client.options.request_timeout_ms)) is not None:
+            self._client.request_refresh()
+            raise failure
 
     async def _check_epochs(self, states: list[PartitionState]) -> None:
         by_tp = {state.tp: state for state in states}
         groups = self._client.cluster.by_leader(by_tp)
         if groups.pop(None, None):
             self._client.request_refresh()
-        for node_id, tps in groups.items():
-            if node_id is not None:
-                await self._check_with(node_id, {tp: by_tp[tp] for tp in tps})
+        asked = (
+            self._check_with(node_id, {tp: by_tp[tp] for tp in tps})
+            for node_id, tps in groups.items()
+            if node_id is not None
+        )
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        if failures := [outcome for outcome in outcomes if outcome is not None]:
+            raise next((one for one in failures if not isinstance(one, KafkaError)), failures[0])
         if states and not groups:
             raise KafkaError("partitions without a leader", ErrorCode.LEADER_NOT_AVAILABLE)
 
@@ -178,6 +204,7 @@ class Positions:
             for tp, state in by_tp.items():
                 state.validated_epoch = epochs[tp]
             return
+        failure: KafkaError | None = None
         for topic in answer.topics:
             for end in topic.partitions:
                 tp = TopicPartition(topic.topic, end.partition)
@@ -185,11 +212,17 @@ class Positions:
                 # It may have jumped, or moved into a later epoch with what was being fetched: then this says nothing.
                 if checked is None or (checked.seeks, checked.position_epoch) != asked[tp]:
                     continue
-                checked.validated_epoch = epochs[tp]
                 if end.error_code:
-                    self._client.request_refresh()  # the fetch will tell what is wrong
+                    self._client.request_refresh()
+                    if error_code(end.error_code).retriable:
+                        failure = error_of(end.error_code, f"check the position in {label(tp)}", topic=tp.topic)
+                        continue
+                    # The fetch will tell what is wrong.
                 else:
                     self._truncate(checked, end.end_offset, end.leader_epoch)
+                checked.validated_epoch = epochs[tp]
+        if failure is not None:
+            raise failure
 
     def _truncate(self, state: PartitionState, end_offset: int, epoch: int) -> None:
         if state.position is None or not 0 <= end_offset < state.position:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from ottla.clients.accumulator import Accumulator, Batch
 from ottla.clients.client import Client
 from ottla.clients.errors import (
+    NOT_THE_LEADER,
     STALE_METADATA,
     KafkaError,
     KafkaTimeout,
@@ -24,6 +25,7 @@ from ottla.clients.tasks import set_within
 from ottla.clients.transactions import Step, Transaction, verdict
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import NodeEndpoint
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
@@ -209,9 +211,9 @@ class Sender:
             elif outcome.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._succeed(batch, outcome)
             else:
-                self._refused(batch, outcome)
+                self._refused(batch, outcome, answer.node_endpoints)
 
-    def _refused(self, batch: Batch, outcome: PartitionProduceResponse) -> None:
+    def _refused(self, batch: Batch, outcome: PartitionProduceResponse, endpoints: Iterable[NodeEndpoint]) -> None:
         code = error_code(outcome.error_code)
         now = self._client.now_ms()
         subject = f"produce {batch.builder.count} records to {label(batch.tp)}"
@@ -219,11 +221,12 @@ class Sender:
         error = error_of(outcome.error_code, subject, "; ".join(filter(None, details)), batch.tp.topic)
         if code in STALE_METADATA or code is ErrorCode.NETWORK_EXCEPTION:
             self._client.request_refresh()
+        knows_better = code in NOT_THE_LEADER and self._client.cluster.lead(batch.tp, outcome.current_leader, endpoints)
         if code is ErrorCode.MESSAGE_TOO_LARGE and self._accumulator.split(batch, now):
             self._watch_parts(batch)
             return
         abandoned = batch.abandoned
-        if self._accumulator.failed(batch, code, now):
+        if self._accumulator.failed(batch, code, now, at_once=knows_better):
             log.info("%s: %s; trying again", self._client.client_id, error)
         elif not abandoned:
             self._fail(batch, error)

@@ -96,6 +96,10 @@ def beginning(header: Header, *, as_json: bool) -> bytes:
     return _json(header) + b"\n" if as_json else MAGIC + frame(0, _msgpack(header))
 
 
+_ASIDE = re.compile(r"(.+)\.\d{6,}")
+"""The stem of an earlier part."""
+
+
 def part_path(path: Path, part: int) -> Path:
     """The name of an earlier part: ``events.rec`` → ``events.000001.rec``."""
     return path.with_name(f"{path.stem}.{part:06}{path.suffix}")
@@ -207,9 +211,39 @@ def open_recording(path: Path | str) -> Recording:
     return Recording(header, parts, earlier_runs)
 
 
+def recordings_at(path: Path) -> list[Path]:
+    """The names of the recordings that a name stands for, in the order of their nodes.
+
+    Several nodes of one machine write ``events-1.rec`` and ``events-2.rec`` where one writes ``events.rec``: unless
+    there is a file of that name, it stands for these. A directory stands for all recordings that are in it.
+
+    Raises:
+        NoRecording: there is none.
+    """
+    if path.is_dir():
+        found = [one for one in sorted(path.iterdir()) if one.is_file() and not _ASIDE.fullmatch(one.stem)]
+        found = [one for one in found if _is_recording(one)]
+        if not found:
+            raise NoRecording(f"{path}: there is no recording in it")
+    elif path.exists():
+        return [path]
+    else:
+        pattern = re.compile(re.escape(path.stem) + r"-\d+" + re.escape(path.suffix))
+        found = [one for one in path.parent.glob("*") if pattern.fullmatch(one.name)] or [path]
+    return sorted(found, key=lambda one: (_header(one).node_id, one.name))
+
+
+def _is_recording(path: Path) -> bool:
+    try:
+        _header(path)
+    except NoRecording:
+        return False
+    return True
+
+
 def _before(path: Path) -> list[Path]:
     """The parts before one, in their order, whether it is the last one or set aside."""
-    aside = re.fullmatch(r"(.+)\.\d{6,}", path.stem)
+    aside = _ASIDE.fullmatch(path.stem)
     if aside is None:
         return earlier_parts(path)
     parts = earlier_parts(path.with_name(aside[1] + path.suffix))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
 from ottla.broker.cluster.view import NOBODY, Leader, Placement, home_of
@@ -44,6 +44,9 @@ from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Later, Steps, finished
+
+if TYPE_CHECKING:  # it takes messages that a single node need not load
+    from ottla.broker.runtime.peer_transactions import PeerTransactions
 
 T = TypeVar("T")
 
@@ -325,6 +328,8 @@ class Services:
     transactions: TransactionCoordinator
     transaction_needs: TransactionNeeds
     prepared: PreparedCommits
+    elsewhere: PeerTransactions | None = None
+    """Transactions that other nodes coordinate; None where there is no other node."""
     log_dir: Callable[[], LogDir] = lambda: IN_MEMORY
     """Where the logs are and how much room there is now. Raises OSError if that cannot be told."""
     logger: Logger | None = None
@@ -430,7 +435,11 @@ class Services:
     def verify(self, question: Question, then: Callable[[Results], None]) -> None:
         """Ask the transaction coordinator; ``then`` is called at once or later, with the code of each partition."""
         results = self.host.enter(self.transactions.verify, question, Caller(then))
-        if results is not None:
+        if results is None:
+            return
+        if self.elsewhere is not None and ErrorCode.NOT_COORDINATOR in results.values():
+            self.elsewhere.verify(question, then)
+        else:
             then(results)
 
 

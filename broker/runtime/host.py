@@ -40,6 +40,8 @@ OUTCOMES_MS = 5
 _TOLD: Final = object()
 """The end of an outcome."""
 
+MarkerWriter = Callable[[TopicPartition, TransactionMarker, Settled], None]
+
 Q = TypeVar("Q")
 C = TypeVar("C")
 A = TypeVar("A")
@@ -162,6 +164,8 @@ class Host:
         self._has_paused = False  # the outcomes that are left wait for the next turn
         self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
         self._markers = 0  # that are on their way for a coordinator
+        self.elsewhere: MarkerWriter | None = None
+        """Has markers written where another node leads; None where there is no other node."""
         self._timed: list[Machine] = []
         self._alarm = _Alarm(clock, self._timed, report, self.settle)
         self._arm = self._alarm.arm
@@ -316,7 +320,12 @@ class Host:
             self._later(lambda: coordinator.marker_written(effect.token, error, *self.now()))
 
         self._markers += 1
-        self.write_marker(effect.tp, effect.marker, settled)
+        write: MarkerWriter = self.write_marker
+        if self.elsewhere is not None:
+            partition = self._partition(effect.tp)
+            if partition is not None and partition.standing is Standing.ELSEWHERE:
+                write = self.elsewhere
+        write(effect.tp, effect.marker, settled)
 
     # Long work
 

@@ -27,6 +27,9 @@ class Leadership:
 
     Args:
         load: loads the partitions of both coordinators that are led here and are not loaded yet.
+
+    Attributes:
+        on_looked: called when partitions may have other leaders.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Leadership:
         self._clock = clock
         self._report = report
         self._load = load
+        self.on_looked: Callable[[], None] = lambda: None
         self._task: asyncio.Task[None] | None = None
         self._timer: TimerHandle | None = None
         self._is_due = False
@@ -77,6 +81,7 @@ class Leadership:
                 else:
                     is_gained = True  # its log is to be closed
                     self._lose(partition)
+        self.on_looked()
         if is_gained:
             self._is_due = True
             if self._task is None:

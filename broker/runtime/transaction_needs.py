@@ -1,7 +1,7 @@
 """The needs of transactions before they are coordinated: ``__transaction_state``, and producer ids at hand.
 
 The topic comes into being when the first client asks for a transaction coordinator, or for a producer id with a
-transactional id. Both are seen to before the coordinator is entered, so that it never has to wait.
+transactional id, at whatever node. Both are seen to before the coordinator is entered, so that it never has to wait.
 """
 
 from __future__ import annotations
@@ -83,6 +83,11 @@ class TransactionNeeds:
                 for shard, partition in zip(self.coordinator.shards, topic.partitions, strict=True)
             )
         )
+
+    def leaders_changed(self) -> None:
+        """Partitions may have other leaders: what waits for one is tried at once."""
+        self.coordinator.leaders_changed(*self._host.now())
+        self._host.settle()
 
     def _take_producer_id(self) -> int | None:
         """A producer id that was never given before; None if none is at hand yet."""

@@ -14,15 +14,17 @@ BUDGET_BYTES = 1 << 30
 
 
 def timeline_of(
-    events: Iterable[Event], group_id: str, *, last: int | None = None, since_ms: int | None = None
+    events: Iterable[Event], group_id: str, *, last: int | None = None, since_ms: int | None = None, node: str = ""
 ) -> Timeline | None:
     """The timeline of a group; None if nothing is told of it.
 
     Args:
         last: only so many episodes.
         since_ms: only those that began at this Unix time or later.
+        node: the id of the node whose events these are, where it is one of several.
     """
     history, traffic = History(budget_bytes=BUDGET_BYTES), Traffic(1 << 20)
+    history.node = node
     last_ms = 0
     for event in events:
         if event.group_id in (group_id, ""):

@@ -43,6 +43,7 @@ class Account:
         keep: takes each episode that is over; replace: one of those again that has changed; told: each once.
         newest: gives the last one that was kept of a group, by its id.
         topics: what became of topics lately.
+        node: the id of this node, where it is one of several.
 
     Attributes:
         last: the last input of the group; a commit may be as it was noted.
@@ -59,6 +60,7 @@ class Account:
     told: Callable[[Episode], None]
     newest: Callable[[str], Episode | None]
     topics: Topics
+    node: str = ""
     count: int = 0
     state: str = "Empty"
     previous: str = "Empty"
@@ -161,6 +163,17 @@ class Account:
         if held:
             owned = [one for one in owned if one not in held]
         self.standing.stop(owned, at_ms, known.member_id, is_gone=is_gone)
+
+    def coming(self, *, is_settled: bool) -> dict[str, str]:
+        """The facts of a coordinator that came to this node, where there are several.
+
+        Args:
+            is_settled: everybody has what was assigned, and goes on with it.
+        """
+        if not self.node:
+            return {}
+        came = "came to" if self.newest(self.group_id) is None else "came back on"
+        return {"node": self.node, "came": came, "settled": "yes" if is_settled else ""}
 
     def forget(self) -> None:
         """Nothing is known of the group as it is now."""

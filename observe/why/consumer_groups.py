@@ -461,6 +461,7 @@ def on_loaded(account: Account, event: events.ConsumerGroupLoaded) -> None:
     for one in account.members.values():
         run.part(one).after = one.owned
     facts = {"members": str(len(account.members)), "generation": str(event.generation)}
+    facts |= account.coming(is_settled=not reconciling.behind)
     run.trigger(Cause.COORDINATOR_LOADED, None, event, "", facts)
     finish(account, run, event, "loaded")
 

@@ -82,6 +82,7 @@ class History(Observer):
         on_episode: called with each episode that ends, without words and advice: `explain` makes these. What is
             repeated (`Episode.times`) is told once.
         now_ms: gives Unix time, so that it can be said for how long a rebalance has been running; None if nobody knows.
+        node: the id of the node whose events these are, where it is one of several.
     """
 
     wants_requests = True
@@ -89,6 +90,7 @@ class History(Observer):
     def __init__(self, facts: Facts = dict, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self.on_episode: list[Callable[[Episode], None]] = []
         self.now_ms: Callable[[], int] | None = None
+        self.node = ""
         self._facts = facts
         self.store = Store(budget_bytes)
         # Of episodes: once, not for each group.
@@ -182,7 +184,7 @@ class History(Observer):
 
         quiet = self._strangers.get(group_id)
         self._come(group_id, None)
-        account = Account(group_id, *self._takers, self._topics)
+        account = Account(group_id, *self._takers, self._topics, self.node)
         account.count = self.store.last_number(group_id)
         self._accounts[group_id] = account
         if quiet is not None:

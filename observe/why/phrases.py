@@ -42,8 +42,20 @@ def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
         words = "the regex of {who} matches no topic"
     elif trigger.cause == Cause.REGEX_RESOLVED and trigger.facts.get("first"):
         words = "the regex of {who} was held against the topics"
+    if "node" in trigger.facts and (text := moved(trigger)):
+        return text
     text = words.format(who=who, instance=trigger.facts.get("instance", ""))
     return f"{text}, as {change}" if change else text
+
+
+def moved(trigger: Trigger) -> str:
+    """The move of a coordinator from or to one of several nodes; empty for what is none."""
+    facts = trigger.facts
+    if trigger.cause == Cause.COORDINATOR_MOVED:
+        return f"node {facts['node']} stopped, or its coordinator moved to another"
+    if trigger.cause != Cause.COORDINATOR_LOADED:
+        return ""
+    return f"the coordinator {facts['came']} node {facts['node']}{'; nobody rebalanced' * bool(facts['settled'])}"
 
 
 def topic_change(facts: Mapping[str, str]) -> str:
@@ -301,7 +313,8 @@ def _over(facts: Mapping[str, str]) -> list[str]:
     if "members" not in facts:
         return []
     generation = f" and was at generation {facts['generation']}" if "generation" in facts else ""
-    return [f"it has {facts['members']} member{'s' * (facts['members'] != '1')}{generation}"]
+    what = "the group" if "node" in facts else "it"
+    return [f"{what} has {facts['members']} member{'s' * (facts['members'] != '1')}{generation}"]
 
 
 def _converted(facts: Mapping[str, str]) -> list[str]:

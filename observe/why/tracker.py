@@ -325,7 +325,7 @@ def on_state_changed(account: Account, event: events.StateChanged) -> None:
         account.run = run
         for known in account.members.values():
             run.place(known)
-        run.trigger(Cause.COORDINATOR_MOVED, None, event, "", {})
+        run.trigger(Cause.COORDINATOR_MOVED, None, event, "", {"node": account.node} if account.node else {})
     end(account, event, "dead")
     account.forget()
 
@@ -357,6 +357,7 @@ def on_group_loaded(account: Account, event: events.GroupLoaded) -> None:
         part.after = known.owned
         part.is_leader = known.member_id == account.leader_id
     facts = {"members": str(len(account.members)), "generation": str(event.generation)}
+    facts |= account.coming(is_settled=any(known.assignment for known in account.members.values()))
     run.trigger(Cause.COORDINATOR_LOADED, None, event, "", facts)
     finish(account, run, event, "loaded")
 

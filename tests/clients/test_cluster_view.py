@@ -3,9 +3,12 @@
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from ottla.clients.cluster import ClusterMetadata
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.message_parts import LeaderIdAndEpoch, NodeEndpoint
 from ottla.protocol.records import TopicPartition
 from tests.support.requests import response
 
@@ -83,3 +86,29 @@ def test_an_answer_without_brokers_keeps_those_known() -> None:
     cluster.update(answer(), None)
     cluster.update(answer(brokers=()), None)
     assert sorted(cluster.brokers) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "is_news"),
+    [(2, 6, True), (3, 6, True), (2, 5, False), (2, 4, False), (-1, 6, False), (9, 6, False)],
+    ids=["known", "with its address", "the same epoch", "an older one", "nobody", "without an address"],
+)
+def test_what_another_broker_says_of_a_leader(leader: int, epoch: int, is_news: bool) -> None:
+    """KIP-951: it is believed if it is newer, and if there is a way there."""
+    cluster = seen(topic("t", (1, 5)))
+    endpoints = [NodeEndpoint(node_id=3, host="h3", port=9003)]
+    assert cluster.lead(T0, LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch), endpoints) is is_news
+    assert (cluster.leader(T0), cluster.leader_epoch(T0)) == ((leader, epoch) if is_news else (1, 5))
+    cluster.update(answer(topic("t", (1, 5)), brokers=(1, 2, 3)), ["t"])
+    assert cluster.leader(T0) == (leader if is_news else 1), "older metadata do not take it back"
+
+
+def test_nothing_is_believed_of_partitions_that_are_not_known() -> None:
+    assert not ClusterMetadata().lead(T0, LeaderIdAndEpoch(leader_id=1, leader_epoch=0), ())
+
+
+def test_a_leader_that_moved_house_is_found_there() -> None:
+    cluster = seen(topic("t", (1, 5)))
+    moved = NodeEndpoint(node_id=2, host="h2", port=9999)
+    assert cluster.lead(T0, LeaderIdAndEpoch(leader_id=2, leader_epoch=6), [moved])
+    assert cluster.brokers[2].port == 9999

@@ -366,6 +366,35 @@ async def test_where_a_position_stands_after_its_check(
     assert asked((await world.client.one()).request) == {T0: (stands, 5)}
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH])
+async def test_a_check_that_nobody_answers_yet_is_made_again(code: ErrorCode) -> None:
+    """As Java does: until it is known where the position stands, nothing is read there."""
+    world = World(retry_backoff_ms=0)
+    world.client.lead("t", (1, 5))
+    world.read(T0, at=50, epoch=3)
+    check = await world.client.one()
+    refused = {"partition": 0, "leader_epoch": -1, "end_offset": -1, "error_code": code}
+    topics = [{"topic": "t", "partitions": [refused]}]
+    await check.answer(response(ApiKey.OFFSET_FOR_LEADER_EPOCH, {"topics": topics}))
+    again = await world.client.one()
+    assert isinstance(again.request, OffsetForLeaderEpochRequest)
+    assert world.client.refreshes
+    await again.answer(epoch_end(T0, 3, 60))
+    assert asked((await world.client.one()).request)[T0] == (50, 5)
+    await world.close()
+
+
+async def test_one_broker_that_does_not_answer_does_not_hold_up_checks_elsewhere(world: World) -> None:
+    world.read(T0, T1, at=50, epoch=3)
+    await turn()
+    first, second = sorted(world.client.open, key=lambda one: one.node_id)
+    world.client.open.clear()
+    await second.answer(epoch_end(T1, 3, 60))
+    assert not first.outcome.done()
+    assert world.subscription.state(T1).validated_epoch == 5
+    await first.answer(epoch_end(T0, 3, 60))
+
+
 async def test_a_position_of_the_current_epoch_needs_no_check(world: World) -> None:
     world.read(T0, at=50, epoch=5)
     assert isinstance((await world.client.one()).request, FetchRequest)
@@ -392,3 +421,17 @@ async def test_a_lookup_that_is_denied_is_told(world: World) -> None:
     world.positions.poke()
     await world.answer(ends(T0, -1, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert [error.code for error in world.errors] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+
+async def test_a_partition_whose_leader_is_away_is_looked_up_again_and_told_to_nobody() -> None:
+    world = World(retry_backoff_ms=0)
+    world.client.lead("t", (-1, 5))
+    world.subscription.assign([T0])
+    world.subscription.state(T0).request_reset(EARLIEST)
+    world.positions.poke()
+    await world.client.none()
+    world.client.lead("t", (2, 6))
+    await world.answer(ends(T0, 7))
+    assert world.subscription.state(T0).position == 7
+    assert world.client.refreshes and not world.errors
+    await world.close()

@@ -143,7 +143,8 @@ class Partition:
     def begin_verification(self, producer_id: int, producer_epoch: int, sequence: int = -1) -> Verification:
         """Begin to ask the transaction coordinator; the result is for `produce` and `append_offsets`.
 
-        It is void once a marker for the producer was appended, as then the answer may be about an older transaction.
+        It is void once a marker for the producer was appended, as then the answer may be about an older transaction;
+        see `Transactions.void`.
         """
         return self.transactions.verify(producer_id, producer_epoch, sequence)
 
@@ -257,7 +258,7 @@ class Partition:
             timestamp_ms=wall_ms,
         )
         offset = self.log.append(batch, count=1, max_timestamp_ms=wall_ms, done=_Appending(self, settled, change))
-        self.transactions.verifications.pop(producer_id, None)
+        self.transactions.void(marker)
         state = self.producers.ended(producer_id, marker.producer_epoch, marker.coordinator_epoch, wall_ms)
         change.aborts = not marker.commit
         change.ended, state.transaction = state.transaction, None

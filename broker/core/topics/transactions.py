@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection
 
-from ottla.broker.core.topics.producers import Change, Transaction
+from ottla.broker.core.topics.producers import Change, Transaction, TransactionMarker
 
 MAX_VERIFICATIONS = 5_000
 
@@ -104,7 +104,7 @@ class Transactions:
         unstable: those whose end is not durable, by first offset, the oldest first.
         changes: what is on its way to the log, in its order.
         verifications: by producer id. A marker takes them away, so that a batch that was verified before and comes
-            after it opens no transaction that nobody would end.
+            after it opens no transaction that nobody would end; see `void`.
     """
 
     __slots__ = ("aborted", "changes", "unstable", "verifications")
@@ -132,6 +132,16 @@ class Transactions:
         elif epoch == found.epoch and sequence < found.lowest_sequence:
             found.lowest_sequence = sequence
         return found
+
+    def void(self, marker: TransactionMarker) -> None:
+        """A marker is appended: what is being verified of the transaction that it ends, or of older ones, is void.
+
+        With version 2 a marker has the epoch of the producer's next transaction. That one may be verified already: its
+        first batch is faster than a marker that comes from another node.
+        """
+        found = self.verifications.get(marker.producer_id)
+        if found is not None and (marker.transaction_version < 2 or found.epoch < marker.producer_epoch):
+            del self.verifications[marker.producer_id]
 
     def begin(self, producer_id: int, first_offset: int) -> Transaction:
         """A batch at ``first_offset`` begins a transaction; offsets rise from call to call."""

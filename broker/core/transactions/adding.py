@@ -39,7 +39,7 @@ def add(
     Args:
         version: the ``transaction.version`` that the client follows.
         waits_for_all: wait for anything that is under way, not only for the end of the last transaction.
-        deadline_ms: of a request that has waited already.
+        deadline_ms: when it has waited long enough; CONCURRENT_WAIT_MS from now by default.
     """
     if not transactional_id:
         then(ErrorCode.INVALID_REQUEST)

@@ -115,6 +115,16 @@ class TransactionCoordinator(Machine):
         self.begin(now_ms, wall_ms)
         marker_written(self, token, error)
 
+    def leaders_changed(self, now_ms: int, wall_ms: int) -> None:
+        """Partitions may have other leaders, or leaders again: markers that found no way are tried at once."""
+        self.begin(now_ms, wall_ms)
+        for shard in self.shards:
+            for entry in shard.entries.values():
+                key = TimerKey(Timer.RETRY, entry.transactional_id)
+                if entry.complete is not None and key in self.deadlines:
+                    entry.failures = 0
+                    self.deadlines.set(key, now_ms)
+
     # What the machine leaves to its coordinator
 
     def put_off_sweeps(self, until_ms: int, now_ms: int, wall_ms: int) -> None:

@@ -31,6 +31,10 @@ FENCED_IS_KNOWN_FROM = 2
 BATCHED_FROM = 4
 """AddPartitionsToTxn of brokers: several transactions, and checks alone (KIP-890)."""
 
+PEER_WAIT_MS = 100
+"""How long a request of a broker waits for what is under way: what the broker asks next waits behind it. As long as
+brokers of Kafka try again (``add.partitions.to.txn.retry.backoff.max.ms``)."""
+
 END_V2_FROM = 5
 
 Refused = Mapping[TopicPartition, ErrorCode]
@@ -136,9 +140,17 @@ def _add_partitions(
     if transaction.verify_only:
         put(topic_results(verify(m, *who, each).items()))
         return
-    version = TRANSACTION_V2 if ctx.api_version >= BATCHED_FROM else 0
-    # What is named twice is answered twice here, and only here, as Kafka does.
-    add(m, *who, each, version, lambda error: put(topic_results((tp, _told(error, ctx)) for tp in named)))
+    is_of_broker = ctx.api_version >= BATCHED_FROM
+    add(
+        m,
+        *who,
+        each,
+        TRANSACTION_V2 if is_of_broker else 0,
+        # What is named twice is answered twice here, and only here, as Kafka does.
+        lambda error: put(topic_results((tp, _told(error, ctx)) for tp in named)),
+        waits_for_all=is_of_broker,
+        deadline_ms=m.now_ms + PEER_WAIT_MS if is_of_broker else None,
+    )
 
 
 def add_offsets(

@@ -165,6 +165,10 @@ class TransactionPlay(Steps):
         assert self.failed is not None
         world.marked(self.failed)
 
+    def do_leaders_changed(self, world: World, words: list[str], options: dict[str, str]) -> None:
+        """``leaders-changed``: partitions may be led by others now."""
+        world.coordinator.leaders_changed(world.now_ms, world.wall_ms)
+
     def do_ids(self, world: World, words: list[str], options: dict[str, str]) -> None:
         """``ids COUNT``: so many producer ids are at hand."""
         world.ids_left = int(words[0])

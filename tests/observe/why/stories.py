@@ -165,6 +165,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "beat": Story.beat,
     "restart": Story.restart,
     "unload": Story.unload,
+    "at-node": Story.at_node,
     "modern": Story.modern_join,
     "hb": Story.hb,
     "clock": Story.clock,

@@ -294,6 +294,10 @@ class Story:
         self.world.coordinator.unload(0, self.world.now_ms, self.world.wall_ms)
         self.settle()
 
+    def at_node(self, node: str) -> None:
+        """The broker is one of several nodes."""
+        self.history.node = node
+
     # Steps
 
     def new(self, name: str, **options: Any) -> Consumer:

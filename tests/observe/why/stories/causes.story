@@ -1199,6 +1199,59 @@ tell all
     The broker stopped or gave the group up.
       22:14:20.001 the broker stopped or gave the group up.
 
+== a coordinator that comes back
+# cause coordinator-loaded
+at-node 2
+stable w1 w2
+restart
+wait 10s w1 w2
+tell all
+    rebalance 1 stable, cause group-started, triggered by w1, no culprit
+    w1 started the group; generation 1 was Stable after 1 ms.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      22:13:20.000 w2 (10.0.0.0) joined.
+      22:13:20.000 generation 1 began, led by w1 with range.
+      22:13:20.001 w1 sent the assignments after 1 ms.
+      22:13:20.001 the group was Stable with 2 members, 1 ms after it began.
+      6 partitions were handed out: 3 to w1, 3 to w2.
+    loaded 2 loaded, cause coordinator-loaded, no culprit
+    The coordinator came back on node 2; nobody rebalanced.
+      22:14:20.001 the coordinator came back on node 2; nobody rebalanced; the group has 2 members and was at generation 1.
+
+== a coordinator that moves away
+# cause coordinator-moved
+at-node 2
+stable w1 w2
+unload
+tell
+    stopped 2 dead, cause coordinator-moved, no culprit
+    Node 2 stopped, or its coordinator moved to another.
+      22:14:20.001 node 2 stopped, or its coordinator moved to another.
+
+== a coordinator that comes back amid a rebalance
+# cause coordinator-loaded
+setup group_generation_persist=join
+at-node 2
+join w1 w2
+wait 1ms
+restart
+tell all
+    rebalance 1 dead, cause group-started, triggered by w1, no culprit
+    w1 started the group; that was cut off after 1 ms, when the group was given up or removed.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      22:13:20.000 w2 (10.0.0.0) joined.
+      22:13:20.000 generation 1 began, led by w1 with range.
+      22:13:20.001 w1 sent the assignments after 1 ms.
+      22:13:20.001 the group was given up or removed.
+    loaded 2 loaded, cause coordinator-loaded, no culprit
+    The coordinator came back on node 2.
+      22:13:20.001 the coordinator came back on node 2; the group has 2 members and was at generation 1.
+    rebalance 3 running, cause unassigned-on-load, no culprit
+    The group was read from the log with a generation that never got its assignments; the rebalance is running and waits for w1 and w2.
+      22:13:20.001 the group was read from the log with a generation that never got its assignments.
+      22:13:20.001 the join barrier opened, to wait for w1 and w2 at most 5 min.
+      > See what keeps w1 from rejoining, which a member does when it calls poll(). If that takes long, hand it fewer records at a time with max.poll.records, and keep short what is done when partitions are revoked. The others wait for it up to max.poll.interval.ms (300000 now).
+
 == over capacity
 # cause over-capacity-on-load
 stable w1 w2 w3

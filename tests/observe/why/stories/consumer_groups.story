@@ -320,6 +320,27 @@ tell
       No partition is known to have stood still.
       2 partitions were handed out: 1 to a, 1 to b.
 
+== a coordinator that comes back on its node
+at-node 3
+modern a b
+live8 12s a b
+restart
+live8 12s a b
+tell
+    loaded 3 loaded, cause coordinator-loaded, no culprit
+    The coordinator came back on node 3; nobody rebalanced.
+      22:13:32.000 the coordinator came back on node 3; nobody rebalanced; the group has 2 members and was at generation 3.
+
+== a coordinator that comes back on its node amid a rebalance
+at-node 3
+modern a b
+live8 2s a b
+restart
+tell
+    loaded 3 loaded, cause coordinator-loaded, no culprit
+    The coordinator came back on node 3.
+      22:13:22.000 the coordinator came back on node 3; the group has 2 members and was at generation 3.
+
 == a broker that starts
 modern a b
 live8 12s a b
