@@ -86,8 +86,7 @@ class Node(NamedTuple):
         """What makes a broker one of several nodes, as arguments of `ottla.broker.app.Broker`.
 
         Raises:
-            BadSetting: its supervisor has not told it who the others are.
-            OSError: the password of nodes cannot be read.
+            BadSetting: it cannot read who the others are, nor how they are known.
         """
         from ottla.broker.cluster.placement import Static
         from ottla.broker.runtime.looking import ClusterFile
@@ -98,7 +97,8 @@ class Node(NamedTuple):
         try:
             document = json.loads(path.read_bytes())
             placement, cluster_id = Static(self.node_id, document), str(document["cluster_id"])
-        except (ValueError, KeyError) as error:
+            password = node_password(self.shared)
+        except (OSError, ValueError, KeyError) as error:
             raise BadSetting(f"{path}: {error}") from None
         catalog, nodes = FileCatalog(str(self.shared)), ClusterFile(str(path), placement.read, log)
         return {
@@ -106,7 +106,7 @@ class Node(NamedTuple):
             "catalog": catalog,
             "cluster_id": cluster_id,
             "looks": (catalog.look, nodes.look),
-            "node_password": node_password(self.shared),
+            "node_password": password,
             "engine": self._engine(catalog, cluster_id) if self.in_memory else None,
         }
 

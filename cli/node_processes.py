@@ -24,7 +24,7 @@ from ottla.broker.runtime.mechanisms import node_password
 from ottla.broker.settings import BadSetting
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
-from ottla.broker.storage.local.files import Files, replace_file
+from ottla.broker.storage.local.files import Files, SyncFailed, replace_file
 from ottla.broker.storage.local.layout import Layout, encode_meta
 from ottla.cli.output import say
 from ottla.cli.supervise import Supervisor
@@ -70,7 +70,7 @@ class Lodgings:
 
         Raises:
             EngineError: one belongs to somebody else, or is in use.
-            OSError: one cannot be made.
+            OSError, SyncFailed: one cannot be made.
         """
         below = Layout(str(self.shared / NODES_NAME))
         make_data_directory(self._files, Layout(str(self.shared)))
@@ -109,7 +109,7 @@ class Lodgings:
         return read_meta(self._files, layout, node_id, uuid4)[0]
 
     def store(self, cluster: ClusterFile) -> None:
-        """Tell all nodes who is up. Raises OSError."""
+        """Tell all nodes who is up. Raises OSError and SyncFailed."""
         replace_file(self._files, str(self.shared / CLUSTER_NAME), encode_cluster(cluster))
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class _Store:
         self._waits = False
         try:
             self._lodgings.store(self._latest)
-        except (OSError, EngineError) as error:
+        except (OSError, SyncFailed) as error:
             self._log.error("Nodes cannot be told who is up; it is tried again", file=CLUSTER_NAME, reason=str(error))
             self._waits = True
             self._clock.call_at(self._clock.monotonic_ms() + STORE_AGAIN_MS, self._try)
@@ -210,7 +210,7 @@ async def supervise(
     code = 0
     try:
         await lodgings.open(log)
-    except (EngineError, OSError) as error:
+    except (EngineError, OSError, SyncFailed) as error:
         log.error("Cannot start", reason=str(error))
         lodgings.close()
         return 1

@@ -102,6 +102,20 @@ def test_one_that_cannot_start_does_not_stop_the_others(tmp_path: Path) -> None:
         assert nodes.process.log_text().count("Node does not start") == 1
 
 
+def test_a_disk_that_takes_nothing_for_a_while(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    with Nodes(tmp_path, 2) as nodes:
+        before = nodes.cluster
+        file.unlink()
+        file.mkdir()
+        os.kill(before.nodes[2].pid, signal.SIGKILL)
+        wait_for(lambda: "Nodes cannot be told who is up" in nodes.process.log_text(), "the error")
+        assert is_alive(before.nodes[1].pid)
+        file.rmdir()
+        wait_for(file.exists, "the file")
+        assert nodes.wait_up(2, after=before.nodes[2]).address == before.nodes[2].address
+
+
 def test_none_can_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
