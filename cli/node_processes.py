@@ -228,12 +228,12 @@ async def supervise(
         say(",".join(addresses))
         log.info("Ready", listen=", ".join(addresses), nodes=len(supervisor.cluster.nodes))
 
-    def restart() -> None:
+    async def restart() -> None:
         if had_terminal and not _has_terminal():
             supervisor.stop()  # it was closed
             return
         try:
-            check()
+            await asyncio.to_thread(check)  # it reads files, and may ask an issuer of tokens
         except (BadSetting, OSError) as error:
             log.error("The settings are refused: no node is restarted", reason=str(error))
         else:
@@ -245,7 +245,8 @@ async def supervise(
     had_terminal = _has_terminal()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, supervisor.stop)
-    loop.add_signal_handler(signal.SIGHUP, restart)
+    restarts: set[asyncio.Task[None]] = set()
+    loop.add_signal_handler(signal.SIGHUP, lambda: restarts.add(loop.create_task(restart())))
     supervisor.start()
     await over.wait()
     store(supervisor.ended_in_order())
