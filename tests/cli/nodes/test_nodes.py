@@ -6,14 +6,16 @@ import json
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from ottla.protocol.stored.cluster_file import DOWN, UP
+from ottla.protocol.stored.cluster_file import DOWN, UP, read_cluster
 from ottla.testing.process import BrokerProcess
 from tests.cli.commands import HERE
 from tests.support.nodes import Nodes
+from tests.support.processes import run
 from tests.support.waiting import wait_for
 
 
@@ -156,6 +158,29 @@ def test_all_come_back_where_they_were(tmp_path: Path) -> None:
         assert (first, second) == (f"127.0.0.1:{process.port}", f"127.0.0.1:{process.port + 1}")
         process.kill()
         assert process.restart().bootstrap_servers == f"{first},{second}"
+
+
+AT_A_TERMINAL = """
+import os, pty, sys
+
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.executable, [sys.executable, "-m", "ottla.cli", "serve", "--nodes", "1", "--listen", "127.0.0.1:0",
+                              "--data-dir", sys.argv[1]])
+shown = b""
+while b"nodes=1" not in shown:
+    shown += os.read(terminal, 4096).replace(b"\\x1b[36m", b"").replace(b"\\x1b[0m", b"").replace(b"\\x1b[35m", b"")
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_nodes_end_with_the_terminal_and_are_not_restarted(tmp_path: Path) -> None:
+    """The signal is the same."""
+    assert run(sys.executable, "-c", AT_A_TERMINAL, tmp_path) == "0\n"
+    cluster = read_cluster(tmp_path)
+    assert cluster is not None
+    assert [(node.state, node.epoch) for node in cluster.nodes.values()] == [(DOWN, 0)]
 
 
 def test_nodes_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
