@@ -119,6 +119,8 @@ def _of_directory(directory: Path) -> list[Finding]:
         for one in all_directories(directory):
             if (one / "meta.properties").exists() and not is_locked(one):
                 findings.append(_of_its_content(one, shares_catalog=one != directory))
+    if (nodes := checks.check_nodes(directory)) is not None:
+        findings.append(nodes)
     return [*findings, checks.check_filesystem(directory), checks.check_space(directory)]
 
 

@@ -363,11 +363,30 @@ def check_broker(bootstrap: str, ask: Callable[[str], dict[str, Any]]) -> Findin
     trips = found.pop("round_trips")
     middle, slow = trips[len(trips) // 2], trips[-1]
     found |= {"round_trip_p50_ms": round(middle * 1000, 3), "round_trip_max_ms": round(slow * 1000, 3)}
-    words = f"{bootstrap}: node {found['node_id']} of cluster {found['cluster_id']}, answers in {_time(middle)}"
+    who = f"node {found['node_id']}" if found["brokers"] == 1 else f"{found['brokers']} brokers"
+    words = f"{bootstrap}: {who} of cluster {found['cluster_id']}, answers in {_time(middle)}"
     if middle > 0.050:
         advice = "Groups feel every round trip: run clients near the broker, or look for what keeps it busy."
         return Finding("broker", WARN, words, advice, found)
     return Finding("broker", OK, words, details=found)
+
+
+def check_nodes(directory: Path) -> Finding | None:
+    """Whether all nodes of a directory are up; None where there is one broker, or nothing runs."""
+    from ottla.protocol.stored.cluster_file import NODES_NAME, BadClusterFile, read_cluster
+    from ottla.protocol.stored.files import is_locked
+
+    try:
+        cluster = read_cluster(directory)
+    except (BadClusterFile, OSError) as error:
+        return Finding("nodes", FAIL, str(error), "The supervisor writes the file anew when it starts.")
+    if cluster is None or not is_locked(directory / NODES_NAME):
+        return None
+    down = [node for node in cluster.nodes.values() if not node.is_up]
+    if not down:
+        return Finding("nodes", OK, f"all {len(cluster.nodes)} are up")
+    words = "; ".join(f"node {node.node_id} is down: {node.why or 'it starts'}" for node in down)
+    return Finding("nodes", FAIL, words, "Its partitions have no leader until its supervisor can start it.")
 
 
 def worst(findings: Iterable[Finding]) -> str:

@@ -239,7 +239,7 @@ def test_ports() -> None:
 
 def test_brokers() -> None:
     def answer(seconds: float) -> Callable[[str], dict[str, Any]]:
-        return lambda bootstrap: {"cluster_id": "c", "node_id": 1, "round_trips": [seconds] * 20}
+        return lambda bootstrap: {"cluster_id": "c", "node_id": 1, "brokers": 1, "round_trips": [seconds] * 20}
 
     quick = check_broker("h:1", answer(0.0004))
     assert (quick.verdict, quick.details["round_trip_p50_ms"]) == (OK, 0.4)

@@ -143,6 +143,10 @@ def test_status_of_a_directory(tmp_path: Path) -> None:
         assert all(row["up_ms"] >= 0 and row["pid"] and row["epoch"] == 0 for row in document["nodes"])
         assert [row["group_shards"] for row in document["nodes"]] == [25, 25]
         assert HERE.rows("cluster", "status", tmp_path)[0][:3] == ["NODE", "STATE", "ADDRESS"]
+        options = ("--data-dir", tmp_path, "--no-disk", "-b", nodes.addresses[1])
+        checks = {one["check"]: one["found"] for one in HERE.json("doctor", *options)["checks"]}
+        assert checks["nodes"] == "all 2 are up"
+        assert ": 2 brokers of cluster " in checks["broker"]
     document = HERE.json("cluster", "status", tmp_path, expect=1)
     assert {(row["state"], row["why"], row["pid"]) for row in document["nodes"]} == {
         ("down", "no supervisor runs", None)
@@ -159,6 +163,10 @@ def test_status_says_why_a_node_is_down(tmp_path: Path) -> None:
         (row,) = HERE.json("cluster", "status", tmp_path, expect=1)["nodes"][1:]
         assert row["state"] in ("down", "starting")
         assert "checkpoint is damaged" in row["why"]
+        options = ("--data-dir", tmp_path, "--no-disk", "--listen", "0")
+        checks = {one["check"]: one for one in HERE.json("doctor", *options, expect=1)["checks"]}
+        assert checks["nodes"]["verdict"] == "fail"
+        assert "node 2 is down: " in checks["nodes"]["found"]
 
 
 def test_status_by_a_broker() -> None:
