@@ -246,7 +246,10 @@ def _response(
 ) -> MetadataResponse:
     cluster = services.cluster
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(**broker._asdict()) for broker in cluster.brokers(ctx)],
+        brokers=[
+            MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
+            for node_id, host, port, rack in cluster.brokers(ctx)
+        ],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         topics=rows,

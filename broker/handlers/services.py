@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
-from ottla.broker.cluster.view import NOBODY, Leader, Placement, home_of
+from ottla.broker.cluster.view import NOBODY, ClusterView, Leader, NodeInfo, Placement, home_of
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
@@ -60,6 +60,14 @@ class Broker(NamedTuple):
     rack: str | None
 
 
+class _Up(NamedTuple):
+    """What a view says of the nodes that are up, worked out once."""
+
+    view: ClusterView | None
+    up: Sequence[NodeInfo]
+    controller_id: int
+
+
 class Cluster:
     """The cluster as clients are told of it.
 
@@ -69,7 +77,7 @@ class Cluster:
         advertised: where clients find this node, by listener; those of others find it where they reached it.
     """
 
-    __slots__ = ("_advertised", "_topics", "cluster_id", "placement")
+    __slots__ = ("_advertised", "_topics", "_up", "cluster_id", "placement")
 
     def __init__(
         self,
@@ -82,6 +90,7 @@ class Cluster:
         self.cluster_id = cluster_id
         self._topics = topics
         self._advertised = advertised
+        self._up = _Up(None, (), NOBODY)
 
     @property
     def me(self) -> int:
@@ -101,11 +110,11 @@ class Cluster:
     @property
     def controller_id(self) -> int:
         """The node that is shown as the controller."""
-        return self.placement.view.controller_id
+        return self._now().controller_id
 
     def brokers(self, ctx: RequestContext) -> list[Broker]:
         """The nodes that are up, by id."""
-        found = (self.broker(node.node_id, ctx) for node in self.placement.view.up)
+        found = [self._broker(node, ctx) for node in self._now().up]
         return [broker for broker in found if broker is not None]
 
     def broker(self, node_id: int, ctx: RequestContext) -> Broker | None:
@@ -114,18 +123,25 @@ class Cluster:
         Returns:
             None if the node is not known, or does not have that listener.
         """
-        view, connection = self.placement.view, ctx.connection
-        node = view.nodes.get(node_id)
-        if node is None:
-            return None
+        node = self.placement.view.nodes.get(node_id)
+        return None if node is None else self._broker(node, ctx)
+
+    def _broker(self, node: NodeInfo, ctx: RequestContext) -> Broker | None:
+        connection = ctx.connection
         listener = connection.session.listener
-        if node_id == view.me:
+        if node.node_id == self.placement.view.me:
             host, port = self._advertised.get(listener) or ("", connection.local_port)
         elif listener in node.endpoints:
             host, port = node.endpoints[listener]
         else:
             return None
-        return Broker(node_id, host or connection.local_host, port, node.rack)
+        return Broker(node.node_id, host or connection.local_host, port, node.rack)
+
+    def _now(self) -> _Up:
+        view = self.placement.view
+        if self._up.view is not view:
+            self._up = _Up(view, view.up, view.controller_id)
+        return self._up
 
     def leader(self, tp: TopicPartition) -> Leader:
         """Who leads a partition, and since which epoch. Nobody, under the last epoch, where its log is damaged here."""

@@ -126,9 +126,10 @@ class CoordinatorLog:
         served = self._partition(TopicPartition(self.topic, partition))
         if served is None or served.standing is Standing.ELSEWHERE:
             return
-        if served.standing is Standing.OFFLINE:  # its log could not be opened
-            self.machine.load_started(partition, self._clock.monotonic_ms())
-            self.machine.load_failed(partition, self._clock.monotonic_ms())
+        if served.standing is Standing.OFFLINE:
+            if self.machine.shards[partition].state is ShardState.ABSENT:  # its log could not be opened
+                self.machine.load_started(partition, self._clock.monotonic_ms())
+                self.machine.load_failed(partition, self._clock.monotonic_ms())
             return
         try:
             await self.load(partition)

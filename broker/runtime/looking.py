@@ -21,6 +21,7 @@ class Looking:
 
     def __init__(self, looks: Sequence[Look], clock: Clock, report: Logger) -> None:
         self._looks = looks
+        self._failing: set[Look] = set()
         self._clock = clock.real
         self._report = report
         self._timer: TimerHandle | None = None
@@ -40,8 +41,11 @@ class Looking:
         for look in self._looks:
             try:
                 look()
+                self._failing.discard(look)
             except Exception:  # the other files are looked at all the same, and this one the next time
-                self._report.error("a shared file could not be looked at", exc_info=True)
+                if look not in self._failing:
+                    self._failing.add(look)
+                    self._report.error("a shared file could not be looked at", exc_info=True)
         self.start()
 
 

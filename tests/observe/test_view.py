@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.broker.core.groups.config import GroupConfig
+from ottla.broker.core.topics.partition import Standing
 from ottla.observe.record_times import AppendTimes
 from ottla.observe.view import Identity, View
 from ottla.protocol.apis import ApiKey
@@ -204,6 +205,15 @@ async def test_a_commit_past_the_end_has_no_lag(world):
     (offset,) = world.view.offsets("g")
     assert (offset.lag, offset.lag_seconds) == (0, 0.0)
     assert [tuple(one) for one in world.view.progress("g")] == [("t", 0, 9, 3)]
+
+
+@pytest.mark.parametrize("standing", [Standing.ELSEWHERE, Standing.LOADING, Standing.OFFLINE])
+async def test_offsets_of_a_partition_that_is_not_led_here_have_an_unknown_lag(world, standing):
+    world.commit({0: 4})
+    world.topics.topics["t"].partitions[0].standing = standing
+    (offset,) = world.view.offsets("g")
+    assert (offset.committed_offset, offset.lag, offset.log_end_offset) == (4, None, None)
+    assert world.view.brief("g").lag is None
 
 
 async def test_offsets_of_a_topic_that_is_gone_have_no_lag(world):

@@ -65,11 +65,16 @@ class FileCatalog:
 
     Args:
         directory: with the file, which need not be there yet.
+
+    Attributes:
+        on_fatal: called when a change was made and could not be synced: the process should end, as nobody knows any
+            more what a power failure would leave.
     """
 
     def __init__(self, directory: str, *, files: Files | None = None) -> None:
         self.version = 0
         self.on_changed: Callable[[], None] = lambda: None
+        self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self._layout = Layout(os.path.abspath(directory))
         self._files = files or Files()
         self._state: bytes | None = None
@@ -83,7 +88,12 @@ class FileCatalog:
         if over != self.version:
             raise Outdated(f"{self._layout.catalog} has version {self.version}, the change was planned on {over}")
         data = encode_catalog(state, over + 1)
-        self._take(data, await asyncio.to_thread(self._replace, self._state, data))
+        try:
+            seen = await asyncio.to_thread(self._replace, self._state, data)
+        except Unknown as error:
+            self.on_fatal(error)
+            raise
+        self._take(data, seen)
         return self.version
 
     async def refresh(self) -> None:
