@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
-from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, INTERNAL_TOPICS, OFFSETS_TOPIC
-
-FOLLOWERS: Final = {GROUP_EVENTS_TOPIC: OFFSETS_TOPIC}
-"""Topics of which each partition is at home where that of another topic is."""
+from ottla.broker.core.topics.homes import FOLLOWERS
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 
 Homes = Mapping[str, Sequence[int]]
 """The node of each partition, by topic."""

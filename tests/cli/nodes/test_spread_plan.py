@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from ottla.cli.spread import FOLLOWERS, even
+from ottla.broker.core.topics.homes import FOLLOWERS
+from ottla.cli.spread import even
 from ottla.protocol.internal_topics import GROUP_EVENTS_TOPIC, INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 
