@@ -12,6 +12,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -273,7 +274,7 @@ class _Told:
 
 
 def shown(value: Any) -> Any:
-    """A value as it may stand in a line: texts without control characters, and not too long; lists of them, too."""
+    """A value as it may stand in a line: texts without control characters, and not too long; lists and dicts, too."""
     if isinstance(value, str):
         cut = value if len(value) <= LONGEST else value[:LONGEST] + "…"
         if cut.isprintable():
@@ -281,4 +282,6 @@ def shown(value: Any) -> Any:
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)
     if isinstance(value, list):
         return [shown(each) for each in value[:MOST_ITEMS]]
+    if isinstance(value, dict):
+        return {shown(key): shown(each) for key, each in islice(value.items(), MOST_ITEMS)}
     return value
