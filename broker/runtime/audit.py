@@ -47,6 +47,8 @@ class Who(Protocol):
     @property
     def client_host(self) -> str: ...
     @property
+    def client_port(self) -> int: ...
+    @property
     def session(self) -> Session: ...
 
 
@@ -249,8 +251,11 @@ class Audit:
             "principal": session.principal,
             "listener": session.listener,
             "host": who.client_host.removeprefix("/"),
+            "port": who.client_port,
             "client_id": who.client_id,
         } | fields
+        if not who.client_port:
+            del row["port"]
         return {name: shown(value) for name, value in row.items()}
 
     def _write(self, log: Callable[..., Any], event: str, row: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ class Visitor:
 
     session: Session
     client_host: str = "/"
+    client_port: int = 0
     is_welcome: Callable[[], bool] = lambda: True
     user: str | None = None
     client_id: str = ""
