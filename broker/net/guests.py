@@ -147,6 +147,7 @@ class Guests:
         """Tell of somebody who failed."""
         name, mechanism = conversation.name, conversation.mechanism
         row = {"listener": listener, "mechanism": mechanism, "reason": reason} | ({"user": name} if name else {})
+        row |= conversation.shown
         self.audit.tell_once("authentication_failed", connection, tuple(row.values()), **row)
 
 
