@@ -42,6 +42,8 @@ class Visitor:
 
 TellFailed = Callable[[Visitor, str, str], None]
 """Is told of a visitor who is not let in, of the mechanism, and of the reason."""
+TellEntered = Callable[[Visitor], None]
+"""Is told of a visitor whom a token lets in."""
 
 
 class Permits(Protocol):
