@@ -53,7 +53,7 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
             row.error_message = outcome.message
         else:
             row.topic_id = outcome.topic_id
-            services.audit.tell("topic_deleted", ctx, topic=row.name)
+            services.audit.tell("topic_deleted", ctx, topic=row.name, topic_id=str(outcome.topic_id))
     return DeleteTopicsResponse(responses=[*rows.values(), *refused])
 
 

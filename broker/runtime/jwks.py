@@ -26,8 +26,6 @@ MAX_BYTES = 1 << 20
 TIMEOUT_S = 10.0
 MISS_MS = 10_000
 """Unknown keys have the issuer asked once in this time, all together."""
-SAME_MISS_MS = 60_000
-MOST_MISSES = 16
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -59,7 +57,6 @@ class Issuer:
         self._timer: TimerHandle | None = None
         self._fetching: asyncio.Future[None] | None = None
         self._fetched_ms: int | None = None
-        self._misses: dict[str, int] = {}
         self._told_ms: int | None = None
         self._stopped = False
 
@@ -83,8 +80,8 @@ class Issuer:
             self._tell()
         try:
             return verify(token, self._keys, self._rules, self._clock.wall_ms())
-        except UnknownKey as error:
-            self._miss(error.kid)
+        except UnknownKey:
+            self._miss()
             raise
 
     def _tell(self) -> None:
@@ -93,16 +90,14 @@ class Issuer:
             self._told_ms = now_ms
             self._log.warning("no token can be checked: there are no keys of the issuer", why=self._why)
 
-    def _miss(self, kid: str) -> None:
-        """A key is not known: ask the issuer again, unless that was done a moment ago."""
+    def _miss(self) -> None:
+        """A key is not known: ask the issuer again, unless that was done a moment ago.
+
+        Kafka asks once a minute for the same key. An issuer may sign with a key some seconds before it shows it.
+        """
         now_ms = self._clock.real.monotonic_ms()
-        self._misses = {one: at for one, at in self._misses.items() if now_ms - at < SAME_MISS_MS}
-        if kid in self._misses or len(self._misses) >= MOST_MISSES:
-            return
-        if self._fetched_ms is not None and now_ms - self._fetched_ms < MISS_MS:
-            return
-        self._misses[kid] = now_ms
-        self._begin()
+        if self._fetched_ms is None or now_ms - self._fetched_ms >= MISS_MS:
+            self._begin()
 
     def _begin(self) -> asyncio.Future[None]:
         """Have the keys fetched; what is given is done when that is over."""

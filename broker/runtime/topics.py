@@ -31,7 +31,7 @@ from ottla.broker.logger import Logger
 from ottla.broker.runtime.offline_log import OfflineLog
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.reading import in_turns
-from ottla.broker.runtime.setting_changes import Keys, tell
+from ottla.broker.runtime.setting_changes import Keys, Report, no_report, tell
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -307,7 +307,7 @@ class TopicManager:
         return answer
 
     async def alter_configs(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, report: Report = no_report
     ) -> list[Refusal | None]:
         """Change settings of topics, brokers and groups; those that may not be changed so are refused.
 
@@ -324,6 +324,7 @@ class TopicManager:
             except EngineError as error:
                 self._log.error("settings could not be changed", reason=str(error))
                 return [refusal or not_stored(error) for refusal in refusals]
+            report(before, catalog)
             if catalog.broker_configs != before.broker_configs:
                 self.broker_configs = self._layers(catalog)
                 changed = list(catalog.topics.values())

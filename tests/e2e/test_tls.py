@@ -176,6 +176,7 @@ def test_the_audit_tells_who_came_by_certificate_and_that_he_went(tmp_path: Path
     assert came["event"] == "authenticated" and came.items() >= who.items()
     assert came["tls"].startswith("TLSv1.3 TLS_")
     assert went["event"] == "disconnected" and went.items() >= who.items()
+    assert went["reason"] == "the client closed it" and went["port"] == came["port"] > 0
 
 
 def test_the_audit_tells_who_leaves_for_the_certificate(tmp_path: Path) -> None:
