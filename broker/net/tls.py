@@ -6,6 +6,7 @@ Imported only where there is TLS. Nobody else in the broker imports `ssl`.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 import threading
@@ -48,6 +49,8 @@ DAY_MS: Final = 86_400_000
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES_OF_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
+_BROKEN: Final = re.compile(r"[-_](NULL|ANON|A(?:EC)?DH|EXP(?:ORT)?\d*|3?DES|RC4|MD5)[-_]")
+"""What a suite has in its name that encrypts nothing, asks the broker for no certificate, or can be broken."""
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 """What OpenSSL says of clients that speak something else."""
@@ -453,7 +456,13 @@ def _set_suites(context: ssl.SSLContext, name: str, suites: list[str], versions:
             f"{name}: the suites of TLS 1.3 can only be used together or not at all; add {missing}, or remove "
             f"{', '.join(newer)}"
         )
-    context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+    if broken := [suite for suite in suites if _BROKEN.search(f"-{suite.upper()}-")]:
+        raise BadSetting(
+            f"{name}: {', '.join(broken)} does not encrypt, shows no certificate, or can be broken: as in Java, none "
+            "with NULL, anon, EXPORT, DES, RC4 or MD5 is allowed; name others, as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, "
+            "or leave it empty for those that are safe"
+        )
+    context.set_ciphers("ALL:!aNULL")
     known = [cipher["name"] for cipher in context.get_ciphers()]
     if unknown := [suite for suite in older if suite not in known or suite in _SUITES_OF_1_3]:
         raise BadSetting(f"{name}: OpenSSL has no {', '.join(unknown)}; `openssl ciphers` lists those that it has")

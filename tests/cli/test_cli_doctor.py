@@ -450,6 +450,17 @@ def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
     assert found["found"].startswith("ssl.keystore.location=/nowhere/b.pem: cannot be read")
 
 
+def test_a_cipher_suite_that_encrypts_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "broker.pem"
+    file.write_bytes(AUTHORITY.issue_cert("localhost").private_key_and_cert_chain_pem.bytes())
+    given = {"ssl.keystore.location": file, "listeners": "SSL://localhost:0"}
+    given |= {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_NULL_SHA", "ssl.enabled.protocols": "TLSv1.2"}
+    pairs = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
+    said = "ssl.cipher.suites: TLS_ECDHE_ECDSA_WITH_NULL_SHA does not encrypt"
+    assert said in checks("--data-dir", tmp_path / "data", *pairs, "--no-disk", expect=1)["TLS of SSL"]["found"]
+    assert said in " ".join(HERE.run("serve", "--check", "--ephemeral", *pairs, expect=2).output.split())
+
+
 def test_passwords_that_go_over_the_network_as_they_are(tmp_path: Path) -> None:
     words = ["--data-dir", tmp_path / "data", "--no-disk", "--set", "listeners=SASL_PLAINTEXT://localhost:0"]
     found = checks(*words, "--set", "sasl.enabled.mechanisms=PLAIN")["SASL of SASL_PLAINTEXT"]
