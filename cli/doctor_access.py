@@ -81,9 +81,7 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
         if one.has_tls:
             from ottla.broker.net.tls import contexts_of
 
-            by_address = one.told is None and not is_this_machine(one.host)
-            contexts = partial(contexts_of, settings, one)
-            findings.append(check_certificate(one.name, contexts, by_address=by_address))
+            findings.append(check_certificate(one.name, partial(contexts_of, settings, one)))
         elif "PLAIN" in one.mechanisms(settings):
             advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
             words = "with PLAIN passwords go over the network as they are"
@@ -97,7 +95,19 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
         if not is_this_machine(host):
             advice = "Say --http-tls (ottla.http.tls=true), or let a proxy with TLS be the only one that reaches it."
             findings.append(Finding("HTTP", WARN, "other machines reach it, and nothing is encrypted", advice))
-    return findings
+    return _joined(findings)
+
+
+def _joined(findings: Sequence[Finding]) -> list[Finding]:
+    """Those of listeners, as ``TLS of NAME``, of which the same fault of several is told once."""
+    found: dict[tuple[str, ...], Finding] = {}
+    for one in findings:
+        what, _, whose = one.check.partition(" of ")
+        key = (what, one.found, one.advice) if one.verdict != OK else (one.check,)
+        first = found.setdefault(key, one)
+        if first is not one:
+            first.check += f", {whose}"
+    return list(found.values())
 
 
 def check_issuers(settings: Settings, listeners: Sequence[Endpoint]) -> list[Finding]:

@@ -65,7 +65,8 @@ class Contexts:
         with_sasl: names are those of SASL: a certificate is asked for only where the settings say so for this
             listener, and makes no principal.
         look_up: gives the settings that count for it; `ottla.broker.net.keystores.of_http` for HTTP.
-        told: the host that clients are told, for which they want the certificate to be; empty: they are told none.
+        told: the host that clients are told, for which they want the certificate to be; None: the address at which they
+            reached the listener; empty: there is nothing to look for.
 
     Attributes:
         rules: make the names of principals; see `principal_of`.
@@ -81,7 +82,7 @@ class Contexts:
         *,
         with_sasl: bool = False,
         look_up: Callable[[Settings, str], Lookup] = of_listener,
-        told: str = "",
+        told: str | None = "",
     ) -> None:
         self.listener = listener
         self._told = told
@@ -134,11 +135,11 @@ class Contexts:
 
     def faults(self) -> list[str]:
         """Why clients do not take the certificate, a sentence each."""
-        return faults(self._made.material.chain_name, self.chain[0], self._told)
+        return faults(self._made.material.chain_name, self.chain[0], self._told or "")
 
     def warnings(self) -> list[str]:
         """What is doubtful about keys, certificates and their settings, besides `faults`; a sentence each."""
-        return [*self._ignored, *doubts(self._made.material, self.chain)]
+        return [*self._ignored, *doubts(self._made.material, self.chain, by_address=self._told is None)]
 
     def renew(self, settings: Settings, *, validate_only: bool = False) -> None:
         """Use what other settings name, or the same again, whose files may have changed. This may block.
@@ -287,9 +288,13 @@ class Contexts:
         """The end of the certificate as people read it, in UTC."""
         return in_words(self.chain[0].not_after)
 
+    def all_doubts(self) -> list[str]:
+        """What `tell_doubts` logs."""
+        return [*self.faults(), *self.warnings()]
+
     def tell_doubts(self, log: Logger) -> None:
         """Log what is doubtful."""
-        for warning in [*self.faults(), *self.warnings()]:
+        for warning in self.all_doubts():
             log.warning("TLS", listener=self.listener, reason=warning)
 
 
@@ -299,7 +304,7 @@ def contexts_of(settings: Settings, endpoint: Endpoint) -> Contexts:
     Raises:
         BadSetting: there can be none.
     """
-    told = endpoint.told[0] if endpoint.told else ""
+    told = endpoint.told[0] if endpoint.told else None if endpoint.is_for_others else ""
     return Contexts(settings, endpoint.name, with_sasl=endpoint.has_sasl, told=told)
 
 
@@ -459,8 +464,8 @@ def _set_suites(context: ssl.SSLContext, name: str, suites: list[str], versions:
     if broken := [suite for suite in suites if _BROKEN.search(f"-{suite.upper()}-")]:
         raise BadSetting(
             f"{name}: {', '.join(broken)} does not encrypt, shows no certificate, or can be broken: as in Java, none "
-            "with NULL, anon, EXPORT, DES, RC4 or MD5 is allowed; name others, as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, "
-            "or leave it empty for those that are safe"
+            "with NULL, anon, EXPORT, DES, RC4 or MD5 is allowed; name others, as "
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, or leave it empty for those that are safe"
         )
     context.set_ciphers("ALL:!aNULL")
     known = [cipher["name"] for cipher in context.get_ciphers()]
