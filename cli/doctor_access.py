@@ -46,10 +46,22 @@ def of_configuration(
         users: of SCRAM, that a start would add.
         bootstrap: a broker to ask of users and rules, in the place of the directory.
     """
-    findings = _of_listeners(settings, listeners)
+    findings = [*_of_listeners(settings, listeners), *_check_openness(settings)]
     findings += _of_access(settings, listeners, directory, users, bootstrap)
     findings += check_audit(settings.ottla_audit_file)
     return findings + check_secrets(secret_files(directory, settings, listeners, config_file, pairs))
+
+
+def _check_openness(settings: Settings) -> list[Finding]:
+    """What lets in more than somebody may have meant."""
+    findings = []
+    if settings.ottla_insecure:
+        words = "ottla.insecure=true permits listeners that are open to other machines, also those that are added later"
+        findings.append(Finding("insecure", WARN, words, "Leave it out, unless you trust the network."))
+    if settings.authorizer_class_name and settings.allow_everyone_if_no_acl_found:
+        words = "allow.everyone.if.no.acl.found=true: what no rule is about is open to everybody"
+        findings.append(Finding("access rules", WARN, words, "Leave it out, and give rules: `ottla acls add`."))
+    return findings
 
 
 def _of_access(
@@ -196,6 +208,7 @@ def check_access(settings: Settings, listeners: Sequence[Endpoint], known: Known
     findings = [
         _check_logins(settings, listeners, known) or _check_iterations(settings, listeners, known),
         _check_super_users(settings, listeners, known),
+        _check_closed(settings, known),
         _check_rules(known),
     ]
     return [one for one in findings if one is not None]
@@ -266,6 +279,15 @@ def _check_super_users(settings: Settings, listeners: Sequence[Endpoint], known:
     )
     named = (f"{name} (did you mean {slips[name]}?)" if slips[name] else name for name in missing)
     return Finding("super users", WARN, f"nobody can log in as {_some(named)}", advice, {"missing": missing})
+
+
+def _check_closed(settings: Settings, known: Known) -> Finding | None:
+    """Whether a broker would deny everything to everybody, as its start says."""
+    is_open = not settings.authorizer_class_name or settings.allow_everyone_if_no_acl_found
+    if is_open or settings.super_users.strip() or known.rules:
+        return None
+    words = "nobody may do anything: there is no rule, and nobody in super.users"
+    return Finding("access rules", WARN, words, "Name in super.users who may make rules, as User:admin.")
 
 
 def _names(listener: Endpoint, settings: Settings, known: Known) -> Sequence[str] | None:

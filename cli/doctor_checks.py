@@ -234,7 +234,7 @@ def check_settings(loaded: Loaded) -> Finding:
         "without_effect": loaded.without_effect,
         "risks": risks(loaded),
     }
-    given = len(loaded.settings.given)
+    given = len(loaded.settings.given) + len(loaded.settings.by_listener)
     if remarks:
         advice = "Mend or leave out what was not meant; `ottla serve --set KEY=VALUE` tries a value."
         return Finding("settings", WARN, "; ".join(remarks), advice, details)
@@ -259,8 +259,6 @@ def risks(loaded: Loaded) -> list[str]:
         found.append("default.replication.factor is more than 1: with one node topics cannot be created")
     if settings.super_users and not settings.authorizer_class_name:
         found.append("super.users means nothing without authorizer.class.name: there are no access rules")
-    if settings.authorizer_class_name and settings.allow_everyone_if_no_acl_found:
-        found.append("allow.everyone.if.no.acl.found=true: what no rule is about is open to everybody")
     return found
 
 

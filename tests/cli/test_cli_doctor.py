@@ -385,10 +385,13 @@ def test_what_is_open_to_other_machines(tmp_path: Path) -> None:
     assert "whoever reaches it may do everything: PLAINTEXT://0.0.0.0:0 (nothing is encrypted" in found["found"]
 
 
-def test_rules_that_leave_the_rest_open_and_super_users_without_rules() -> None:
+def test_super_users_without_rules() -> None:
     given = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     assert check_settings(load(given)).verdict == OK
     finding = check_settings(load({"super.users": "User:admin"}))
     assert finding.verdict == WARN and "there are no access rules" in finding.found
-    finding = check_settings(load(given | {"allow.everyone.if.no.acl.found": "true"}))
-    assert finding.verdict == WARN and "open to everybody" in finding.found
+
+
+def test_keys_of_listeners_are_counted() -> None:
+    given = {"listeners": "A://:0", "listener.security.protocol.map": "A:SSL", "listener.name.a.ssl.key.password": "x"}
+    assert check_settings(load(given)).found == "3 given, the rest are defaults"

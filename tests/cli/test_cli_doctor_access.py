@@ -104,6 +104,35 @@ def test_a_super_user_with_a_slip(tmp_path: Path, password: Path, name: str, wor
         assert (found["verdict"], found["found"]) == (WARN, f"nobody can log in as {words}")
 
 
+@pytest.mark.parametrize(
+    ("given", "check", "words"),
+    [
+        (("allow.everyone.if.no.acl.found=true",), "access rules", "what no rule is about is open to everybody"),
+        ((), "access rules", "nobody may do anything: there is no rule, and nobody in super.users"),
+        (("super.users=User:admin",), "access rules", ""),
+        (("super.users=User:admin", "ottla.insecure=true"), "insecure", "ottla.insecure=true permits listeners"),
+        (("super.users=User:admin",), "insecure", ""),
+    ],
+)
+def test_what_is_open_or_closed_to_all_is_told_before_a_start(
+    tmp_path: Path, given: tuple[str, ...], check: str, words: str
+) -> None:
+    """Though no listener is open now."""
+    pairs = [part for pair in given for part in ("--set", pair)]
+    place = ("--data-dir", tmp_path / "data", *RULES, *pairs, "--set", "listeners=PLAINTEXT://localhost:0")
+    found = checks("--no-disk", *place).get(check)
+    assert (found is not None) is bool(words)
+    said = " ".join(HERE.run("serve", "--check", *place).stderr.split())
+    assert ((check.capitalize() in said), words in said) == (bool(words), True)
+    assert found is None or (found["verdict"] == WARN and words in found["found"])
+
+
+def test_a_directory_with_a_rule_is_not_closed_to_all(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
+    broker = ottla_broker_factory(data_dir=tmp_path / "data", acls=["User:a ALLOW ALL cluster"])
+    broker.stop()
+    assert "access rules" not in checks("--no-disk", "--data-dir", tmp_path / "data", *RULES)
+
+
 def test_a_file_with_the_keys_of_an_issuer_that_is_not_there(tmp_path: Path) -> None:
     keys, prefix = tmp_path / "keys.json", "sasl.oauthbearer"
     given = {f"{prefix}.jwks.endpoint.url": keys.as_uri(), f"{prefix}.expected.issuer": "i"}
