@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding, check_certificate
 from ottla.cli.output import count_of
@@ -90,6 +89,8 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
 
     findings = []
     for one in listeners:
+        if "OAUTHBEARER" in one.mechanisms(settings) and (finding := _check_issuer(settings, one)) is not None:
+            findings.append(finding)
         if one.has_tls:
             from ottla.broker.net.tls import contexts_of
 
@@ -122,17 +123,17 @@ def _joined(findings: Sequence[Finding]) -> list[Finding]:
     return list(found.values())
 
 
-def check_issuers(settings: Settings, listeners: Sequence[Endpoint]) -> list[Finding]:
-    """Whether files with the keys of issuers of tokens are there; nobody is asked over the network."""
-    key, findings = "sasl.oauthbearer.jwks.endpoint.url", []
-    for one in listeners:
-        url = settings.of_listener(one.name, key, "OAUTHBEARER")
-        parts = urlsplit(url)
-        is_there = parts.scheme != "file" or os.access(unquote(parts.path), os.R_OK)
-        if "OAUTHBEARER" in one.mechanisms(settings) and not is_there:
-            advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
-            findings.append(Finding(f"SASL of {one.name}", WARN, f"{key}={url}: the file cannot be read", advice))
-    return findings
+def _check_issuer(settings: Settings, one: Endpoint) -> Finding | None:
+    """Whether a file with the keys of an issuer of tokens has some; nobody is asked over the network."""
+    from ottla.broker.runtime.jwks import URL, fault_of_file
+
+    url = settings.of_listener(one.name, URL, "OAUTHBEARER")
+    if not (fault := fault_of_file(url)):
+        return None
+    is_only = one.mechanisms(settings) == ["OAUTHBEARER"]
+    advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
+    words = f"{URL}={url}: {fault}; nobody can log in by OAUTHBEARER"
+    return Finding(f"SASL of {one.name}", FAIL if is_only else WARN, words, advice)
 
 
 class Known(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.cli.doctor_checks import FAIL, OK, WARN
+from ottla.testing.issuer import issuer
 from tests.cli.commands import HERE
 from tests.cli.test_cli_doctor import checks
 
@@ -133,17 +134,34 @@ def test_a_directory_with_a_rule_is_not_closed_to_all(ottla_broker_factory: Call
     assert "access rules" not in checks("--no-disk", "--data-dir", tmp_path / "data", *RULES)
 
 
-def test_a_file_with_the_keys_of_an_issuer_that_is_not_there(tmp_path: Path) -> None:
-    keys, prefix = tmp_path / "keys.json", "sasl.oauthbearer"
-    given = {f"{prefix}.jwks.endpoint.url": keys.as_uri(), f"{prefix}.expected.issuer": "i"}
-    given |= {f"{prefix}.expected.audience": "a", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "No such file"), ("", "it is no JWKS"), ("{}", "it is no JWKS"), ('{"keys":[]}', "it has no key for sign")],
+)
+@pytest.mark.parametrize("more", ["", ",SCRAM-SHA-512"])
+def test_keys_of_an_issuer_without_which_nobody_can_log_in(
+    tmp_path: Path, text: str | None, why: str, more: str
+) -> None:
+    """They fail where there is no other mechanism."""
+    keys = tmp_path / "keys.json"
+    if text is not None:
+        keys.write_text(text)
+    given = issuer().settings() | {"sasl.oauthbearer.jwks.endpoint.url": keys.as_uri()}
+    given["sasl.enabled.mechanisms"] = f"OAUTHBEARER{more}"
     pairs = [part for pair in given.items() for part in ("--set", "=".join(pair))]
     words = (*HERE_SASL, "--data-dir", tmp_path, *pairs)
-    found = checks(*words)["SASL of SASL_PLAINTEXT"]
-    assert (found["verdict"], str(keys) in found["found"], "JSON Web Key Set" in found["advice"]) == (WARN, True, True)
-    assert "No such file or directory" in HERE.run("serve", "--check", *words[1:]).stderr
-    keys.write_text("{}")
-    assert "SASL of SASL_PLAINTEXT" not in checks(*words)
+    found = checks(*words, expect=not more)["SASL of SASL_PLAINTEXT"]
+    assert (found["verdict"], "JSON Web Key Set" in found["advice"]) == (WARN if more else FAIL, True)
+    told = f"sasl.oauthbearer.jwks.endpoint.url={keys.as_uri()}: {why}"
+    assert told in found["found"]
+    said = " ".join(HERE.run("serve", "--check", *words[1:], expect=0 if more else 2).stderr.split())
+    assert ("SASL of SASL_PLAINTEXT" in said, said.count(told)) == (True, 1)
+
+
+def test_keys_of_an_issuer_that_are_good(tmp_path: Path) -> None:
+    pairs = [part for pair in issuer().settings().items() for part in ("--set", "=".join(pair))]
+    words = ("--data-dir", tmp_path, "--set", "sasl.enabled.mechanisms=OAUTHBEARER", *pairs)
+    assert "SASL of SASL_PLAINTEXT" not in checks(*HERE_SASL, *words)
 
 
 def test_the_http_port_is_looked_at(tmp_path: Path) -> None:
