@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -143,12 +143,14 @@ class Known(NamedTuple):
         users: of SCRAM, with their mechanisms and iterations.
         rules: of each what it is about: the kind of resource, its name, and the kind of pattern, by Kafka's numbers.
         groups: None: nobody has been asked who knows.
+        principals: whom rules are for.
     """
 
     users: Mapping[str, Sequence[tuple[Mechanism, int]]]
     rules: Sequence[tuple[int, str, int]]
     topics: Collection[str]
     groups: Collection[str] | None = None
+    principals: Collection[str] = ()
 
 
 def known_to_directory(directory: Path | None, more: Credentials) -> Known:
@@ -173,6 +175,7 @@ def known_to_directory(directory: Path | None, more: Credentials) -> Known:
         {name: one for name, one in users.items() if isinstance(one, list)},
         [(rule.resource_type, rule.resource_name, rule.pattern_type) for rule in catalog.acls],
         catalog.topics,
+        principals={rule.principal for rule in catalog.acls},
     )
 
 
@@ -195,6 +198,7 @@ def known_to_broker(bootstrap: str) -> Known:
             [(rule.resource_type, rule.resource_name or "", rule.pattern_type) for rule in rules],
             await admin.list_topics(),
             [one.group_id for one in await admin.list_groups()],
+            {rule.principal or "" for rule in rules},
         )
 
     return with_admin(bootstrap, ask, SecurityAdmin)
@@ -210,6 +214,7 @@ def check_access(settings: Settings, listeners: Sequence[Endpoint], known: Known
         _check_logins(settings, listeners, known) or _check_iterations(settings, listeners, known),
         _check_super_users(settings, listeners, known),
         _check_closed(settings, known),
+        _check_principals(settings, listeners, known),
         _check_rules(known),
     ]
     return [one for one in findings if one is not None]
@@ -261,25 +266,54 @@ def _check_super_users(settings: Settings, listeners: Sequence[Endpoint], known:
     if not settings.authorizer_class_name or not settings.super_users.strip():
         return None
     wanted = sorted(super_users(settings.super_users))
-    names = [_names(one, settings, known) for one in listeners]
-    names.append(_names_of_http(settings))
-    present = {f"User:{name}" for some in names for name in some or ()}
-    missing = [name for name in wanted if name not in present]
-    in_other_case = {name.casefold(): name for name in present}
-    # Nobody is ever of another type than this, and case counts.
-    slips = {name: in_other_case.get(name.casefold(), "") for name in missing}
-    words = _some(wanted)
-    if any(one is None for one in names):
-        missing = [name for name in missing if slips[name] or not name.startswith("User:")]
-        words += "; whoever has a token or a certificate with such a name is one"
+    missing, named, words = _missing(wanted, _present(settings, listeners, known))
     if not missing:
-        return Finding("super users", OK, words, details={"missing": []})
+        return Finding("super users", OK, _some(wanted) + words, details={"missing": []})
     advice = (
         "Give them a password, before the start by `ottla users set NAME --data-dir DIR`; or take them out of "
         "super.users."
     )
-    named = (f"{name} (did you mean {slips[name]}?)" if slips[name] else name for name in missing)
     return Finding("super users", WARN, f"nobody can log in as {_some(named)}", advice, {"missing": missing})
+
+
+def _check_principals(settings: Settings, listeners: Sequence[Endpoint], known: Known) -> Finding | None:
+    """Whether somebody can come as each principal that rules are for."""
+    from ottla.observe.http.tokens import CONSOLE
+
+    wanted = sorted({*known.principals} - {"User:*"})
+    if not wanted:
+        return None
+    present = _present(settings, listeners, known)
+    advice = "Mend the names: `ottla acls list`, `ottla acls remove`; or give them a password: `ottla users set NAME`."
+    if "listeners" not in settings.given and not any(one.asks(settings) for one in listeners):
+        if not known.users:
+            return None
+        present = {f"User:{name}" for name in ("ANONYMOUS", CONSOLE, *known.users)}
+        advice += " If they log in otherwise than by SCRAM, say --config FILE with the settings of the broker."
+    missing, named, words = _missing(wanted, present)
+    if not missing:
+        return Finding("principals", OK, f"rules are for {_some(wanted)}{words}", details={"missing": []})
+    words = f"nobody can log in as {_some(named)}, whom rules are for"
+    return Finding("principals", WARN, words, advice, {"missing": missing})
+
+
+def _present(settings: Settings, listeners: Sequence[Endpoint], known: Known) -> set[str | None]:
+    """The principals who can come; None: there are others, whom only an issuer of certificates or tokens knows."""
+    names = [*(_names(one, settings, known) for one in listeners), _names_of_http(settings)]
+    return {name and f"User:{name}" for some in names for name in some}
+
+
+def _missing(wanted: Sequence[str], present: Set[str | None]) -> tuple[list[str], list[str], str]:
+    """Those as whom nobody can come; the same with what may have been meant; and words about those who may come."""
+    missing = [name for name in wanted if name not in present]
+    in_other_case = {name.casefold(): name for name in present if name}
+    # Nobody is ever of another type than this, and case counts.
+    slips = {name: in_other_case.get(name.casefold(), "") for name in missing}
+    words = ""
+    if None in present:
+        missing = [name for name in missing if slips[name] or not name.startswith("User:")]
+        words = "; whoever has a token or a certificate with such a name is one"
+    return missing, [f"{name} (did you mean {slips[name]}?)" if slips[name] else name for name in missing], words
 
 
 def _check_closed(settings: Settings, known: Known) -> Finding | None:
@@ -291,15 +325,14 @@ def _check_closed(settings: Settings, known: Known) -> Finding | None:
     return Finding("access rules", WARN, words, "Name in super.users who may make rules, as User:admin.")
 
 
-def _names(listener: Endpoint, settings: Settings, known: Known) -> Sequence[str] | None:
-    """Who may log in at a listener; None: who has a certificate or a token, which only its issuer can tell."""
+def _names(listener: Endpoint, settings: Settings, known: Known) -> Sequence[str | None]:
+    """Who may log in at a listener; None: others with a certificate or a token, whom only its issuer knows."""
     mechanisms = listener.mechanisms(settings)
-    if "OAUTHBEARER" in mechanisms:
-        return None
     if not listener.has_sasl:
         by_certificate = listener.has_tls and settings.of_listener(listener.name, "ssl.client.auth") != "none"
-        return None if by_certificate else ("ANONYMOUS",)
-    found = [name for name, rows in known.users.items() if any(kind.words in mechanisms for kind, _ in rows)]
+        return (None,) if by_certificate else ("ANONYMOUS",)
+    found: list[str | None] = [None] if "OAUTHBEARER" in mechanisms else []
+    found += [name for name, rows in known.users.items() if any(kind.words in mechanisms for kind, _ in rows)]
     if "PLAIN" in mechanisms:
         from ottla.broker.runtime.mechanisms import read_plain_users
 

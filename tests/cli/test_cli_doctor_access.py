@@ -194,6 +194,32 @@ def test_rules_about_topics_that_do_not_exist(ottla_broker_factory: Callable[...
     assert found["details"]["without"] == ["topic 'ordres'", "topics that begin with 'pay'"], "groups are not looked at"
 
 
+def test_rules_for_principals_who_are_nobody(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
+    """Of a certificate or a token only its issuer knows; then a name in another case is a slip all the same."""
+    acls = [f"User:{name} ALLOW READ topic:orders" for name in ("alice", "alcie", "Alice", "*")]
+    place = ("--no-disk", "--data-dir", tmp_path / "data")
+    broker = ottla_broker_factory(data_dir=tmp_path / "data", acls=[*acls, "user:alice DENY READ topic:orders"])
+    assert "principals" not in checks(*place, "-b", broker.bootstrap_servers), "there are no users"
+    broker.stop()
+    slip = "User:Alice (did you mean User:alice?)"
+    broker = ottla_broker_factory(
+        data_dir=tmp_path / "data", sasl=("SCRAM-SHA-512", {"alice": "alice-secret"}), super_users=["User:alice"]
+    )
+    login = ("--security-protocol", "SASL_PLAINTEXT", "--sasl-mechanism", "SCRAM-SHA-512", "--username", "alice")
+    secret = tmp_path / "secret"
+    secret.write_text("alice-secret")
+    found = checks(*place, "-b", broker.bootstrap_servers, *login, "--password-file", secret)["principals"]
+    assert "say --config FILE" in found["advice"]
+    broker.stop()
+    for given in ((), SCRAM[1:]):
+        found = checks(*place, *given)["principals"]
+        assert found["verdict"] == WARN
+        assert found["details"]["missing"] == ["User:Alice", "User:alcie", "user:alice"]
+        assert f"nobody can log in as {slip}, User:alcie" in found["found"]
+    found = checks(*place, *SCRAM[1:], "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER")["principals"]
+    assert found["details"]["missing"] == ["User:Alice", "user:alice"]
+
+
 def test_secrets_that_others_may_read(tmp_path: Path, password: Path) -> None:
     tmp_path.chmod(0o755)
     config = tmp_path / "broker.properties"
