@@ -128,11 +128,15 @@ class SocketServer:
             )
         known, self.listeners = self.listeners, list(listeners)
         loop = asyncio.get_running_loop()
+        doubtful: dict[str, list[str]] = {}
         for listener in listeners:
             if listener.tls is not None and listener not in known:  # a workbench lets it listen again
-                listener.tls.tell_doubts(self._log)
+                for reason in listener.tls.all_doubts():
+                    doubtful.setdefault(reason, []).append(listener.endpoint.name)
                 self._watching.append(loop.create_task(listener.tls.watch(self._log, self._clock)))
             listener.accept(self, self._settings.listener_backlog_size)
+        for reason, names in doubtful.items():
+            self._log.warning("TLS", listener=", ".join(names), reason=reason)
         self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
 
     def stop_accepting(self) -> None:
