@@ -196,8 +196,10 @@ def fault_of_file(url: str) -> str:
         parse_keys(_file(unquote(parts.path)))
     except ImportError:
         return _NO_PYJWT
-    except (OSError, ValueError) as error:
-        return getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        return error.strerror or str(error)
+    except ValueError as error:
+        return str(error)
     return ""
 
 
