@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import chart
 import click
-from report import CALLED, FIGURES, Figures, describe, plain, section
+from report import CALLED, FIGURES, Figures, describe, interval, plain, section
 from servers import HERE, choose_cores
 
 BEFORE = "c51d629"
@@ -103,13 +103,30 @@ class Goal(NamedTuple):
         spread = figures.text(self.load, "ottla", self.quantity, digits)
         if self.against:
             spread += f" / {figures.text(self.load, self.against, self.quantity, digits)}"
-        if value >= self.limit if self.at_least else value <= self.limit:
+        verdicts = {self._reaches(value)}
+        if self.quantity in OF_PAIRS:
+            ends = interval(figures.found[self.load, "ottla", self.quantity])
+            spread = "95 %: {:,.{d}f} to {:,.{d}f}".format(*ends, d=digits)
+            verdicts = {self._reaches(end) for end in ends}
+        if len(verdicts) > 1:
+            verdict = "cannot be told"
+        elif verdicts == {True}:
             verdict = "reached"
-        elif at_pace is not None and at_pace <= self.limit:
+        elif at_pace is not None and self._reaches(at_pace):
             verdict = "reached at that pace"
         else:
-            verdict = "**missed**"
-        return self.load, name, words, f"{value:,.2f}", spread, "" if at_pace is None else f"{at_pace:,.2f}", verdict
+            verdict = f"**missed**: [why](#{self._reason()})"
+        digits = max(digits, 2) if self.against else digits
+        cells = (f"{value:,.{digits}f}", spread, "" if at_pace is None else f"{at_pace:,.{digits}f}", verdict)
+        return self.load, name, words, *cells
+
+    def _reaches(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def _reason(self) -> str:
+        """The anchor of the section that says why this is missed, if it is."""
+        heading = next(heading for prefix, heading in REASONS.items() if self.load.startswith(prefix))
+        return anchor(heading)
 
 
 QUANTITIES = {
@@ -128,6 +145,29 @@ QUANTITIES = {
     "seconds": ("seconds", 2),
 }
 """What each is called, and how many digits of it are told."""
+
+
+OF_PAIRS = frozenset({"grown", "kept"})
+"""Each value is of one pair of turns, so the median of all has an interval."""
+REASONS = {
+    "commit, ": "Where a commit goes, and a rebalance",
+    "rebalance, ": "Where a commit goes, and a rebalance",
+    "commit with rules": "Security",
+    "heartbeat with rules": "Security",
+    "heartbeat by TLS": "Security",
+    "consume by TLS": "Security",
+    "heartbeat of a consumer group": "Where the balance of a consumer group goes",
+    "heartbeats beside ": "Where long waits come from",
+    "100,000 members": "Where long waits come from",
+    "1,000 members on": "Where the balance of a consumer group goes",
+    "assignor": "Where the balance of a consumer group goes",
+    "heartbeat": "Beside an earlier commit",
+    "start with ": "Where a start goes",
+    "`": "Where a start goes",
+    "produce": "Where a produced megabyte goes",
+    "consume": "Where a consumed megabyte goes",
+}
+"""By how loads begin, the section of RESULTS.md that says why their goals are missed, where they are."""
 
 
 TIMES = frozenset({"cpu_us", "p99_ms", "max_ms", "of_a_core", "cpu_s", "seconds", "process_cpu_ms"})
@@ -180,10 +220,17 @@ def goals() -> Iterator[Goal]:
     yield Goal("produce, 10,000 bytes", "mb_per_second", 0.6, "mock", at_least=True)
 
 
+def anchor(heading: str) -> str:
+    """What links to a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
 def open_with(path: Path, pictures: str, goals: str) -> None:
-    """Begin a file of results with the pictures and the goals; what follows stays."""
+    """Begin a file of results with the pictures, its contents and the goals; what follows stays."""
     rest = re.sub(r"\A.*?(?=^## (?!Goals\n))", "", path.read_text("utf-8"), count=1, flags=re.DOTALL | re.MULTILINE)
-    path.write_text(f"{pictures}\n{goals}\n{rest}", "utf-8")
+    headings = ["Goals", *re.findall(r"^## (.+)$", rest, flags=re.MULTILINE)]
+    contents = "\n".join(f"- [{heading}](#{anchor(heading)})" for heading in headings)
+    path.write_text(f"{pictures}\n{contents}\n\n{goals}\n{rest}", "utf-8")
 
 
 @click.command(help=__doc__)
@@ -214,7 +261,7 @@ def _judge() -> None:
     )
     bare_us = figures.median(BARE_LOAD, "bare", "cpu_us")
     pace = None if bare_us is None else bare_us / BARE_US
-    head = ("load", "what", "goal", "measured", "Ottla / the other", "at the goals' pace", "verdict")
+    head = ("load", "what", "goal", "measured", "spread of Ottla / of the other", "at the goals' pace", "verdict")
     table = [head, *(goal.judged(figures, pace) for goal in goals())]
     click.echo(plain(table))
     chart.draw_all(chart.IMAGES)
@@ -222,6 +269,8 @@ def _judge() -> None:
     about = describe(choose_cores()[0] is not None)
     verdicts = [row[-1] for row in table[1:]]
     reached = f"{verdicts.count('reached')} of {len(verdicts)}"
+    if unclear := verdicts.count("cannot be told"):
+        reached += f"; of {unclear} it cannot be told, as the goal lies within the interval of what was measured"
     if pace is not None:
         more = verdicts.count("reached at that pace")
         reached += f", and {more} more at the pace of the machine that they were set for"

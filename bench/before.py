@@ -9,7 +9,6 @@ more.
 from __future__ import annotations
 
 import contextlib
-import random
 import shutil
 import statistics
 import sys
@@ -21,7 +20,7 @@ from pathlib import Path
 import click
 from commits import TOPIC, Committers, Kind, fill
 from heartbeat_groups import Crowd, form_groups, heartbeats
-from report import Figures, describe, rewrite_section
+from report import Figures, describe, interval, rewrite_section
 from servers import HERE, Load, Server, choose_cores, compile_generator, cpu_seconds, framed, measure, started
 
 from ottla.protocol.apis import ApiKey, api
@@ -39,8 +38,6 @@ PRODUCE_VERSION = 9
 RECORD_BYTES = 100
 REBALANCES = 2
 """In one turn."""
-RESAMPLES = 10_000
-SEED = 1
 
 
 @dataclass(slots=True)
@@ -51,11 +48,9 @@ class Row:
     cpu_us: list[tuple[float, float]] = field(default_factory=list)
 
     def cost(self) -> tuple[float, float, float]:
-        """By how much the CPU of a request has grown: the median of the pairs, and its 95 % interval (bootstrap)."""
+        """By how much the CPU of a request has grown: the median of the pairs, and its 95 % interval."""
         grown = [now / before - 1 for before, now in self.cpu_us]
-        chance = random.Random(SEED)
-        medians = sorted(statistics.median(chance.choices(grown, k=len(grown))) for _ in range(RESAMPLES))
-        return statistics.median(grown), medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES)]
+        return statistics.median(grown), *interval(grown)
 
 
 def produces(connections: int) -> Load:

@@ -22,9 +22,13 @@ WIDTH, MARGIN, LABELS = 1000, 24, 148
 BAR, STEP = 20, 31
 BAR_SHARE = 0.58
 """Of a panel's width for the longest bar and its spread; behind it the figure stands."""
-HEAD, PANEL_HEAD, ROW_GAP, FOOT = 84, 54, 26, 62
-SYNCED = "Ottla answers commits and records when they are on the disk; “Kafka, synced” (flush.messages=1) does so, too."
-UNSYNCED = "Kafka answers when the operating system has them; kfake and the mock keep them in memory. –: not measured."
+HEAD, PANEL_HEAD, ROW_GAP, FOOT, LINE = 84, 54, 26, 82, 20
+FEET = (
+    "Ottla answers commits and records when they are on the disk. “Kafka, synced” (flush.messages=1) does so, too: "
+    "commits only.",
+    "Kafka answers when the operating system has them; kfake and the mock are test doubles that keep them in memory.",
+    "Where megabytes per second of several servers are alike, the client is the limit. –: not measured, or it cannot.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ PICTURES = (
     ),
     Picture(
         "rate",
-        "Operations per second on one core",
+        "Operations and megabytes per second on one core",
         "higher is better",
         (
             [Panel(title, f"thousand/s, {of}", load, "per_second", 1000) for title, of, load in GROUPS],
@@ -169,7 +173,8 @@ def draw(picture: Picture, figures: Figures, theme: Theme) -> str:
         *(MARGIN, 66, f"{picture.better}; each panel has its own scale; bar: median, line: lowest to highest turn"),
         *(15, theme.faint),
     )
-    feet = text(MARGIN, height - 38, SYNCED, 13, theme.faint) + text(MARGIN, height - 18, UNSYNCED, 13, theme.faint)
+    below = height - 18 - LINE * (len(FEET) - 1)
+    feet = "".join(text(MARGIN, below + place * LINE, line, 13, theme.faint) for place, line in enumerate(FEET))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
         f'height="{height:.0f}" role="img" aria-label="{picture.title}: {picture.better}" '

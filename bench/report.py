@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import platform
+import random
 import re
 import shlex
 import statistics
@@ -30,6 +31,16 @@ CALLED = {
     "kfake-classic": "kfake, classic group",
     "mock": "librdkafka's mock",
 }
+
+
+RESAMPLES, SEED = 10_000, 1
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of a median (bootstrap)."""
+    chance = random.Random(SEED)
+    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES)]
 
 
 class Figures:

@@ -22,6 +22,7 @@ class Transport(Protocol):
     """
 
     client_host: str
+    client_port: int
     client_software: str
     local_host: str
     local_port: int
@@ -153,6 +154,10 @@ class RequestContext:
     @property
     def client_host(self) -> str:
         return self.connection.client_host
+
+    @property
+    def client_port(self) -> int:
+        return self.connection.client_port
 
     @property
     def session(self) -> Session:

@@ -43,6 +43,11 @@ class Endpoint(NamedTuple):
         return self.host, self.port
 
     @property
+    def is_for_others(self) -> bool:
+        """Whether other machines reach it; only this one does by an address of loopback, and by ``localhost``."""
+        return self.host not in ("localhost", "::1") and not self.host.startswith("127.")
+
+    @property
     def has_tls(self) -> bool:
         """Whether what goes over the wire is encrypted."""
         return self.protocol in ("SSL", "SASL_SSL")

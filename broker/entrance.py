@@ -39,6 +39,7 @@ class _Operator:
 
     session: Session
     client_host: str = "/"
+    client_port: int = 0
     client_id: str = ""
 
 
@@ -113,7 +114,7 @@ class Entrance:
         """Tell the audit of a connection, if it is known whose it is."""
         session = connection.session
         if session.mechanism or session.user != ANONYMOUS.user:
-            more = {} if event == "disconnected" else {"tls": connection.tls()}
+            more = {"tls": connection.tls()} if event == "authenticated" else {"reason": connection.why_closed}
             self._audit.tell_debugging(event, connection, mechanism=session.mechanism or TLS, **more)
 
     def _tell_failed(self, connection: Connection, reason: str, **more: str) -> None:
@@ -214,7 +215,8 @@ class Entrance:
         loop = asyncio.get_running_loop()
         for connection in self._server.connections:
             if (connection.session.principal, connection.session.mechanism) in whose:
-                loop.call_soon(connection.close)  # the answer to whoever changes his own goes before
+                # The answer to whoever changes his own goes before.
+                loop.call_soon(connection.close, "its user's password was changed or removed")
 
 
 def authorizer_of(settings: Settings, acls: Acls, log: Logger) -> Authorizer | None:

@@ -332,7 +332,7 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     """Run a coroutine; the clients' errors become one sentence each. Raises as `with_admin`."""
     import logging
 
-    from ottla.clients.errors import KafkaConnectionError, KafkaError, OptionError, SomeFailed
+    from ottla.clients.errors import AuthenticationFailed, KafkaConnectionError, KafkaError, OptionError, SomeFailed
 
     # What the clients log is said again, shorter, by the error that ends the command.
     logging.getLogger("ottla.clients").addHandler(logging.NullHandler())
@@ -350,6 +350,9 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
         said = dict.fromkeys(_sentence(_plain(one)) for one in error.errors.values())  # of each partition the same
         raise Refused(*said) from None
     except KafkaError as error:
+        if isinstance(error, AuthenticationFailed) and "invalid_token" in str(error):  # all that clients are told
+            advice = "It may have ended, or be for another audience. The broker's log and audit say why."
+            raise Refused(f"The broker does not accept the token: {error}", advice) from None
         raise Refused(_sentence(_plain(error))) from None
     except OptionError as error:
         raise click.UsageError(as_written(str(error))) from None

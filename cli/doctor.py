@@ -83,7 +83,6 @@ def command(
     findings.append(checks.check_ports(addresses) if bootstrap is None else checks.check_broker(bootstrap, _ask))
     if configured is not None:
         answers = None if findings[-1].verdict == FAIL else bootstrap
-        findings += access.check_issuers(*configured)
         findings += access.of_configuration(*configured, directory, config_file, pairs, bootstrap=answers)
     verdict = checks.worst(findings)
     document = {"verdict": verdict, "checks": [vars(one) for one in findings]}

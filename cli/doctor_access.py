@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
 
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding, check_certificate
 from ottla.cli.output import count_of
@@ -46,10 +45,22 @@ def of_configuration(
         users: of SCRAM, that a start would add.
         bootstrap: a broker to ask of users and rules, in the place of the directory.
     """
-    findings = _of_listeners(settings, listeners)
+    findings = [*_of_listeners(settings, listeners), *_check_openness(settings)]
     findings += _of_access(settings, listeners, directory, users, bootstrap)
     findings += check_audit(settings.ottla_audit_file)
     return findings + check_secrets(secret_files(directory, settings, listeners, config_file, pairs))
+
+
+def _check_openness(settings: Settings) -> list[Finding]:
+    """What lets in more than somebody may have meant."""
+    findings = []
+    if settings.ottla_insecure:
+        words = "ottla.insecure=true permits listeners that are open to other machines, also those that are added later"
+        findings.append(Finding("insecure", WARN, words, "Leave it out, unless you trust the network."))
+    if settings.authorizer_class_name and settings.allow_everyone_if_no_acl_found:
+        words = "allow.everyone.if.no.acl.found=true: what no rule is about is open to everybody"
+        findings.append(Finding("access rules", WARN, words, "Leave it out, and give rules: `ottla acls add`."))
+    return findings
 
 
 def _of_access(
@@ -78,12 +89,12 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
 
     findings = []
     for one in listeners:
+        if "OAUTHBEARER" in one.mechanisms(settings) and (finding := _check_issuer(settings, one)) is not None:
+            findings.append(finding)
         if one.has_tls:
             from ottla.broker.net.tls import contexts_of
 
-            by_address = one.told is None and not is_this_machine(one.host)
-            contexts = partial(contexts_of, settings, one)
-            findings.append(check_certificate(one.name, contexts, by_address=by_address))
+            findings.append(check_certificate(one.name, partial(contexts_of, settings, one)))
         elif "PLAIN" in one.mechanisms(settings):
             advice = "Give it TLS (SASL_SSL), or let it have SCRAM-SHA-512 alone in sasl.enabled.mechanisms."
             words = "with PLAIN passwords go over the network as they are"
@@ -97,20 +108,32 @@ def _of_listeners(settings: Settings, listeners: Sequence[Endpoint]) -> list[Fin
         if not is_this_machine(host):
             advice = "Say --http-tls (ottla.http.tls=true), or let a proxy with TLS be the only one that reaches it."
             findings.append(Finding("HTTP", WARN, "other machines reach it, and nothing is encrypted", advice))
-    return findings
+    return _joined(findings)
 
 
-def check_issuers(settings: Settings, listeners: Sequence[Endpoint]) -> list[Finding]:
-    """Whether files with the keys of issuers of tokens are there; nobody is asked over the network."""
-    key, findings = "sasl.oauthbearer.jwks.endpoint.url", []
-    for one in listeners:
-        url = settings.of_listener(one.name, key, "OAUTHBEARER")
-        parts = urlsplit(url)
-        is_there = parts.scheme != "file" or os.access(unquote(parts.path), os.R_OK)
-        if "OAUTHBEARER" in one.mechanisms(settings) and not is_there:
-            advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
-            findings.append(Finding(f"SASL of {one.name}", WARN, f"{key}={url}: the file cannot be read", advice))
-    return findings
+def _joined(findings: Sequence[Finding]) -> list[Finding]:
+    """Those of listeners, as ``TLS of NAME``, of which the same fault of several is told once."""
+    found: dict[tuple[str, ...], Finding] = {}
+    for one in findings:
+        what, _, whose = one.check.partition(" of ")
+        key = (what, one.found, one.advice) if one.verdict != OK else (one.check,)
+        first = found.setdefault(key, one)
+        if first is not one:
+            first.check += f", {whose}"
+    return list(found.values())
+
+
+def _check_issuer(settings: Settings, one: Endpoint) -> Finding | None:
+    """Whether a file with the keys of an issuer of tokens has some; nobody is asked over the network."""
+    from ottla.broker.runtime.jwks import URL, fault_of_file
+
+    url = settings.of_listener(one.name, URL, "OAUTHBEARER")
+    if not (fault := fault_of_file(url)):
+        return None
+    is_only = one.mechanisms(settings) == ["OAUTHBEARER"]
+    advice = "Put the keys of the issuer there (a JSON Web Key Set): without them no token can be checked."
+    words = f"{URL}={url}: {fault}; nobody can log in by OAUTHBEARER"
+    return Finding(f"SASL of {one.name}", FAIL if is_only else WARN, words, advice)
 
 
 class Known(NamedTuple):
@@ -120,12 +143,14 @@ class Known(NamedTuple):
         users: of SCRAM, with their mechanisms and iterations.
         rules: of each what it is about: the kind of resource, its name, and the kind of pattern, by Kafka's numbers.
         groups: None: nobody has been asked who knows.
+        principals: whom rules are for.
     """
 
     users: Mapping[str, Sequence[tuple[Mechanism, int]]]
     rules: Sequence[tuple[int, str, int]]
     topics: Collection[str]
     groups: Collection[str] | None = None
+    principals: Collection[str] = ()
 
 
 def known_to_directory(directory: Path | None, more: Credentials) -> Known:
@@ -150,6 +175,7 @@ def known_to_directory(directory: Path | None, more: Credentials) -> Known:
         {name: one for name, one in users.items() if isinstance(one, list)},
         [(rule.resource_type, rule.resource_name, rule.pattern_type) for rule in catalog.acls],
         catalog.topics,
+        principals={rule.principal for rule in catalog.acls},
     )
 
 
@@ -172,6 +198,7 @@ def known_to_broker(bootstrap: str) -> Known:
             [(rule.resource_type, rule.resource_name or "", rule.pattern_type) for rule in rules],
             await admin.list_topics(),
             [one.group_id for one in await admin.list_groups()],
+            {rule.principal or "" for rule in rules},
         )
 
     return with_admin(bootstrap, ask, SecurityAdmin)
@@ -186,6 +213,8 @@ def check_access(settings: Settings, listeners: Sequence[Endpoint], known: Known
     findings = [
         _check_logins(settings, listeners, known) or _check_iterations(settings, listeners, known),
         _check_super_users(settings, listeners, known),
+        _check_closed(settings, known),
+        _check_principals(settings, listeners, known),
         _check_rules(known),
     ]
     return [one for one in findings if one is not None]
@@ -237,36 +266,73 @@ def _check_super_users(settings: Settings, listeners: Sequence[Endpoint], known:
     if not settings.authorizer_class_name or not settings.super_users.strip():
         return None
     wanted = sorted(super_users(settings.super_users))
-    names = [_names(one, settings, known) for one in listeners]
-    names.append(_names_of_http(settings))
-    present = {f"User:{name}" for some in names for name in some or ()}
-    missing = [name for name in wanted if name not in present]
-    in_other_case = {name.casefold(): name for name in present}
-    # Nobody is ever of another type than this, and case counts.
-    slips = {name: in_other_case.get(name.casefold(), "") for name in missing}
-    words = _some(wanted)
-    if any(one is None for one in names):
-        missing = [name for name in missing if slips[name] or not name.startswith("User:")]
-        words += "; whoever has a token or a certificate with such a name is one"
+    missing, named, words = _missing(wanted, _present(settings, listeners, known))
     if not missing:
-        return Finding("super users", OK, words, details={"missing": []})
+        return Finding("super users", OK, _some(wanted) + words, details={"missing": []})
     advice = (
         "Give them a password, before the start by `ottla users set NAME --data-dir DIR`; or take them out of "
         "super.users."
     )
-    named = (f"{name} (did you mean {slips[name]}?)" if slips[name] else name for name in missing)
     return Finding("super users", WARN, f"nobody can log in as {_some(named)}", advice, {"missing": missing})
 
 
-def _names(listener: Endpoint, settings: Settings, known: Known) -> Sequence[str] | None:
-    """Who may log in at a listener; None: who has a certificate or a token, which only its issuer can tell."""
-    mechanisms = listener.mechanisms(settings)
-    if "OAUTHBEARER" in mechanisms:
+def _check_principals(settings: Settings, listeners: Sequence[Endpoint], known: Known) -> Finding | None:
+    """Whether somebody can come as each principal that rules are for."""
+    from ottla.observe.http.tokens import CONSOLE
+
+    wanted = sorted({*known.principals} - {"User:*"})
+    if not wanted:
         return None
+    present = _present(settings, listeners, known)
+    advice = "Mend the names: `ottla acls list`, `ottla acls remove`; or give them a password: `ottla users set NAME`."
+    if "listeners" not in settings.given and not any(one.asks(settings) for one in listeners):
+        if not known.users:
+            return None
+        present = {f"User:{name}" for name in ("ANONYMOUS", CONSOLE, *known.users)}
+        advice += " If they log in otherwise than by SCRAM, say --config FILE with the settings of the broker."
+    missing, named, words = _missing(wanted, present)
+    if not missing:
+        return Finding("principals", OK, f"rules are for {_some(wanted)}{words}", details={"missing": []})
+    words = f"nobody can log in as {_some(named)}, whom rules are for"
+    return Finding("principals", WARN, words, advice, {"missing": missing})
+
+
+def _present(settings: Settings, listeners: Sequence[Endpoint], known: Known) -> set[str | None]:
+    """The principals who can come; None: there are others, whom only an issuer of certificates or tokens knows."""
+    names = [*(_names(one, settings, known) for one in listeners), _names_of_http(settings)]
+    return {name and f"User:{name}" for some in names for name in some}
+
+
+def _missing(wanted: Sequence[str], present: Set[str | None]) -> tuple[list[str], list[str], str]:
+    """Those as whom nobody can come; the same with what may have been meant; and words about those who may come."""
+    missing = [name for name in wanted if name not in present]
+    in_other_case = {name.casefold(): name for name in present if name}
+    # Nobody is ever of another type than this, and case counts.
+    slips = {name: in_other_case.get(name.casefold(), "") for name in missing}
+    words = ""
+    if None in present:
+        missing = [name for name in missing if slips[name] or not name.startswith("User:")]
+        words = "; whoever has a token or a certificate with such a name is one"
+    return missing, [f"{name} (did you mean {slips[name]}?)" if slips[name] else name for name in missing], words
+
+
+def _check_closed(settings: Settings, known: Known) -> Finding | None:
+    """Whether a broker would deny everything to everybody, as its start says."""
+    is_open = not settings.authorizer_class_name or settings.allow_everyone_if_no_acl_found
+    if is_open or settings.super_users.strip() or known.rules:
+        return None
+    words = "nobody may do anything: there is no rule, and nobody in super.users"
+    return Finding("access rules", WARN, words, "Name in super.users who may make rules, as User:admin.")
+
+
+def _names(listener: Endpoint, settings: Settings, known: Known) -> Sequence[str | None]:
+    """Who may log in at a listener; None: others with a certificate or a token, whom only its issuer knows."""
+    mechanisms = listener.mechanisms(settings)
     if not listener.has_sasl:
         by_certificate = listener.has_tls and settings.of_listener(listener.name, "ssl.client.auth") != "none"
-        return None if by_certificate else ("ANONYMOUS",)
-    found = [name for name, rows in known.users.items() if any(kind.words in mechanisms for kind, _ in rows)]
+        return (None,) if by_certificate else ("ANONYMOUS",)
+    found: list[str | None] = [None] if "OAUTHBEARER" in mechanisms else []
+    found += [name for name, rows in known.users.items() if any(kind.words in mechanisms for kind, _ in rows)]
     if "PLAIN" in mechanisms:
         from ottla.broker.runtime.mechanisms import read_plain_users
 

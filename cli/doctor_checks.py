@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.disk import Latency, measure
 from ottla.cli.greeting import bind_error
 from ottla.cli.output import count_of
-from ottla.observe.http.address import ip_of
 
 if TYPE_CHECKING:
     from ottla.broker.net.tls import Contexts
@@ -235,7 +234,7 @@ def check_settings(loaded: Loaded) -> Finding:
         "without_effect": loaded.without_effect,
         "risks": risks(loaded),
     }
-    given = len(loaded.settings.given)
+    given = len(loaded.settings.given) + len(loaded.settings.by_listener)
     if remarks:
         advice = "Mend or leave out what was not meant; `ottla serve --set KEY=VALUE` tries a value."
         return Finding("settings", WARN, "; ".join(remarks), advice, details)
@@ -260,8 +259,6 @@ def risks(loaded: Loaded) -> list[str]:
         found.append("default.replication.factor is more than 1: with one node topics cannot be created")
     if settings.super_users and not settings.authorizer_class_name:
         found.append("super.users means nothing without authorizer.class.name: there are no access rules")
-    if settings.authorizer_class_name and settings.allow_everyone_if_no_acl_found:
-        found.append("allow.everyone.if.no.acl.found=true: what no rule is about is open to everybody")
     return found
 
 
@@ -272,14 +269,8 @@ def check_certificate(
     listener: str,
     open_tls: Callable[[], Contexts],
     now_ms: Callable[[], int] | None = None,
-    *,
-    by_address: bool = False,
 ) -> Finding:
-    """Whether a listener has a certificate, for which names, and until when. ``open_tls`` does what a start does.
-
-    Args:
-        by_address: clients are told the address at which they reached the listener.
-    """
+    """Whether a listener has a certificate, for which names, and until when. ``open_tls`` does what a start does."""
     from ottla.broker.net.tls import DAY_MS, WARN_DAYS
     from ottla.broker.settings import BadSetting
 
@@ -306,15 +297,17 @@ def check_certificate(
     if not is_complete:
         words += f"; clients need the authority {last.issuer!r}, or the chain lacks its certificate"
     if warnings:
-        return Finding(check, WARN, f"{words}; {'; '.join(warnings)}", "Mend it; the broker needs no restart.", details)
+        return Finding(
+            check,
+            WARN,
+            f"{words}; {'; '.join(warnings)}",
+            "Mend it; the broker takes new files without a restart.",
+            details,
+        )
     if days < WARN_DAYS:
         return Finding(check, WARN, words, "Put a new certificate in its place; the broker needs no restart.", details)
     if not first.names:
         advice = "Have it issued for the names by which clients connect: most of them compare nothing else."
-        return Finding(check, WARN, words, advice, details)
-    if by_address and all(ip_of(name) is None for name in first.names):
-        words += "; clients are told the address at which they reached the broker, and it is not for that"
-        advice = "Name in advertised.listeners what the certificate is for, or have one issued for the address."
         return Finding(check, WARN, words, advice, details)
     return Finding(check, OK, words, details=details)
 

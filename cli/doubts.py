@@ -35,8 +35,8 @@ def tell_findings(
     findings = of_configuration(settings, found, directory, config_file, pairs, users=users)
     for one in findings:
         if one.verdict == WARN:
-            log.warning(one.check.capitalize(), reason=one.found, advice=one.advice)
-    if failed := [one.found for one in findings if one.verdict == FAIL]:
+            log.warning(one.check[:1].upper() + one.check[1:], reason=one.found, advice=one.advice)
+    if failed := [f"{one.check}: {one.found}" for one in findings if one.verdict == FAIL]:
         raise BadSetting("; ".join(failed))
 
 

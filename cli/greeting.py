@@ -133,7 +133,7 @@ def _hung_up(bootstrap: str, text: str, security: Mapping[str, Any]) -> Refused:
             f"The broker at {bootstrap} wants to see your certificate.",
             "Say --certfile FILE, and --keyfile FILE if the key is in another file.",
         )
-    advice = "Its log says why."
+    advice = "After a login, its session or a token may have ended. Its log says why."
     if security["security_protocol"] == "SSL":
         advice = "It may want a password: say --security-protocol SASL_SSL and --username NAME. Its log says why."
         if has_certificate:

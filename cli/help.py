@@ -73,6 +73,9 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
         if found is not None:
             say(*found.split("\n"))
             return
+        if len(sections := _sections(name)) == 1:
+            page(*sections)
+            return
         meant = near(name, [*known, *COMMANDS, *_causes()])
         advice = f"did you mean {meant!r}?" if meant else "`ottla help` says what there is."
         if (kip := _KIP.fullmatch(name)) is not None:
@@ -96,6 +99,12 @@ def _causes() -> dict[str, str]:
     """The sections of docs/why.md about the causes of rebalances, by their names."""
     sections = (section.partition("\n#")[0] for section in topics()["why"].text.split("\n### ")[1:])
     return {section.partition("\n")[0]: f"# {section.rstrip()}\n" for section in sections}
+
+
+def _sections(name: str) -> list[str]:
+    """The sections of pages that have a name."""
+    sections = (section for one in topics().values() for section in one.text.split("\n## ")[1:])
+    return [f"# {section.rstrip()}\n" for section in sections if _named(section.partition("\n")[0]) == name]
 
 
 def _help_of(context: click.Context, words: tuple[str, ...]) -> str | None:

@@ -202,16 +202,17 @@ async def _check_issuer(listener: str, settings: Settings, log: Any = None) -> N
     """Whether the settings name an issuer of tokens; and with a ``log``, which is told of it, whether it has keys."""
     from ottla.broker.clock import LoopClock
     from ottla.broker.logger import Silent
-    from ottla.broker.runtime.jwks import issuer_of
+    from ottla.broker.runtime.jwks import URL, fault_of_file, issuer_of
 
     issuer = issuer_of(settings, listener, LoopClock(asyncio.get_running_loop()), log or Silent())
-    if log is not None:
+    url = settings.of_listener(listener, URL, "OAUTHBEARER")
+    if log is not None and not fault_of_file(url):
         await issuer.start()
         issuer.stop()
 
 
 def check_issuers(found: Sequence[Endpoint], settings: Settings, log: Any) -> None:
-    """Fetch the keys of issuers of tokens, as a start does, and log what is doubtful about them."""
+    """Fetch the keys of issuers of tokens, as a start does, and log what is doubtful; doctor tells of files."""
     for one in found:
         if "OAUTHBEARER" in one.mechanisms(settings):
             asyncio.run(_check_issuer(one.name, settings, log))

@@ -16,13 +16,16 @@ import click
 from ottla.cli.common import Answer, formatted, with_admin
 from ottla.cli.completion import DEFAULT_BOOTSTRAP
 from ottla.cli.connecting import connecting, properties, read_secret
-from ottla.cli.output import Refused, print_fields, say
+from ottla.cli.output import Refused, print_fields, say, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ottla.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
     from ottla.protocol.sasl.scram import Mechanism
+
+FEWEST_CHARACTERS = 8
+"""NIST SP 800-63B asks for no fewer in any password."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,6 +102,8 @@ def set(
     """
     kind = _mechanism(mechanism)
     password = _given_password(name, password_file, password_env)
+    if len(password) < FEWEST_CHARACTERS:
+        warn(f"the password of {name!r} has fewer than {FEWEST_CHARACTERS} characters: it is quick to guess.")
     if data_dir is None:
         _asking(bootstrap, lambda admin: admin.set_user(name, password, kind, iterations))
     else:

@@ -272,13 +272,16 @@ class Observatory(Observing):
         self.timelines.watch()
         timelines = self.timelines if history is not None else None
 
+        audit = self._services.audit
+
         def tell_failed(visitor: Visitor, mechanism: str, reason: str) -> None:
             server.count_authentication("failed_authentications", visitor.session.listener, mechanism)
-            self._services.audit.tell_once("authentication_failed", visitor, reason, mechanism=mechanism, reason=reason)
+            audit.tell_once("authentication_failed", visitor, reason, mechanism=mechanism, reason=reason)
 
         parts = Parts(self.view, self.clock, recorder, history, timelines, alarms, metrics)
         parts.permits = self._services.permits
         parts.tell_failed = tell_failed
+        parts.tell_entered = lambda who: audit.tell_debugging("authenticated", who, mechanism="token")
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
         port.health.nodes_down = self._nodes_down

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 from ottla.broker.context import RequestContext
-from ottla.broker.core.quotas.entities import IP, Entity, QuotaChange, entity_of, plan
+from ottla.broker.core.quotas.entities import IP, Entity, QuotaChange, Quotas, entity_of, plan
 from ottla.broker.core.refusal import Refusal, code_and_message
 from ottla.broker.core.security.acls import AclOperation
 from ottla.broker.core.topics.catalog import Catalog
@@ -38,7 +38,11 @@ async def handle(
     names = {name for entity, _ in changes for kind, name in entity if kind == IP and name}
     addresses = {name for name in names if await _is_address(name)}
 
+    before: Quotas = {}
+
     def planned(catalog: Catalog) -> tuple[Catalog, Mapping[Entity, Refusal | None]]:
+        nonlocal before
+        before = catalog.quotas
         quotas, refusals = plan(catalog.quotas, changes, addresses)
         return catalog if request.validate_only else replace(catalog, quotas=quotas), refusals
 
@@ -49,8 +53,10 @@ async def handle(
     if not request.validate_only:
         for entity, changed in changes:
             if refusals[entity] is None:
-                keys = [key for key, _ in changed]
-                services.audit.tell("quota_altered", ctx, entity=[f"{kind}={name}" for kind, name in entity], keys=keys)
+                of = [f"{kind}={name}" for kind, name in entity]
+                had = before.get(entity, {})
+                values = {"before": {key: had.get(key) for key, _ in changed}, "after": dict(changed)}
+                services.audit.tell("quota_altered", ctx, entity=of, keys=[key for key, _ in changed], **values)
     return AlterClientQuotasResponse(
         entries=[_row(entity, *code_and_message(refusal)) for entity, refusal in refusals.items()]
     )

@@ -50,7 +50,7 @@ async def handle(request: CreateTopicsRequest, ctx: RequestContext, services: Se
             rows.append(refused(name, outcome.error_code, outcome.message))
             continue
         if not request.validate_only:
-            services.audit.tell("topic_created", ctx, topic=name, partitions=outcome.partition_count)
+            services.tell_created(ctx, outcome)
         if name in secret:
             rows.append(_secret(outcome))
         else:

@@ -30,9 +30,11 @@ async def handle(request: DeleteRecordsRequest, ctx: RequestContext, services: S
                 row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 continue
             await _trim(topic.name, want, row, services)
-        trimmed = [row.partition_index for row in answered.partitions if not row.error_code]
-        if trimmed:
-            services.audit.tell("records_deleted", ctx, topic=topic.name, partitions=trimmed)
+        rows = zip(topic.partitions, answered.partitions, strict=True)
+        before = {row.partition_index: want.offset for want, row in rows if not row.error_code}
+        if before:
+            offsets = {"partitions": [*before], "before_offsets": [*before.values()]}
+            services.audit.tell("records_deleted", ctx, topic=topic.name, **offsets)
     return response
 
 

@@ -57,7 +57,7 @@ async def handle(request: DeleteTopicsRequest, ctx: RequestContext, services: Se
             row.error_message = outcome.message
         else:
             row.topic_id = outcome.topic_id
-            services.audit.tell("topic_deleted", ctx, topic=row.name)
+            services.audit.tell("topic_deleted", ctx, topic=row.name, topic_id=str(outcome.topic_id))
     return DeleteTopicsResponse(responses=[*rows.values(), *refused])
 
 
@@ -92,20 +92,19 @@ def _find(state: DeleteTopicState, services: Services) -> DeletableTopicResult:
 def _find_permitted(state: DeleteTopicState, ctx: RequestContext, services: Services) -> DeletableTopicResult:
     """The same for somebody who may not delete whatever topic.
 
-    Who may not describe one is not told whether there is such a name; what name an id has is not told him, either.
+    Who may not describe one is not told whether there is such a name; what name an id has is not told him, either. An
+    id says nothing of names: who may delete what it stands for need not be allowed to describe it.
     """
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     named = state.name is not None and not state.topic_id.int
     if named and not _may(AclOperation.DESCRIBE, state.name or "", ctx, services):
-        return _refused(state, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
-    row = _find(state, services)
-    if row.error_code or row.name is None:
-        return row
-    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if not named and not _may(AclOperation.DESCRIBE, row.name, ctx, services):
         return _refused(state, denied, None)
-    if not _may(AclOperation.DELETE, row.name, ctx, services):
-        return _refused(state if named else DeleteTopicState(name=row.name, topic_id=row.topic_id), denied, None)
-    return row
+    row = _find(state, services)
+    if row.error_code or row.name is None or _may(AclOperation.DELETE, row.name, ctx, services):
+        return row
+    if not named and services.permits(ctx, AclOperation.DESCRIBE, Resource.TOPIC, row.name, silently=True):
+        state = DeleteTopicState(name=row.name, topic_id=row.topic_id)
+    return _refused(state, denied, None)
 
 
 def _may(operation: AclOperation, name: str, ctx: RequestContext, services: Services) -> bool:

@@ -77,7 +77,7 @@ def _handled(
     def tell(outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
             if not isinstance(outcome, Refusal):
-                services.audit.tell("topic_created", ctx, topic=outcome.name, partitions=outcome.partition_count)
+                services.tell_created(ctx, outcome)
 
     if not missing or len(missing) > MAX_PARTITIONS_PER_REQUEST:
         refused |= dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)

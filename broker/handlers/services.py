@@ -28,6 +28,7 @@ from ottla.broker.core.security.acls import (
     operations_of,
 )
 from ottla.broker.core.security.authorizer import Authorizer, Verdict
+from ottla.broker.core.topics.catalog import TopicEntry
 from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.transactions.coordinator import TransactionCoordinator
 from ottla.broker.core.transactions.requests import Question, Results
@@ -428,6 +429,11 @@ class Services:
         return authorizer is None or authorizer.permits_somewhere(
             ctx.session.principal, host_of(ctx), operation, resource
         )
+
+    def tell_created(self, ctx: RequestContext, topic: TopicEntry) -> None:
+        """Tell the audit of a topic that whoever sent a request has created."""
+        row = {"topic": topic.name, "topic_id": str(topic.topic_id), "partitions": topic.partition_count}
+        self.audit.tell("topic_created", ctx, **row)
 
     def visible_topics(self, ctx: Any, names: list[str]) -> list[str]:
         """Those of some topics that whoever sent a request may describe; for the core, which does not look at it."""

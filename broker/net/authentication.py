@@ -6,7 +6,7 @@ nothing but their number: nobody has said yet who he is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from functools import cache
 from struct import Struct
@@ -114,6 +114,11 @@ class Conversation:
     def name(self) -> str:
         """The user that the client says it is; empty as long as it has not."""
         return "" if self._exchange is None else self._exchange.name
+
+    @property
+    def shown(self) -> Mapping[str, str]:
+        """What the log may have of credentials that are not accepted."""
+        return {} if self._exchange is None else self._exchange.shown
 
     @property
     def tells_lifetime(self) -> bool:

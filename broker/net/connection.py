@@ -41,6 +41,7 @@ OVERLAPPING_BYTES = 8 << 20
 # The first request of a connection may be so long, unless it is a Produce: nobody has asked for anything yet.
 FIRST_REQUEST_BYTES = 1 << 20
 
+CLIENT_CLOSED, WE_CLOSED = "the client closed it", "the broker closed it"
 _PRODUCE = b"\0\0"  # how its frames begin
 
 
@@ -87,6 +88,7 @@ class Connection(asyncio.Protocol):
         open: the request that waits for its answer; of several Produce requests that do, the last one.
         half_closed: the client sends nothing more; it may be gone, or wait for its answer.
         on_gone: called once when that is so, or the connection is lost; for who has to know of it.
+        why_closed: the first reason for its end; empty as long as it is open.
     """
 
     __slots__ = (
@@ -115,6 +117,7 @@ class Connection(asyncio.Protocol):
         "client_host",
         "client_id",
         "client_id_bytes",
+        "client_port",
         "client_software",
         "guest",
         "half_closed",
@@ -126,6 +129,7 @@ class Connection(asyncio.Protocol):
         "quiet_since_ms",
         "repeat",
         "session",
+        "why_closed",
     )  # fmt: skip
 
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop) -> None:
@@ -165,6 +169,8 @@ class Connection(asyncio.Protocol):
         self.session = ANONYMOUS
         self.guest: Guest | None = None
         self.client_host = ""
+        self.client_port = 0
+        self.why_closed = ""
         self.local_host = ""
         self.local_port = 0
 
@@ -177,6 +183,7 @@ class Connection(asyncio.Protocol):
         self._write = self._send if has_tls else self._transport.write
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.client_host = "/" + (plain(peer[0]) if peer else "?")
+        self.client_port = peer[1] if peer else 0
         self.local_host, self.local_port = (plain(local[0]), local[1]) if local else ("", 0)
         self._host.opened(self)
         if has_tls and self._transport is not None:
@@ -282,7 +289,7 @@ class Connection(asyncio.Protocol):
         open request, does not see it either. Nor is one closed that has yet to read what it was answered with.
         The end of TLS is that of both directions.
         """
-        self.half_closed = True
+        self.half_closed, self.why_closed = True, self.why_closed or CLIENT_CLOSED
         self._tell_gone()
         if self._transport is not None and self._transport.get_extra_info("ssl_object") is not None:
             return False
@@ -303,6 +310,7 @@ class Connection(asyncio.Protocol):
         self._buffered = False
         if self.guest is not None:
             self.guest.gone()
+        self.why_closed = self.why_closed or (CLIENT_CLOSED if exc is None else f"it was lost: {exc}")
         self._host.closed(self)
         self._tell_gone()
         if self.prepared is not None:
@@ -449,7 +457,7 @@ class Connection(asyncio.Protocol):
         """Close because the peer, or an answer that cannot be given, leaves no other way; the host logs one line."""
         if self._transport is not None and not self.is_closing and not (self.guest and self.guest.broken(reason)):
             self._host.rejected(self, reason)
-            self.close()
+            self.close(reason)
         self._reader.clear()
         self._buffered = False
         if self._transport is not None and self._counted_bytes:
@@ -460,8 +468,9 @@ class Connection(asyncio.Protocol):
         """True if it is closed, or will be as soon as what was written is sent."""
         return self._ending or self._transport is None or self._transport.is_closing()
 
-    def close(self) -> None:
+    def close(self, reason: str = WE_CLOSED) -> None:
         """Close in an orderly way: what was written is sent."""
+        self.why_closed = self.why_closed or reason
         if self._transport is not None and self._answers:
             self._ending = True
         elif self._transport is not None:
@@ -469,6 +478,7 @@ class Connection(asyncio.Protocol):
 
     def kill(self, reason: str = "") -> None:
         """Close at once: what was written and not sent is lost. The host logs the reason if there is one."""
+        self.why_closed = self.why_closed or reason or WE_CLOSED
         if reason:
             self._host.rejected(self, reason)
         self._write = _nowhere

@@ -147,6 +147,7 @@ class Guests:
         """Tell of somebody who failed."""
         name, mechanism = conversation.name, conversation.mechanism
         row = {"listener": listener, "mechanism": mechanism, "reason": reason} | ({"user": name} if name else {})
+        row |= conversation.shown
         self.audit.tell_once("authentication_failed", connection, tuple(row.values()), **row)
 
 
@@ -286,9 +287,10 @@ class Guest:
         if now_ms >= self._ends_ms:
             assert self._session is not None
             lobby.guests.count("expired_connections_killed", lobby.listener, self._session.mechanism)
-            lobby.guests.audit.tell_debugging("session_expired", connection, mechanism=self._session.mechanism)
+            mechanism, reason = self._session.mechanism, "its session ended, and it did not authenticate again"
+            lobby.guests.audit.tell_once("session_expired", connection, mechanism, mechanism=mechanism, reason=reason)
             connection.mute(Mute(connection))
-            connection.close()
+            connection.close(reason)
             return None
         return lobby.host.receive(frame, start, connection)
 
@@ -398,7 +400,7 @@ class Guest:
             self._failing = None
             if connection.open is hold:
                 connection.finish(hold, failed.answer)
-                connection.close()
+                connection.close("it failed to authenticate")
             if self._late is None:  # who does not read what he was answered has had his time
                 connection.kill()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -348,8 +349,12 @@ def out_of_time(certificate: Certificate) -> str:
     return ""
 
 
-def doubts(material: Material, chain: Sequence[Certificate]) -> list[str]:
-    """What a start goes on with, and somebody should know of."""
+def doubts(material: Material, chain: Sequence[Certificate], *, by_address: bool = False) -> list[str]:
+    """What a start goes on with, and somebody should know of.
+
+    Args:
+        by_address: clients of other machines are told the address at which they reached the listener.
+    """
     found = []
     if not _is_in_order(chain):
         found.append(
@@ -358,7 +363,21 @@ def doubts(material: Material, chain: Sequence[Certificate]) -> list[str]:
         )
     if material.key_file and others_may_read(material.key_file):
         found.append(f"{material.key_name}: others than the owner may read the key: chmod 600 {material.key_file}")
+    if by_address and chain[0].names and not any(map(_is_address, chain[0].names)):
+        found.append(
+            f"{material.chain_name}: clients are told the address at which they reached the broker, and the "
+            f"certificate is not for that, but for {', '.join(chain[0].names)}; name in "
+            "advertised.listeners what it is for, or have one issued for the address"
+        )
     return found
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is one by which other machines reach this one."""
+    try:
+        return not ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_in_order(chain: Sequence[Certificate]) -> bool:

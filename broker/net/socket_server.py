@@ -31,6 +31,7 @@ SWEEPS_PER_IDLE_TIME = 8
 SILENT_MS = 10_000
 """A connection that has asked for nothing for so long gives way while others wait: clients ask at once."""
 LOOK_FOR_ROOM_MS = 1_000
+STOPS = "the broker stops"
 
 
 class SocketServer:
@@ -127,11 +128,15 @@ class SocketServer:
             )
         known, self.listeners = self.listeners, list(listeners)
         loop = asyncio.get_running_loop()
+        doubtful: dict[str, list[str]] = {}
         for listener in listeners:
             if listener.tls is not None and listener not in known:  # a workbench lets it listen again
-                listener.tls.tell_doubts(self._log)
+                for reason in listener.tls.all_doubts():
+                    doubtful.setdefault(reason, []).append(listener.endpoint.name)
                 self._watching.append(loop.create_task(listener.tls.watch(self._log, self._clock)))
             listener.accept(self, self._settings.listener_backlog_size)
+        for reason, names in doubtful.items():
+            self._log.warning("TLS", listener=", ".join(names), reason=reason)
         self._sweep_timer = self._clock.call_at(self._clock.monotonic_ms() + self._sweep_ms, self._sweep)
 
     def stop_accepting(self) -> None:
@@ -154,7 +159,7 @@ class SocketServer:
         while self.connections:
             for connection in list(self.connections):
                 if not connection.is_waited_for:
-                    connection.close()
+                    connection.close(STOPS)
             if loop.time() >= deadline:
                 break
             self._empty = asyncio.Event()
@@ -163,7 +168,7 @@ class SocketServer:
             except TimeoutError:
                 continue
         for connection in list(self.connections):
-            connection.close()
+            connection.close(STOPS)
 
     async def stop_watching(self) -> None:
         """Look after keys and certificates no more."""
@@ -399,6 +404,6 @@ class SocketServer:
                 connection.quiet_since_ms = now_ms
             elif now_ms - connection.quiet_since_ms >= self._settings.connections_max_idle_ms:
                 self._log.debug("Closing idle connection", client_host=connection.client_host)
-                connection.kill() if connection.is_closing else connection.close()
+                connection.kill() if connection.is_closing else connection.close("it was idle")
         buffers.sweep()
         self._sweep_timer = self._clock.call_at(now_ms + self._sweep_ms, self._sweep)

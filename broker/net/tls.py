@@ -6,6 +6,7 @@ Imported only where there is TLS. Nobody else in the broker imports `ssl`.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 import threading
@@ -48,6 +49,8 @@ DAY_MS: Final = 86_400_000
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _SUITES_OF_1_3: Final = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
+_BROKEN: Final = re.compile(r"[-_](NULL|ANON|A(?:EC)?DH|EXP(?:ORT)?\d*|3?DES|RC4|MD5)[-_]")
+"""What a suite has in its name that encrypts nothing, asks the broker for no certificate, or can be broken."""
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _NO_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 """What OpenSSL says of clients that speak something else."""
@@ -62,7 +65,8 @@ class Contexts:
         with_sasl: names are those of SASL: a certificate is asked for only where the settings say so for this
             listener, and makes no principal.
         look_up: gives the settings that count for it; `ottla.broker.net.keystores.of_http` for HTTP.
-        told: the host that clients are told, for which they want the certificate to be; empty: they are told none.
+        told: the host that clients are told, for which they want the certificate to be; None: the address at which they
+            reached the listener; empty: there is nothing to look for.
 
     Attributes:
         rules: make the names of principals; see `principal_of`.
@@ -78,7 +82,7 @@ class Contexts:
         *,
         with_sasl: bool = False,
         look_up: Callable[[Settings, str], Lookup] = of_listener,
-        told: str = "",
+        told: str | None = "",
     ) -> None:
         self.listener = listener
         self._told = told
@@ -131,11 +135,11 @@ class Contexts:
 
     def faults(self) -> list[str]:
         """Why clients do not take the certificate, a sentence each."""
-        return faults(self._made.material.chain_name, self.chain[0], self._told)
+        return faults(self._made.material.chain_name, self.chain[0], self._told or "")
 
     def warnings(self) -> list[str]:
         """What is doubtful about keys, certificates and their settings, besides `faults`; a sentence each."""
-        return [*self._ignored, *doubts(self._made.material, self.chain)]
+        return [*self._ignored, *doubts(self._made.material, self.chain, by_address=self._told is None)]
 
     def renew(self, settings: Settings, *, validate_only: bool = False) -> None:
         """Use what other settings name, or the same again, whose files may have changed. This may block.
@@ -284,9 +288,13 @@ class Contexts:
         """The end of the certificate as people read it, in UTC."""
         return in_words(self.chain[0].not_after)
 
+    def all_doubts(self) -> list[str]:
+        """What `tell_doubts` logs."""
+        return [*self.faults(), *self.warnings()]
+
     def tell_doubts(self, log: Logger) -> None:
         """Log what is doubtful."""
-        for warning in [*self.faults(), *self.warnings()]:
+        for warning in self.all_doubts():
             log.warning("TLS", listener=self.listener, reason=warning)
 
 
@@ -296,7 +304,7 @@ def contexts_of(settings: Settings, endpoint: Endpoint) -> Contexts:
     Raises:
         BadSetting: there can be none.
     """
-    told = endpoint.told[0] if endpoint.told else ""
+    told = endpoint.told[0] if endpoint.told else None if endpoint.is_for_others else ""
     return Contexts(settings, endpoint.name, with_sasl=endpoint.has_sasl, told=told)
 
 
@@ -453,7 +461,13 @@ def _set_suites(context: ssl.SSLContext, name: str, suites: list[str], versions:
             f"{name}: the suites of TLS 1.3 can only be used together or not at all; add {missing}, or remove "
             f"{', '.join(newer)}"
         )
-    context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+    if broken := [suite for suite in suites if _BROKEN.search(f"-{suite.upper()}-")]:
+        raise BadSetting(
+            f"{name}: {', '.join(broken)} does not encrypt, shows no certificate, or can be broken: as in Java, none "
+            "with NULL, anon, EXPORT, DES, RC4 or MD5 is allowed; name others, as "
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, or leave it empty for those that are safe"
+        )
+    context.set_ciphers("ALL:!aNULL")
     known = [cipher["name"] for cipher in context.get_ciphers()]
     if unknown := [suite for suite in older if suite not in known or suite in _SUITES_OF_1_3]:
         raise BadSetting(f"{name}: OpenSSL has no {', '.join(unknown)}; `openssl ciphers` lists those that it has")

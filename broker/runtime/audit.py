@@ -12,6 +12,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -47,6 +48,8 @@ class Who(Protocol):
 
     @property
     def client_host(self) -> str: ...
+    @property
+    def client_port(self) -> int: ...
     @property
     def session(self) -> Session: ...
 
@@ -250,8 +253,11 @@ class Audit:
             "principal": session.principal,
             "listener": session.listener,
             "host": who.client_host.removeprefix("/"),
+            "port": who.client_port,
             "client_id": who.client_id,
         } | fields
+        if not who.client_port:
+            del row["port"]
         return {name: shown(value) for name, value in row.items()}
 
     def _write(self, log: Callable[..., Any], event: str, row: dict[str, Any]) -> None:
@@ -275,7 +281,7 @@ class _Told:
 
 
 def shown(value: Any) -> Any:
-    """A value as it may stand in a line: texts without control characters, and not too long; lists of them, too."""
+    """A value as it may stand in a line: texts without control characters, and not too long; lists and dicts, too."""
     if isinstance(value, str):
         cut = value if len(value) <= LONGEST else value[:LONGEST] + "…"
         if cut.isprintable():
@@ -283,6 +289,8 @@ def shown(value: Any) -> Any:
         return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut)
     if isinstance(value, list):
         return [shown(each) for each in value[:MOST_ITEMS]]
+    if isinstance(value, dict):
+        return {shown(key): shown(each) for key, each in islice(value.items(), MOST_ITEMS)}
     return value
 
 

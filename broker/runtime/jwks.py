@@ -26,9 +26,8 @@ MAX_BYTES = 1 << 20
 TIMEOUT_S = 10.0
 MISS_MS = 10_000
 """Unknown keys have the issuer asked once in this time, all together."""
-SAME_MISS_MS = 60_000
-MOST_MISSES = 16
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_NO_PYJWT = f"{OAUTHBEARER} needs PyJWT: pip install 'ottla[oauth]'"
 
 
 class Pace(NamedTuple):
@@ -45,21 +44,24 @@ class Issuer:
     Args:
         fetch: gives the text of the JWKS; called in a thread. Raises OSError.
         clock: its time is what tokens are held against; fetching goes by the real one.
+        of: what log lines name.
     """
 
-    def __init__(self, fetch: Callable[[], str], rules: Rules, pace: Pace, clock: Clock, log: Logger) -> None:
+    def __init__(
+        self, fetch: Callable[[], str], rules: Rules, pace: Pace, clock: Clock, log: Logger, **of: str
+    ) -> None:
         self._fetch = fetch
         self._rules = rules
         self._pace = pace
         self._clock = clock
         self._log = log
+        self._of = of
         self._keys: tuple[Key, ...] = ()
         self._why = "they have not been fetched yet"
         self._failures = 0
         self._timer: TimerHandle | None = None
         self._fetching: asyncio.Future[None] | None = None
         self._fetched_ms: int | None = None
-        self._misses: dict[str, int] = {}
         self._told_ms: int | None = None
         self._stopped = False
 
@@ -83,26 +85,24 @@ class Issuer:
             self._tell()
         try:
             return verify(token, self._keys, self._rules, self._clock.wall_ms())
-        except UnknownKey as error:
-            self._miss(error.kid)
+        except UnknownKey:
+            self._miss()
             raise
 
     def _tell(self) -> None:
         now_ms = self._clock.real.monotonic_ms()
         if self._told_ms is None or now_ms - self._told_ms >= 60_000:
             self._told_ms = now_ms
-            self._log.warning("no token can be checked: there are no keys of the issuer", why=self._why)
+            self._log.warning("no token can be checked: there are no keys of the issuer", why=self._why, **self._of)
 
-    def _miss(self, kid: str) -> None:
-        """A key is not known: ask the issuer again, unless that was done a moment ago."""
+    def _miss(self) -> None:
+        """A key is not known: ask the issuer again, unless that was done a moment ago.
+
+        Kafka asks once a minute for the same key. An issuer may sign with a key some seconds before it shows it.
+        """
         now_ms = self._clock.real.monotonic_ms()
-        self._misses = {one: at for one, at in self._misses.items() if now_ms - at < SAME_MISS_MS}
-        if kid in self._misses or len(self._misses) >= MOST_MISSES:
-            return
-        if self._fetched_ms is not None and now_ms - self._fetched_ms < MISS_MS:
-            return
-        self._misses[kid] = now_ms
-        self._begin()
+        if self._fetched_ms is None or now_ms - self._fetched_ms >= MISS_MS:
+            self._begin()
 
     def _begin(self) -> asyncio.Future[None]:
         """Have the keys fetched; what is given is done when that is over."""
@@ -132,10 +132,10 @@ class Issuer:
             self._failures += 1
             self._why = str(outcome)
             if self._failures == 1:
-                self._log.warning("the keys of the issuer of tokens cannot be fetched", why=self._why)
+                self._log.warning("the keys of the issuer of tokens cannot be fetched", why=self._why, **self._of)
         else:
             if self._failures:
-                self._log.info("the keys of the issuer of tokens are here again", keys=len(outcome))
+                self._log.info("the keys of the issuer of tokens are here again", keys=len(outcome), **self._of)
             self._keys, self._failures, pause_ms = outcome, 0, pace.refresh_ms
         fetching, self._fetching = self._fetching, None
         if fetching is not None and not fetching.done():
@@ -174,7 +174,7 @@ def issuer_of(settings: Settings, listener: str, clock: Clock, log: Logger) -> I
     try:
         import jwt  # noqa: F401
     except ImportError:
-        raise BadSetting(f"sasl.enabled.mechanisms: {OAUTHBEARER} needs PyJWT: pip install 'ottla[oauth]'") from None
+        raise BadSetting(f"sasl.enabled.mechanisms: {_NO_PYJWT}") from None
     rules = Rules(
         audiences,
         value("expected.issuer"),
@@ -184,7 +184,23 @@ def issuer_of(settings: Settings, listener: str, clock: Clock, log: Logger) -> I
     )
     retry = "jwks.endpoint.retry.backoff"
     pace = Pace(value("jwks.endpoint.refresh.ms"), value(f"{retry}.ms"), value(f"{retry}.max.ms"))
-    return Issuer(_fetcher(url, _context(settings, listener)), rules, pace, clock, log)
+    return Issuer(_fetcher(url, _context(settings, listener)), rules, pace, clock, log, listener=listener, url=url)
+
+
+def fault_of_file(url: str) -> str:
+    """Why the keys cannot be read that a file: URL names; empty for those that can, and for other URLs."""
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return ""
+    try:
+        parse_keys(_file(unquote(parts.path)))
+    except ImportError:
+        return _NO_PYJWT
+    except OSError as error:
+        return error.strerror or str(error)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _context(settings: Settings, listener: str) -> ssl.SSLContext | None:

@@ -17,6 +17,12 @@ from ottla.broker.settings import BadSetting, Settings
 from ottla.protocol.errors import ErrorCode
 
 Refusals: TypeAlias = list[Refusal | None]
+Report: TypeAlias = Callable[[Catalog, Catalog], None]
+"""Is given the catalogs before and after a change of settings, once it is durable."""
+
+
+def no_report(before: Catalog, after: Catalog) -> None:
+    """Where nobody wants to know."""
 
 
 LOGGED_CHANGES = 20

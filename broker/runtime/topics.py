@@ -29,7 +29,7 @@ from ottla.broker.logger import Logger
 from ottla.broker.runtime.catalog_in_force import CatalogInForce
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.reading import in_turns
-from ottla.broker.runtime.setting_changes import Keys, tell
+from ottla.broker.runtime.setting_changes import Keys, Report, no_report, tell
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -280,17 +280,19 @@ class TopicManager(CatalogInForce):
             return await self._make(changed)
 
     async def alter_configs(
-        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False, report: Report = no_report
     ) -> list[Refusal | None]:
         """Change settings of topics, brokers and groups; those that may not be changed so are refused.
 
         What is answered is durable and in force.
         """
         refusals: list[Refusal | None] = []
+        versions: list[Catalog] = []
 
         async def altered(before: Catalog) -> tuple[Catalog, bool]:
             planned = await in_turns(plan(before, alterations, self._settings, self._engine.node_id))
             after, refusals[:] = await self.keys.tried(before, planned, self._layers, alterations)
+            versions[:] = before, after
             is_made = not validate_only and not all(refusals)
             return after if is_made else before, is_made
 
@@ -301,6 +303,7 @@ class TopicManager(CatalogInForce):
             except EngineError as error:
                 self._log.error("settings could not be changed", reason=str(error))
                 return [refusal or not_stored(error) for refusal in refusals]
+            report(*versions)
             await self.keys.use(self._settings)
         await tell(alterations, refusals, self._log)
         return refusals

@@ -26,10 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ottla.broker.logger import Logger
 from ottla.observe.http.address import ip_of, is_loopback
 from ottla.observe.http.bodies import read_body
-from ottla.observe.http.passes import COOKIE_MS, Cookies, Guesses
+from ottla.observe.http.passes import COOKIE_MS, Cookies, Entries, Guesses
 from ottla.observe.http.problems import Problem, problem
 from ottla.observe.http.tokens import CONSOLE, Tokens
-from ottla.observe.http.visitors import TellFailed, Visitor
+from ottla.observe.http.visitors import TellEntered, TellFailed, Visitor
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -70,6 +70,7 @@ class Access:
 
     Attributes:
         tell_failed: is told of visitors who are not let in, what was to let them in, and what is wrong with it.
+        tell_entered: is told of visitors whom a token lets in, once in a while.
     """
 
     def __init__(
@@ -93,9 +94,11 @@ class Access:
         self._tokens = tokens
         self._cookies = Cookies(now_ms)
         self._guesses = Guesses(now_ms)
+        self._entries = Entries(now_ms)
         self._cookie = cookie
         self._has_tls = has_tls
         self.tell_failed: TellFailed = lambda visitor, mechanism, reason: None
+        self.tell_entered: TellEntered = lambda visitor: None
         self._headers = HEADERS_WITH_TLS if has_tls else HEADERS
 
     def allow(self, host: str) -> None:
@@ -151,7 +154,9 @@ class Access:
             def is_welcome() -> bool:
                 return tokens.name_of(digest) is not None and (not cookie or self._cookies.token_of(cookie) is not None)
 
-            self._enter(scope, Visitor.known(name, address, is_welcome))
+            self._enter(scope, visitor := Visitor.known(name, address, is_welcome))
+            if self._entries.is_new(digest, address):
+                self.tell_entered(visitor)
             return None
         if token and (refusal := self._wrong(address)):
             return refusal

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.clock import Clock
 from ottla.observe.http.changes import Changes
-from ottla.observe.http.visitors import EVERYTHING, Permits, Sight, TellFailed, Visitor, everything
+from ottla.observe.http.visitors import EVERYTHING, Permits, Sight, TellEntered, TellFailed, Visitor, everything
 from ottla.observe.recorder import Recorder
 from ottla.observe.timeline.live import Timelines
 from ottla.observe.view import View
@@ -45,7 +45,7 @@ class Parts:
     Attributes:
         changes: an observer of the coordinator's events.
         permits: what rules let visitors do.
-        tell_failed: see `ottla.observe.http.access.Access`.
+        tell_failed, tell_entered: see `ottla.observe.http.access.Access`.
         sight: what the visitor may see for whom they are.
     """
 
@@ -60,6 +60,7 @@ class Parts:
     changes: Changes = field(default_factory=Changes)
     permits: Permits = everything
     tell_failed: TellFailed = lambda visitor, mechanism, reason: None
+    tell_entered: TellEntered = lambda visitor: None
     sight: Sight = EVERYTHING
 
     def seen_by(self, visitor: Visitor) -> Parts:

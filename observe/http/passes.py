@@ -17,6 +17,8 @@ WRONG_IN_A_ROW: Final = 5
 WRONG_MS: Final = 60_000
 """In such a time."""
 MOST_ADDRESSES: Final = 10_000
+ENTRY_MS: Final = 600_000
+"""That a token lets somebody in is told once in this time."""
 
 
 class Cookies:
@@ -74,6 +76,29 @@ class Guesses:
             return times[0] + WRONG_MS - now_ms
         times.append(now_ms)
         return 0
+
+
+class Entries:
+    """Who came with which token from where: told once in a while, as each request shows the token anew."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._told: dict[tuple[bytes, str], int] = {}  # the oldest first
+
+    def is_new(self, token: bytes, address: str) -> bool:
+        """Whether it is to be told that somebody came.
+
+        Args:
+            token: its digest.
+        """
+        who, now_ms = (token, address), self._now_ms()
+        if now_ms - self._told.get(who, -ENTRY_MS) < ENTRY_MS:
+            return False
+        self._told.pop(who, None)
+        if len(self._told) >= MOST_ADDRESSES:
+            del self._told[next(iter(self._told))]
+        self._told[who] = now_ms
+        return True
 
 
 def _digest(cookie: str) -> bytes:

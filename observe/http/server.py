@@ -161,7 +161,7 @@ class HttpPort:
     def open(self, parts: Parts, more: Sequence[Endpoint] = ()) -> None:
         """Show everything; ``more`` are endpoints besides those of every broker."""
         parts.health = self.health
-        self._access.tell_failed = parts.tell_failed
+        self._access.tell_failed, self._access.tell_entered = parts.tell_failed, parts.tell_entered
         self.health.status = "ready"
         self._feed = Feed(parts, self._log, self._stream_max_bytes, max(self._max_connections // 2, 1))
         turns = Turns(max(self._max_connections // 4, FEWEST_WAIT))

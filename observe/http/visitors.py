@@ -23,6 +23,7 @@ class Visitor:
 
     session: Session
     client_host: str = "/"
+    client_port: int = 0
     is_welcome: Callable[[], bool] = lambda: True
     user: str | None = None
     client_id: str = ""
@@ -41,6 +42,8 @@ class Visitor:
 
 TellFailed = Callable[[Visitor, str, str], None]
 """Is told of a visitor who is not let in, of the mechanism, and of the reason."""
+TellEntered = Callable[[Visitor], None]
+"""Is told of a visitor whom a token lets in."""
 
 
 class Permits(Protocol):

@@ -7,7 +7,7 @@ the server's. Neither is of use after an error.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 
@@ -36,6 +36,7 @@ class ServerExchange(ABC):
         mechanism: its name, as SaslHandshake has it.
         is_complete: True once the client is who it says.
         name: the user, without ``User:``. From the time on when the client has named itself: it may not be true yet.
+        shown: of credentials that are not accepted, what the log may have besides; no secret.
         ends_ms: when what the client has shown is not valid any more (Unix ms); None: never.
     """
 
@@ -44,6 +45,7 @@ class ServerExchange(ABC):
         self.is_complete = False
         self.name = ""
         self.ends_ms: int | None = None
+        self.shown: Mapping[str, str] = {}
 
     @abstractmethod
     def take(self, token: bytes) -> bytes | Derivation:

@@ -29,7 +29,15 @@ class Claims(NamedTuple):
 
 
 class InvalidToken(Exception):
-    """A token that is not accepted; the message says why, without the token. It is for the log, not for the client."""
+    """A token that is not accepted; the message says why, without the token. It is for the log, not for the client.
+
+    Attributes:
+        shown: what else the log may have of it: the id of its key, and whose it is if its signature is good.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.shown: Mapping[str, str] = {}
 
 
 class OAuthBearerServer(ServerExchange):
@@ -54,6 +62,7 @@ class OAuthBearerServer(ServerExchange):
             claims = self._verify(bearer)
         except InvalidToken as error:
             self._wrong = f"the token is not accepted: {error}"
+            self.shown = error.shown
             return INVALID_TOKEN.encode()
         self.name, self.ends_ms = claims
         if authorization not in ("", self.name):

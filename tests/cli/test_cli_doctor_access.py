@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.cli.doctor_checks import FAIL, OK, WARN
+from ottla.testing.issuer import issuer
 from tests.cli.commands import HERE
 from tests.cli.test_cli_doctor import checks
 
@@ -104,17 +105,63 @@ def test_a_super_user_with_a_slip(tmp_path: Path, password: Path, name: str, wor
         assert (found["verdict"], found["found"]) == (WARN, f"nobody can log in as {words}")
 
 
-def test_a_file_with_the_keys_of_an_issuer_that_is_not_there(tmp_path: Path) -> None:
-    keys, prefix = tmp_path / "keys.json", "sasl.oauthbearer"
-    given = {f"{prefix}.jwks.endpoint.url": keys.as_uri(), f"{prefix}.expected.issuer": "i"}
-    given |= {f"{prefix}.expected.audience": "a", "sasl.enabled.mechanisms": "OAUTHBEARER"}
+@pytest.mark.parametrize(
+    ("given", "check", "words"),
+    [
+        (("allow.everyone.if.no.acl.found=true",), "access rules", "what no rule is about is open to everybody"),
+        ((), "access rules", "nobody may do anything: there is no rule, and nobody in super.users"),
+        (("super.users=User:admin",), "access rules", ""),
+        (("super.users=User:admin", "ottla.insecure=true"), "insecure", "ottla.insecure=true permits listeners"),
+        (("super.users=User:admin",), "insecure", ""),
+    ],
+)
+def test_what_is_open_or_closed_to_all_is_told_before_a_start(
+    tmp_path: Path, given: tuple[str, ...], check: str, words: str
+) -> None:
+    """Though no listener is open now."""
+    pairs = [part for pair in given for part in ("--set", pair)]
+    place = ("--data-dir", tmp_path / "data", *RULES, *pairs, "--set", "listeners=PLAINTEXT://localhost:0")
+    found = checks("--no-disk", *place).get(check)
+    assert (found is not None) is bool(words)
+    said = " ".join(HERE.run("serve", "--check", *place).stderr.split())
+    assert ((check.capitalize() in said), words in said) == (bool(words), True)
+    assert found is None or (found["verdict"] == WARN and words in found["found"])
+
+
+def test_a_directory_with_a_rule_is_not_closed_to_all(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
+    broker = ottla_broker_factory(data_dir=tmp_path / "data", acls=["User:a ALLOW ALL cluster"])
+    broker.stop()
+    assert "access rules" not in checks("--no-disk", "--data-dir", tmp_path / "data", *RULES)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "No such file"), ("", "it is no JWKS"), ("{}", "it is no JWKS"), ('{"keys":[]}', "it has no key for sign")],
+)
+@pytest.mark.parametrize("more", ["", ",SCRAM-SHA-512"])
+def test_keys_of_an_issuer_without_which_nobody_can_log_in(
+    tmp_path: Path, text: str | None, why: str, more: str
+) -> None:
+    """They fail where there is no other mechanism."""
+    keys = tmp_path / "keys.json"
+    if text is not None:
+        keys.write_text(text)
+    given = issuer().settings() | {"sasl.oauthbearer.jwks.endpoint.url": keys.as_uri()}
+    given["sasl.enabled.mechanisms"] = f"OAUTHBEARER{more}"
     pairs = [part for pair in given.items() for part in ("--set", "=".join(pair))]
     words = (*HERE_SASL, "--data-dir", tmp_path, *pairs)
-    found = checks(*words)["SASL of SASL_PLAINTEXT"]
-    assert (found["verdict"], str(keys) in found["found"], "JSON Web Key Set" in found["advice"]) == (WARN, True, True)
-    assert "No such file or directory" in HERE.run("serve", "--check", *words[1:]).stderr
-    keys.write_text("{}")
-    assert "SASL of SASL_PLAINTEXT" not in checks(*words)
+    found = checks(*words, expect=not more)["SASL of SASL_PLAINTEXT"]
+    assert (found["verdict"], "JSON Web Key Set" in found["advice"]) == (WARN if more else FAIL, True)
+    told = f"sasl.oauthbearer.jwks.endpoint.url={keys.as_uri()}: {why}"
+    assert told in found["found"]
+    said = " ".join(HERE.run("serve", "--check", *words[1:], expect=0 if more else 2).stderr.split())
+    assert ("SASL of SASL_PLAINTEXT" in said, said.count(told)) == (True, 1)
+
+
+def test_keys_of_an_issuer_that_are_good(tmp_path: Path) -> None:
+    pairs = [part for pair in issuer().settings().items() for part in ("--set", "=".join(pair))]
+    words = ("--data-dir", tmp_path, "--set", "sasl.enabled.mechanisms=OAUTHBEARER", *pairs)
+    assert "SASL of SASL_PLAINTEXT" not in checks(*HERE_SASL, *words)
 
 
 def test_the_http_port_is_looked_at(tmp_path: Path) -> None:
@@ -145,6 +192,32 @@ def test_rules_about_topics_that_do_not_exist(ottla_broker_factory: Callable[...
     broker.stop()
     found = checks(*ask[:-2])["rules"]
     assert found["details"]["without"] == ["topic 'ordres'", "topics that begin with 'pay'"], "groups are not looked at"
+
+
+def test_rules_for_principals_who_are_nobody(ottla_broker_factory: Callable[..., Any], tmp_path: Path) -> None:
+    """Of a certificate or a token only its issuer knows; then a name in another case is a slip all the same."""
+    acls = [f"User:{name} ALLOW READ topic:orders" for name in ("alice", "alcie", "Alice", "*")]
+    place = ("--no-disk", "--data-dir", tmp_path / "data")
+    broker = ottla_broker_factory(data_dir=tmp_path / "data", acls=[*acls, "user:alice DENY READ topic:orders"])
+    assert "principals" not in checks(*place, "-b", broker.bootstrap_servers), "there are no users"
+    broker.stop()
+    slip = "User:Alice (did you mean User:alice?)"
+    broker = ottla_broker_factory(
+        data_dir=tmp_path / "data", sasl=("SCRAM-SHA-512", {"alice": "alice-secret"}), super_users=["User:alice"]
+    )
+    login = ("--security-protocol", "SASL_PLAINTEXT", "--sasl-mechanism", "SCRAM-SHA-512", "--username", "alice")
+    secret = tmp_path / "secret"
+    secret.write_text("alice-secret")
+    found = checks(*place, "-b", broker.bootstrap_servers, *login, "--password-file", secret)["principals"]
+    assert "say --config FILE" in found["advice"]
+    broker.stop()
+    for given in ((), SCRAM[1:]):
+        found = checks(*place, *given)["principals"]
+        assert found["verdict"] == WARN
+        assert found["details"]["missing"] == ["User:Alice", "User:alcie", "user:alice"]
+        assert f"nobody can log in as {slip}, User:alcie" in found["found"]
+    found = checks(*place, *SCRAM[1:], "--set", "sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER")["principals"]
+    assert found["details"]["missing"] == ["User:Alice", "user:alice"]
 
 
 def test_secrets_that_others_may_read(tmp_path: Path, password: Path) -> None:

@@ -78,6 +78,11 @@ def test_a_cause_has_its_section(cause: str) -> None:
     assert said.startswith(f"# {cause}\n") and "- *What to do:*" in said and "\n#" not in said
 
 
+def test_a_section_of_one_page_is_found_by_its_name_alone() -> None:
+    said = run("help", "audit").stdout
+    assert said.startswith("# Audit\n\nWho did what to what") and "\n#" not in said
+
+
 def test_a_command_of_one_command_is_found_by_its_name_alone() -> None:
     assert run("help", "reset-offsets").stdout == run("help", "groups", "reset-offsets").stdout != ""
     several = run("help", "list", expect=2)

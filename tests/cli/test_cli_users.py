@@ -45,6 +45,15 @@ def test_the_first_user_of_a_new_directory(tmp_path: Path, password: str) -> Non
         ]
 
 
+@pytest.mark.parametrize(("given", "warns"), [("1234567", True), ("12345678", False)])
+def test_a_password_that_is_quick_to_guess_is_warned_of(tmp_path: Path, given: str, warns: bool) -> None:
+    file = tmp_path / "password"
+    file.write_text(given)
+    ran = HERE.run("users", "set", "admin", "--data-dir", tmp_path / "data", "--password-file", file)
+    assert ("fewer than 8 characters" in ran.stderr) == warns and given not in ran.stderr
+    assert ran.stdout == "User 'admin' has a password for SCRAM-SHA-512.\n"
+
+
 def test_a_directory_that_a_broker_uses(tmp_path: Path, password: str) -> None:
     with Broker(data_dir=tmp_path / "data"):
         for command in (["set", "admin", "--password-file", password], ["list"], ["remove", "admin"]):

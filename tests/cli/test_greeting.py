@@ -20,10 +20,10 @@ import trustme
 from ottla.broker import dispatch
 from ottla.broker.handlers import HANDLERS, Handler, handler
 from ottla.cli import common, silence
-from ottla.cli.greeting import Who, free_port, greet, holder
+from ottla.cli.greeting import Who, _hung_up, free_port, greet, holder
 from ottla.cli.output import Refused
 from ottla.cli.topics import command as topics
-from ottla.clients import Admin
+from ottla.clients import Admin, AuthenticationFailed
 from ottla.protocol.apis import ApiKey
 from ottla.testing.broker import Broker
 from tests.cli.commands import HERE, Ottla
@@ -260,3 +260,20 @@ def test_a_port_for_http_that_is_taken_leaves_the_other_as_it_is(ottla: Any) -> 
         r"To have your own beside it:\n    ottla serve --ephemeral --listen 0 --http 127.0.0.1:\d+\n", done
     )
     assert "export" not in done
+
+
+def test_a_session_that_ended_is_among_the_reasons_of_a_broker_that_hangs_up() -> None:
+    said = _hung_up("b:1", "b:1: it closed the connection", {"security_protocol": "SASL_SSL"})
+    assert "its session or a token may have ended" in str(said)
+
+
+def test_whose_token_is_not_accepted_is_told_where_to_look() -> None:
+    """Clients are told nothing but that."""
+
+    async def refused() -> None:
+        raise AuthenticationFailed('{"status":"invalid_token"}')
+
+    with pytest.raises(Refused) as raised:
+        common.run(refused(), "")
+    assert "does not accept the token" in str(raised.value)
+    assert "The broker's log and audit say why." in str(raised.value)

@@ -232,6 +232,10 @@ def trace_secured_topics(t: Trace) -> None:
             rows += [{"name": None, "topic_id": t.id_of(pay)}, {"name": None, "topic_id": t.id_of("nobody")}]
         t.call(ALICE, ApiKey.DELETE_TOPICS, version, topic_names=names, topics=rows, timeout_ms=10_000)
     t.call(ALICE, ApiKey.DELETE_TOPICS, 5, topic_names=[orders], timeout_ms=10_000)
+    allow(t, f"DELETE topic {pay}", f"-DESCRIBE topic {pay}")
+    t.call(ALICE, ApiKey.DELETE_TOPICS, 6, topics=[{"name": pay}], timeout_ms=10_000)
+    row = {"name": None, "topic_id": t.id_of(pay)}
+    t.call(ALICE, ApiKey.DELETE_TOPICS, 6, topics=[row], timeout_ms=10_000)
 
 
 def trace_secured_cluster(t: Trace) -> None:

@@ -147,6 +147,7 @@ def test_what_is_denied_stands_in_the_audit_file(tmp_path: Path) -> None:
         "principal": "User:ANONYMOUS",
         "listener": "PLAINTEXT",
         "host": "127.0.0.1",
+        "port": first["port"],
         "client_id": "peer",
         "operation": "DESCRIBE",
         "resource": "TOPIC",

@@ -176,6 +176,7 @@ def test_the_audit_tells_who_came_by_certificate_and_that_he_went(tmp_path: Path
     assert came["event"] == "authenticated" and came.items() >= who.items()
     assert came["tls"].startswith("TLSv1.3 TLS_")
     assert went["event"] == "disconnected" and went.items() >= who.items()
+    assert went["reason"] == "the client closed it" and went["port"] == came["port"] > 0
 
 
 def test_the_audit_tells_who_leaves_for_the_certificate(tmp_path: Path) -> None:
@@ -267,6 +268,17 @@ def test_a_handshake_that_does_not_go_on_is_told_once(tmp_path: Path) -> None:
         assert [*broker.run(lambda: server.authentications.values())] == [1]
     (line,) = [line for line in log.getvalue().splitlines() if "authentication_failed" in line]
     assert "host=127.0.0.1" in line and "mechanism=TLS" in line
+
+
+def test_a_start_tells_of_a_certificate_that_is_not_for_the_addresses_that_clients_are_told(tmp_path: Path) -> None:
+    """Once for all listeners that have it."""
+    leaf, log = CA.issue_cert("vm", "127.0.0.1"), io.StringIO()
+    pem = written(tmp_path / "broker.pem", leaf.private_key_and_cert_chain_pem.bytes())
+    given = {"listeners": "SSL://:0,B://:0,C://127.0.0.1:0", "listener.security.protocol.map": "SSL:SSL,B:SSL,C:SSL"}
+    with Broker({**given, "ssl.keystore.location": pem, "ottla.insecure": "true"}, log=logger(stream=log)):
+        pass
+    (line,) = [line for line in log.getvalue().splitlines() if "is not for that, but for vm" in line]
+    assert "listener=SSL, B " in line.replace("'", "").replace('"', "")
 
 
 def test_handshakes_under_way_are_bounded_and_others_wait(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class Exchange:
     """One request and what became of it; it is its own connection."""
 
     client_host = "/127.0.0.1"
+    client_port = 50_000
     encoded = b""
     client_software = ""
     local_host = "127.0.0.1"

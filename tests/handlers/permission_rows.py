@@ -263,7 +263,7 @@ ROWS = [
     Row(
         ApiKey.DELETE_TOPICS,
         lambda world, name: {"topics": [{"name": None, "topic_id": world.id_of(name)}]},
-        [*topic(A.DESCRIBE), *topic(A.DELETE)],
+        topic(A.DELETE),
         of=range(6, 100),
         called="by id",
     ),

@@ -52,14 +52,15 @@ async def world(new_world: Any) -> Any:
 
 
 def allow(world: Any, *words: str) -> None:
-    """Rules as ``READ topic orders``; a name that ends in ``…`` is a prefix."""
+    """Rules as ``READ topic orders``, or ``-READ topic orders`` to deny it; a name that ends in ``…`` is a prefix."""
 
     def acls() -> Iterator[Acl]:
         for each in words:
-            operation, kind, name = each.split()
+            operation, kind, name = each.removeprefix("-").split()
+            permission = Permission.DENY if each.startswith("-") else Permission.ALLOW
             resource = {"id": R.TRANSACTIONAL_ID}.get(kind) or R[kind.upper()]
             pattern = Pattern.PREFIXED if name.endswith("…") else Pattern.LITERAL
-            yield Acl(resource, name.removesuffix("…"), pattern, ALICE.principal, "*", A[operation], Permission.ALLOW)
+            yield Acl(resource, name.removesuffix("…"), pattern, ALICE.principal, "*", A[operation], permission)
 
     world.authorizer.change([*acls()])
 
@@ -278,8 +279,14 @@ async def test_deletion_by_id(world: Any) -> None:
     assert await rows() == [(29, None), (100, None)]
     allow(world, "DESCRIBE topic orders")
     assert await rows() == [(29, "orders"), (100, None)]
-    allow(world, cluster("DELETE"))
+    allow(world, "DELETE topic orders", "-DESCRIBE topic orders")
     assert await rows() == [(0, "orders"), (100, None)]
+
+
+async def test_deletion_by_an_id_that_everybody_may(world: Any) -> None:
+    allow(world, cluster("DELETE"))
+    answer = await world.call(ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": world.id_of("orders")}])
+    assert [(row.error_code, row.name) for row in answer.responses] == [(0, "orders")]
 
 
 async def test_one_who_describes_settings(world: Any) -> None:

@@ -20,7 +20,8 @@ NOW_MS = 1_700_000_000_123
 
 
 def client(name: str = "alice", host: str = "/10.0.0.7", client_id: str = "c", listener: str = "SASL") -> Any:
-    return SimpleNamespace(session=Session(f"User:{name}", listener), client_host=host, client_id=client_id)
+    session = Session(f"User:{name}", listener)
+    return SimpleNamespace(session=session, client_host=host, client_port=4711, client_id=client_id)
 
 
 class Told:
@@ -59,6 +60,7 @@ def test_who_did_what_from_where() -> None:
                 "principal": "User:alice",
                 "listener": "SASL",
                 "host": "10.0.0.7",
+                "port": 4711,
                 "client_id": "c",
                 "topic": "orders",
                 "partitions": 3,

@@ -161,19 +161,9 @@ async def test_unknown_keys_have_the_issuer_asked_now_and_then() -> None:
     assert await misses.after(1, "a")
     assert not any([await misses.after(90, f"b{number}") for number in range(100)])
     assert await misses.after(1_000, "b0")
-    assert not await misses.after(20_000, "a")  # the same, within a minute
-    assert await misses.after(0, "c")
-    assert await misses.after(40_000, "a")
-
-
-async def test_sixteen_unknown_keys_are_remembered_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.broker.runtime.jwks.MISS_MS", 0)
-    world = World()
-    await world.issuer.start()
-    await world.fetch_over()
-    misses = Misses(world)
-    assert [await misses.after(1, str(number)) for number in range(20)] == [True] * 16 + [False] * 4
-    assert await misses.after(60_000, "19")
+    assert not await misses.after(9_999, "a")
+    assert await misses.after(1, "a")
+    assert await misses.after(10_000, "a")  # the same again: the issuer may show a key later than it signs with it
 
 
 # -------------------------------------------------------------------------------------------------- as settings have it

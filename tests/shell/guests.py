@@ -41,6 +41,7 @@ class Steps(ServerExchange):
                 return self.resume(name)
             case [b"refuse", name]:
                 self.name = name.decode()
+                self.shown = {"kid": f"{self.name}'s"}
                 raise AuthenticationFailed("told", "for the log")
         return self.resume(token)
 

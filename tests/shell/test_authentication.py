@@ -198,6 +198,7 @@ def test_an_answer_that_refuses_comes_after_the_delay(world: World, client: Clie
     assert client.is_closed and world.served == []
     ((_, fields),) = world.log.lines
     assert (fields["user"], fields["mechanism"], fields["reason"]) == ("al\\nice", STEPS, "for the log")
+    assert fields["kid"] == "al\\nice's"
 
 
 def test_without_a_delay_it_is_told_at_once() -> None:

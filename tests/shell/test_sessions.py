@@ -52,6 +52,20 @@ def test_a_session_ends(world: World, ending: Client) -> None:
     assert ending.send(METADATA) == b"" and ending.is_closed
     assert len(world.served) == 2
     assert world.counts["expired_connections_killed", "SASL", STEPS] == 1
+    told = {"reason": "its session ended, and it did not authenticate again", "mechanism": STEPS, "port": 5000}
+    assert world.log.lines[-1][0] == "session_expired" and world.log.lines[-1][1].items() >= told.items()
+    assert ending.connection.why_closed == told["reason"]
+
+
+def test_many_sessions_that_end_are_one_line(world: World, ending: Client) -> None:
+    """A crowd of clients that cannot renew theirs comes back again and again."""
+    world.mechanisms.most_ms = 5_000
+    others = [ending, world.connect()]
+    assert others[1].log_in().session_lifetime_ms == 5_000
+    ending.advance(5_000)
+    for one in others:
+        assert one.send(METADATA) == b"" and one.is_closed
+    assert world.log.events.count("session_expired") == 1
 
 
 def test_a_session_is_renewed(world: World, ending: Client) -> None:

@@ -40,8 +40,9 @@ class Peer:
     def kept_bytes(self) -> int:
         return self.unread_bytes
 
-    def close(self) -> None:
+    def close(self, reason: str = "") -> None:
         self.closed = True
+        self.why_closed = reason
 
     def wake(self) -> None:
         self.woken += 1
@@ -65,7 +66,7 @@ def test_quiet_connections_are_closed_and_busy_ones_are_not(clock: Clock, log: L
     for _ in range(20):
         busy.active = True
         clock.advance(100)
-    assert quiet.closed
+    assert quiet.closed and quiet.why_closed == "it was idle"
     assert not busy.closed
     assert not waiting.closed
 

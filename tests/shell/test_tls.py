@@ -325,6 +325,35 @@ def test_cipher_suites_that_cannot_be(pem: str, suites: str, words: str) -> None
     assert refusal(ssl_keystore_location=pem, ssl_cipher_suites=suites).startswith(f"ssl.cipher.suites: {words}")
 
 
+@pytest.mark.parametrize(
+    "suite",
+    [
+        "TLS_ECDHE_ECDSA_WITH_NULL_SHA",
+        "TLS_RSA_WITH_NULL_SHA",
+        "NULL-SHA256",
+        "TLS_DH_anon_WITH_AES_128_CBC_SHA",
+        "ADH-AES128-SHA",
+        "AECDH-AES256-SHA",
+        "SSL_RSA_EXPORT_WITH_RC4_40_MD5",
+        "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+        "ECDHE-RSA-DES-CBC3-SHA",
+        "ECDHE-ECDSA-RC4-SHA",
+    ],
+)
+def test_cipher_suites_that_protect_nothing(pem: str, suite: str) -> None:
+    """Java has them disabled. Names of either kind are refused, beside a good one, too."""
+    said = refusal(ssl_keystore_location=pem, ssl_cipher_suites=f"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,{suite}")
+    assert said.startswith(f"ssl.cipher.suites: {suite} does not encrypt, ")
+    assert "none with NULL, anon, EXPORT, DES, RC4 or MD5 is allowed" in said
+
+
+def test_cipher_suites_leave_the_strength_of_keys_as_it_is(pem: str) -> None:
+    """Or certificates of clients with weak signatures would be taken."""
+    wanted = contexts(ssl_keystore_location=pem).context.security_level
+    made = contexts(ssl_keystore_location=pem, ssl_cipher_suites="ECDHE-ECDSA-AES128-GCM-SHA256")
+    assert made.context.security_level == wanted > 0
+
+
 # certificates of clients
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import struct
 import time
@@ -250,8 +251,10 @@ def log_in_by_scram(guest: Guest, user: str, password: str) -> Any:
 
 
 @pytest.mark.parametrize("terminate", [True, False])
-def test_a_new_password_closes_connections_if_it_is_to(terminate: bool) -> None:
-    with Broker(SETTINGS | {"ottla.sasl.scram.terminate.on.change": terminate}) as broker:
+def test_a_new_password_closes_connections_if_it_is_to(tmp_path: Path, terminate: bool) -> None:
+    path = tmp_path / "audit"
+    given = {"ottla.sasl.scram.terminate.on.change": terminate, "ottla.audit.file": str(path)}
+    with Broker(SETTINGS | given) as broker:
         set_password(broker, "carol", "pw")
         with Guest(broker) as carol, Guest(broker) as alice:
             assert log_in_by_scram(carol, "carol", "pw").error_code == 0
@@ -264,6 +267,11 @@ def test_a_new_password_closes_connections_if_it_is_to(terminate: bool) -> None:
                 assert carol.call(ApiKey.METADATA, 4, topics=[]).brokers
             with Guest(broker) as again:
                 assert log_in_by_scram(again, "carol", "other").error_code == 0
+    rows = [json.loads(line) for line in path.read_text().splitlines() if "User:carol" in line]
+    came = rows[0]
+    (went,) = [row for row in rows if row["event"] == "disconnected" and row["port"] == came["port"]]
+    assert came["event"] == "authenticated"
+    assert went["reason"] == ("its user's password was changed or removed" if terminate else "the client closed it")
 
 
 @pytest.mark.parametrize(("user", "password", "code"), [("carol", "pw", 0), ("carol", "no", 58), ("dave", "pw", 58)])

@@ -113,6 +113,7 @@ class Lookup:
         self._mechanism = mechanism
         self._secret = secret
         self._known = {user: one for (user, kind), one in credentials.items() if kind is mechanism}
+        self._elsewhere = {user: kind for user, kind in credentials if kind is not mechanism}
         usable = [one for one in self._known.values() if one.iterations >= LEAST_ITERATIONS]
         self._iterations = _most([one.iterations for one in usable], LEAST_ITERATIONS)
         self._salt_length = _most([len(one.salt) for one in usable], 32)
@@ -122,7 +123,9 @@ class Lookup:
         made_up = self._made_up(user)  # for those who exist, too: it takes time
         known = self._known.get(user)
         if known is None:
-            return Found(made_up, "nobody has the name")
+            if (other := self._elsewhere.get(user)) is None:
+                return Found(made_up, "nobody has the name")
+            return Found(made_up, f"the user has no password for {self._mechanism.words}, but for {other.words}")
         if known.iterations < LEAST_ITERATIONS:
             least = f"fewer than {LEAST_ITERATIONS} are not accepted; set the password again"
             return Found(made_up, f"the user's credential has {known.iterations} iterations, and {least}")

@@ -119,7 +119,20 @@ def verify(token: str, keys: Sequence[Key], rules: Rules, now_ms: int) -> Claims
         UnknownKey: none of the keys has the id that it names.
         InvalidToken: it is not valid for another reason.
     """
-    payload = _payload(token, keys)
+    shown: dict[str, str] = {}
+    try:
+        return _claims(token, keys, rules, now_ms, shown)
+    except InvalidToken as error:
+        error.shown = shown
+        raise
+
+
+def _claims(token: str, keys: Sequence[Key], rules: Rules, now_ms: int, shown: dict[str, str]) -> Claims:
+    """See `verify`. ``shown`` gets what may be told of a token that is not valid."""
+    payload = _payload(token, keys, shown)
+    name = payload.get(rules.name_claim)
+    if isinstance(name, str):
+        shown["sub"] = name[:MAX_KID_LENGTH]
     ends_ms = _check_times(payload, rules.skew_seconds, now_ms)
     if rules.issuer and payload.get("iss") != rules.issuer:
         raise InvalidToken("it has another issuer, or none")
@@ -128,16 +141,13 @@ def verify(token: str, keys: Sequence[Key], rules: Rules, now_ms: int) -> Claims
     if rules.audiences and not any(one in rules.audiences for one in named if isinstance(one, str)):
         raise InvalidToken("it is for another audience, or for none")
     _check_scopes(payload.get(rules.scope_claim, []), rules.scope_claim)
-    name = payload.get(rules.name_claim)
     if not isinstance(name, str) or not name.strip():
         raise InvalidToken(f"the claim {rules.name_claim!r} names nobody")
     return Claims(name, ends_ms)
 
 
-def _payload(token: str, keys: Sequence[Key]) -> Mapping[str, Any]:
+def _payload(token: str, keys: Sequence[Key], shown: dict[str, str]) -> Mapping[str, Any]:
     """What a token says, if one of the keys has signed it."""
-    if not keys:
-        raise InvalidToken("there are no keys to check it with")
     import jwt
 
     signatures = _signatures()
@@ -146,6 +156,10 @@ def _payload(token: str, keys: Sequence[Key]) -> Mapping[str, Any]:
     except jwt.PyJWTError:
         raise InvalidToken("its header cannot be read") from None
     algorithm, kid = header.get("alg"), header.get("kid", "")
+    if isinstance(kid, str) and kid:
+        shown["kid"] = kid[:MAX_KID_LENGTH]
+    if not keys:
+        raise InvalidToken("there are no keys to check it with")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise InvalidToken("its algorithm is not permitted")
     if "crit" in header:

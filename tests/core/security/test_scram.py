@@ -137,6 +137,7 @@ def test_users_are_found() -> None:
     found = Lookup(KNOWN, SHA_256, b"of the broker")
     assert found("alice") == (KNOWN["alice", SHA_256], "")
     assert found("carol") == (KNOWN["carol", SHA_256], "")
+    assert found("dora").refused == "the user has no password for SCRAM-SHA-256, but for SCRAM-SHA-512"
 
 
 @pytest.mark.parametrize(

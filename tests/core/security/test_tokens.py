@@ -85,6 +85,25 @@ def test_claims_that_are_not_accepted(claims: dict[str, Any], words: str) -> Non
     assert words in why(token(KEY, **claims))
 
 
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        (token(KEY, headers=NAMED, exp=NOW_S - 60), {"kid": "one", "sub": "alice"}),
+        (token(KEY, headers=NAMED, sub=" "), {"kid": "one", "sub": " "}),
+        (token(KEY, exp=NOW_S - 60), {"sub": "alice"}),
+        (token(private("ES256", 1), headers=NAMED), {"kid": "one"}),
+        (token(KEY, headers={"kid": "two"}), {"kid": "two"}),
+        (token(KEY, headers={"kid": "x" * 5000}), {"kid": "x" * 1000}),
+        (token(private("ES256", 1)), {}),
+    ],
+)
+def test_what_the_log_may_have_of_a_token_that_is_not_valid(text: str, shown: dict[str, str]) -> None:
+    """Whose it is only if a key of the issuer has signed it."""
+    with pytest.raises(InvalidToken) as raised:
+        verify(text, KEYS, RULES, NOW_MS)
+    assert raised.value.shown == shown
+
+
 def test_rules_may_ask_for_less_and_for_other_claims() -> None:
     rules = Rules(skew_seconds=0, scope_claim="roles", name_claim="client")
     text = token(KEY, iss=None, aud=None, sub=None, scope="", roles=["a"], client="svc")

@@ -185,7 +185,11 @@ def test_who_tries_too_many_tokens_has_to_wait_but_never_with_a_right_one(tmp_pa
         assert ask(url, "/login", "POST", "token=a-token-of-alice", **FORM).status == 303
         counted = ask(url, "/metrics", Authorization="Bearer a-token-of-alice").body.decode()
         assert 'ottla_failed_authentications_total{listener="HTTP",mechanism="token"} 7' in counted
-    told = [row for row in map(json.loads, audit.read_text().splitlines()) if row["event"] == "authentication_failed"]
+    rows = [*map(json.loads, audit.read_text().splitlines())]
+    (came,) = [row for row in rows if row["event"] == "authenticated"]
+    who = {"principal": "User:alice", "listener": "HTTP", "host": "127.0.0.1", "mechanism": "token"}
+    assert came.items() >= who.items(), "each request shows the token; that is told once"
+    told = [row for row in rows if row["event"] == "authentication_failed"]
     assert [(row["listener"], row["host"], row.get("others", 0)) for row in told] == [
         ("HTTP", "127.0.0.1", 0),
         ("HTTP", "127.0.0.1", 6),

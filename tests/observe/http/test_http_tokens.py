@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.logger import Silent
-from ottla.observe.http.passes import COOKIE_MS, MOST_ADDRESSES, MOST_COOKIES, Cookies, Guesses
+from ottla.observe.http.passes import COOKIE_MS, ENTRY_MS, MOST_ADDRESSES, MOST_COOKIES, Cookies, Entries, Guesses
 from ottla.observe.http.tokens import LOOK_MS, Tokens, append_line, new_token, read_tokens
 from tests.cli.commands import HERE
 from tests.observe.http.fakes import Lines
@@ -134,3 +134,19 @@ def test_the_command_makes_a_token(tmp_path: Path) -> None:
         assert tokens.name_of(digest) == name
     refused = HERE.run("token", "new", "two words", expect=2)
     assert "a name has no blanks" in refused.output
+
+
+def test_a_token_that_is_shown_again_and_again_is_told_once_in_ten_minutes() -> None:
+    now_ms = 0
+    entries = Entries(lambda: now_ms)
+    assert [entries.is_new(*who) for who in ((b"t", "a"), (b"t", "a"), (b"t", "b"), (b"u", "a"))] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+    now_ms = ENTRY_MS - 1
+    assert not entries.is_new(b"t", "a")
+    now_ms = ENTRY_MS
+    assert entries.is_new(b"t", "a")
+    assert not entries.is_new(b"t", "a")
