@@ -183,6 +183,18 @@ class Trim(NamedTuple):
     start_offset: int
 
 
+class Seal(NamedTuple):
+    """Let nothing be put below an offset any more → whether the epoch is this one. Before rows there are replaced.
+
+    A copy of an append may have looked at the log long ago. Once the row that it copies is gone, neither the end that
+    it saw nor a key keeps it out; the seal does, as it is read under the lock.
+    """
+
+    log_id: int
+    leader_epoch: int
+    offset: int
+
+
 class Sweep(NamedTuple):
     """Delete rows that lie below the start of their log as a whole → their number. Anybody may, at any time."""
 
@@ -192,8 +204,7 @@ class Sweep(NamedTuple):
 class Replace(NamedTuple):
     """Put rows in the place of those between two offsets, if there are as many as expected → whether it was done.
 
-    Nothing may be under way from an earlier, unknown statement under this epoch: its look at the log may be older than
-    the deletion, and then nothing would keep its rows out. Whoever is not sure takes a new epoch first.
+    Only below what is sealed, and never in the place of the last row of a log, which says where the log ends.
     """
 
     log_id: int
@@ -252,6 +263,7 @@ Statement = (
     | Page
     | SaveSnapshot
     | Trim
+    | Seal
     | Sweep
     | Replace
     | ReadCatalog

@@ -77,7 +77,6 @@ class _Led:
     leader_epoch: int
     base: int
     end: int
-    is_doubtful: bool = False
     is_given_up: bool = False
     halted: list[_Entry] | None = None
 
@@ -136,11 +135,6 @@ class Lane:
         if not self._is_sent:
             self._drop_given_up()
 
-    def is_doubtful(self, log_id: int) -> bool:
-        """Whether a statement of this epoch was sent of which nobody heard: a copy may still be under way."""
-        led = self._logs.get(log_id)
-        return led is None or led.is_doubtful
-
     # Requests
 
     def append(
@@ -195,8 +189,6 @@ class Lane:
     def lost(self) -> None:
         """The outcome of what was sent is unknown: the connection has ended, or its answer cannot be trusted."""
         self._is_connected = self._is_sent = False
-        for entry in self._open:
-            entry.led.is_doubtful = True
 
     def rival(self) -> None:
         """The same rows came to be while these were on their way: ask again what is there."""
