@@ -104,7 +104,16 @@ def test_rows_that_compaction_left_out_are_not_missed(reading: Reading) -> None:
     reading.pages.want(1, 3, 9, "a")
     reading.pages.came(reading.fetched(), [row(0), row(6)])
     assert bases(reading.pages.rows(1, 3)) == [6]
+    assert reading.pages.rows(1, 8) is None
+    reading.pages.came(reading.fetched(), [])
     assert bases(reading.pages.rows(1, 8)) == []
+
+
+def test_a_page_ends_with_its_last_row_however_much_was_asked_for() -> None:
+    reading = Reading(page_bytes=150)
+    reading.pages.want(1, 0, 9, "a")
+    reading.pages.came(reading.fetched(), [row(0)])
+    assert bases(reading.pages.rows(1, 0)) == [0] and reading.pages.rows(1, 1) is None
 
 
 def test_a_page_that_is_wanted_is_not_evicted() -> None:

@@ -43,7 +43,10 @@ class Head(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What a log was when its row was locked: its epoch, and where it ended before the statement."""
+    """What a log was when its row was locked: its epoch, and where it ended before the statement.
+
+    It ends behind its last row, but no earlier than where it begins and than it is sealed.
+    """
 
     log_id: int
     leader_epoch: int
@@ -204,7 +207,7 @@ class Sweep(NamedTuple):
 class Replace(NamedTuple):
     """Put rows in the place of those between two offsets, if there are as many as expected → whether it was done.
 
-    Only below what is sealed, and never in the place of the last row of a log, which says where the log ends.
+    Only below what is sealed. So a log does not end earlier even if its last row goes.
     """
 
     log_id: int

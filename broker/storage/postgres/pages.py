@@ -184,9 +184,8 @@ class Pages:
             return
         log.asked = None
         rows = [row for row in rows if row.last_offset < page.upto_offset]
-        # A page that is cut short by its size ends with its last row; else there is nothing more below its end.
-        is_cut = sum(row.size for row in rows) >= page.max_bytes
-        upto = rows[-1].last_offset + 1 if rows and is_cut else page.upto_offset
+        # It may have been cut short by its size; only where there is no row at all, nothing is up to its end.
+        upto = rows[-1].last_offset + 1 if rows else page.upto_offset
         held = _Held(page.start_offset, upto, rows, [row.base_offset for row in rows], sum(row.size for row in rows))
         log.held.append(held)
         self._order.append((page.log_id, held))
