@@ -50,8 +50,8 @@ class Client:
 
     def bases(self, log_id: int, epoch: int = 5) -> list[int] | None:
         """The base offsets of a log; None if the epoch is not this one."""
-        rows = self(port.Page(log_id, epoch, 0, 1_000, 1 << 20))
-        return None if rows is None else [row.base_offset for row in rows]
+        loaded = self(port.Load(log_id, epoch))
+        return None if loaded is None else [row.base_offset for row in loaded.rows]
 
 
 def row(log_id: int, base: int, count: int = 1, epoch: int = 5, body: bytes = b"body") -> Row:

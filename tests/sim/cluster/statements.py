@@ -209,7 +209,7 @@ def begin_epoch(t: Transaction, s: port.BeginEpoch) -> Steps:
 def page(t: Transaction, s: port.Page) -> Steps:
     yield None
     log = t.read("log", s.log_id)
-    if log is None or log.row.epoch != s.leader_epoch:
+    if log is None or log.row.epoch != s.leader_epoch or _end(t, log) < s.upto_offset:
         return None
     rows: list[port.Row] = []
     size = 0
