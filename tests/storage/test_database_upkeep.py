@@ -77,6 +77,12 @@ def test_pages(one: Client, start: int, upto: int, most: int, bases: list[int]) 
     assert [one.base_offset for one in one(port.Page(A, 5, start, upto, most))] == bases
 
 
+def test_a_page_from_a_gap_begins_behind_it(one: Client) -> None:
+    one(append(row(A, 0), row(A, 1), row(A, 2)))
+    assert one(port.Seal(A, 5, 2)) and one(port.Replace(A, 5, 1, 2, 1, ()))
+    assert [one.base_offset for one in one(port.Page(A, 5, 1, 3, 1))] == [2]
+
+
 def test_no_rows_and_another_epoch_or_a_shorter_log_differ(one: Client) -> None:
     assert one(port.Page(A, 5, 0, 0, 100)) == ()
     assert one(port.Page(A, 6, 0, 0, 100)) is None

@@ -160,7 +160,7 @@ class BeginEpoch(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Rows from the one that contains an offset on, below another → rows.
+    """Rows from the one that contains an offset on, or from the next one, below another → rows.
 
     None if the epoch is not this one, or if the log ends before the other offset: a server that others have left may
     still have the epoch, and not what was appended since.

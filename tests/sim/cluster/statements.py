@@ -214,6 +214,8 @@ def page(t: Transaction, s: port.Page) -> Steps:
     rows: list[port.Row] = []
     size = 0
     for row in t.server.store.rows(s.log_id, t.snapshot, s.start_offset):
+        if row.last_offset < s.start_offset:
+            continue
         size += row.size
         if row.base_offset >= s.upto_offset or (rows and size > s.max_bytes):
             break
