@@ -150,7 +150,7 @@ class Faults:
     def _slow(self) -> None:
         session = self._any(*ROLES)
         if session is not None:
-            session.slow_ms = self.rng.choice((30, 200, 900, 1_800, 2_600))
+            session.slow_ms = self.rng.choice((30, 200, 900, 2_300))
 
     def _refuse(self) -> None:
         self.world.database.refuse(True)
@@ -211,7 +211,7 @@ class Faults:
     def _pause(self) -> None:
         node = self._node()
         if node is not None:
-            self._pause_for(node, self.rng.choice((500, 2_000, 3_300, 4_500, 9_000)))
+            self._pause_for(node, self.rng.choice((500, 2_000, 3_300, 3_600, 4_500, 9_000)))
 
     def _pause_for(self, node: Node, how_long_ms: int) -> None:
         if node.is_alive and not node.is_paused:
