@@ -28,6 +28,7 @@ class NodeInfo(NamedTuple):
         endpoints: host and port by the name of a listener; a listener that tells each client the host that he reached
             has an empty host.
         epoch: the leader epoch of what it leads in this life, where the node itself gives epochs (``--nodes``).
+        incarnation: which life of the node this is, where a database counts them.
         http: host and port of its console; None if it has none.
     """
 
@@ -37,6 +38,7 @@ class NodeInfo(NamedTuple):
     epoch: int = 0
     rack: str | None = None
     http: tuple[str, int] | None = None
+    incarnation: int = 0
 
     @property
     def is_up(self) -> bool:

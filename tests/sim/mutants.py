@@ -45,7 +45,7 @@ class Mutant:
 
     def function(self) -> FunctionType:
         module, _, path = self.where.partition(":")
-        found: Any = import_module(module if module.startswith("ottla.") else f"{CORE}.{module}")
+        found: Any = import_module(module if module.startswith(("ottla.", "tests.")) else f"{CORE}.{module}")
         for name in path.split("."):
             found = inspect.getattr_static(found, name)
         found = found.fget if isinstance(found, property) else found
@@ -99,3 +99,6 @@ PREPARED_MUTANTS = read_bugs("prepared")
 PARTITION_MUTANTS = read_bugs("partitions")
 PENDING_MUTANTS = read_bugs("pending")
 TRANSACTION_MUTANTS = read_bugs("transactions")
+CLUSTER_MUTANTS = read_bugs("cluster")
+RARE_CLUSTER_MUTANTS = read_bugs("cluster_rare")
+"""Of clusters as well, but they show only where several things come together."""

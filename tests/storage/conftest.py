@@ -12,7 +12,9 @@ from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.records import Record
+from tests.storage.database_clients import LOGS, Client
 from tests.storage.late_engine import LateEngine, LateLocalEngine
+from tests.storage.simulated_database import SimBench
 from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
 from tests.support.batches import build_batch
@@ -138,3 +140,22 @@ async def sim(new_uuid):
     yield simulated
     simulated.work_again()
     await simulated.engine.close()
+
+
+@pytest.fixture(params=[SimBench], ids=["simulated"])
+def bench(request: pytest.FixtureRequest) -> SimBench:
+    """A database with three logs, as the tests of the port's contract want it."""
+    bench: SimBench = request.param(LOGS, ("first",))
+    return bench
+
+
+@pytest.fixture
+def one(bench: SimBench) -> Client:
+    """A connection to it."""
+    return Client(bench)
+
+
+@pytest.fixture
+def two(bench: SimBench) -> Client:
+    """Another."""
+    return Client(bench)
