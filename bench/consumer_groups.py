@@ -29,6 +29,7 @@ from report import Figures, describe, tell
 from servers import (
     HERE,
     JUST_IN_TIME,
+    BenchError,
     Load,
     Server,
     by_turns,
@@ -120,7 +121,13 @@ def measure_heartbeats(
     for server in by_turns(servers, rounds):
         for kind, load in loads[server.name].items():
             click.echo(f"{beat_load(connections)}: {row(server, kind)}", err=True)
-            run = measure(generator, server, load, connections, 1, seconds, core)
+            try:
+                run = measure(generator, server, load, connections, 1, seconds, core)
+            except BenchError as error:
+                if server.name == "ottla":
+                    raise
+                figures.missing[f"{row(server, kind)}, {beat_load(connections)}"] = error.message
+                continue
             figures.add(beat_load(connections), row(server, kind), per_second=run.per_second, cpu_us=run.cpu_us)
 
 

@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.alterations import Alteration, own_fault
-from ottla.broker.core.configs.brokers import is_secret
+from ottla.broker.core.configs.idle import idle_type
 from ottla.broker.core.configs.kinds import ResourceType
 from ottla.broker.core.configs.loggers import ROOT, kafkas_level, planned_level
 from ottla.broker.core.refusal import Refusal, bad_request, code_and_message
 from ottla.broker.core.security.acls import CLUSTER_NAME, AclOperation, Resource
 from ottla.broker.core.topics.catalog import Catalog
 from ottla.broker.handlers.services import Services
+from ottla.broker.setting_keys import of_listener
+from ottla.broker.settings import FIELDS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.message_parts import ResourceOutcome
 
@@ -101,9 +103,15 @@ def _values(alteration: Alteration, before: Mapping[str, str], after: Mapping[st
 
     def shown(configs: Mapping[str, str]) -> dict[str, str | None]:
         hides = alteration.resource_type == ResourceType.BROKER
-        return {key: HIDDEN if hides and key in configs and is_secret(key) else configs.get(key) for key in keys}
+        return {key: HIDDEN if hides and key in configs and _is_secret(key) else configs.get(key) for key in keys}
 
     return {"keys": keys, "before": shown(before), "after": shown(after)}
+
+
+def _is_secret(key: str) -> bool:
+    """Whether nobody is shown the value of a key of brokers: a secret, or one that neither we nor Kafka know."""
+    setting = key if key in FIELDS else of_listener(key)
+    return idle_type(key) is None if setting is None else bool(FIELDS[setting].metadata["sensitive"])
 
 
 def failures(alterations: Iterable[Alteration], code: int) -> list[ResourceOutcome]:

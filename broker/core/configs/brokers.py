@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.broker.core.configs.idle import idle_type
 from ottla.broker.core.configs.kinds import ConfigSource, Synonym
 from ottla.broker.core.topics.keys import TOPIC_KEYS
 from ottla.broker.setting_keys import ALIASES, of_listener
@@ -77,12 +76,6 @@ def is_read_only(key: str) -> bool:
     in Kafka, though it is the second one that can be changed.
     """
     return key not in FIELDS or not (FIELDS[key].metadata["dynamic"] or key.startswith(_KEYS_AND_CERTIFICATES))
-
-
-def is_secret(key: str) -> bool:
-    """Whether nobody is shown the value of a key of brokers: a secret, or one that neither we nor Kafka know."""
-    setting = key if key in FIELDS else of_listener(key)
-    return idle_type(key) is None if setting is None else bool(FIELDS[setting].metadata["sensitive"])
 
 
 def invalid_setting(key: str, text: str) -> str | None:

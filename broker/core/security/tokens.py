@@ -30,15 +30,7 @@ MOST_TRIED = 8
 
 
 class UnknownKey(InvalidToken):
-    """A token is signed by a key that is not known (any more, or yet).
-
-    Attributes:
-        kid: the id of the key.
-    """
-
-    def __init__(self, kid: str) -> None:
-        super().__init__("it is signed by a key that is not among the issuer's")
-        self.kid = kid
+    """A token is signed by a key that is not known (any more, or yet)."""
 
 
 class BadKeys(ValueError):
@@ -169,7 +161,7 @@ def _payload(token: str, keys: Sequence[Key], shown: dict[str, str]) -> Mapping[
     kind, curve = ALGORITHMS[algorithm]
     named = [key for key in keys if key.kid == kid] if kid else keys
     if not named:
-        raise UnknownKey(kid)
+        raise UnknownKey("it is signed by a key that is not among the issuer's")
     fitting = [
         key
         for key in named
