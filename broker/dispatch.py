@@ -19,7 +19,6 @@ from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
 from ottla.broker.handlers import HANDLERS, Handler, handler
-from ottla.broker.handlers.missing import after_a_look
 from ottla.broker.logger import Logger
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
@@ -401,6 +400,8 @@ class Dispatcher:
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
         if served.names is not None and self.services.cluster.has_others:
+            from ottla.broker.handlers.missing import after_a_look
+
             handle = after_a_look(route.handle, served.names, partial(self._go_on, route))
             route = dataclasses.replace(route, handle=handle)
         self.routes[code] = route

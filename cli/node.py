@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
-from ottla.protocol.stored.cluster_file import CLUSTER_NAME, BadClusterFile, NodeEntry, directory_of, read_cluster
+from ottla.protocol.stored.cluster_file import CLUSTER_NAME, UP, BadClusterFile, NodeEntry, directory_of, read_cluster
 
 if TYPE_CHECKING:
     from ottla.broker.app import Broker
@@ -82,8 +82,11 @@ class Node(NamedTuple):
             own.append(one._replace(port=port, advertised=told))
         return own
 
-    def place_among(self, log: Logger) -> dict[str, Any]:
+    def place_among(self, reports: Reports, log: Logger) -> dict[str, Any]:
         """What makes a broker one of several nodes, as arguments of `ottla.broker.app.Broker`.
+
+        Args:
+            reports: is told whom the node has seen.
 
         Raises:
             BadSetting: it cannot read who the others are, nor how they are known.
@@ -100,7 +103,12 @@ class Node(NamedTuple):
             password = node_password(self.shared)
         except (OSError, ValueError, KeyError) as error:
             raise BadSetting(f"{path}: {error}") from None
-        catalog, nodes = FileCatalog(str(self.shared)), ClusterFile(str(path), placement.read, log)
+
+        def read(document: Any) -> None:
+            placement.read(document)
+            reports.sees(row["node_id"] for row in document["nodes"] if row["state"] == UP)
+
+        catalog, nodes = FileCatalog(str(self.shared)), ClusterFile(str(path), read, log)
         return {
             "placement": placement,
             "catalog": catalog,
@@ -191,6 +199,10 @@ class Reports:
             http=http,
             epoch=broker.leader_epoch,
         )
+
+    def sees(self, node_ids: Iterable[int]) -> None:
+        """It has read that these nodes are up, itself among them, and tells clients so."""
+        self._tell(sees=list(node_ids))
 
     def failed(self, error: Exception) -> None:
         """It does not start."""

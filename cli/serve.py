@@ -198,25 +198,26 @@ def command(
     if ephemeral or data_dir:
         options.append("log.dirs=")  # those of the file are not used
     where = Options(listen, advertise, tls_cert, tls_key, sasl)
+    reports = Reports()
     place = None if ephemeral else data_dir or ""
     users = users_file, add_scram
     given = _Given(config_file, (*pairs, *options), bool(settings["http"]), where, topics, users, place, nodes)
     try:
         start = given.read(log)
-        own = start.alone() if node is None else start.of_node(node, Path(shared_dir), log)
+        own = start.alone() if node is None else start.of_node(node, Path(shared_dir), reports, log)
         if check:
             read, found = start.loaded.settings, start.endpoints
             check_issuers(found, read, log)
             tell_findings(read, found, start.directory, config_file, pairs, start.users, log)
     except BadSetting as error:
         if node is not None:
-            Reports().failed(error)
+            reports.failed(error)
         raise click.UsageError(str(error)) from None
     from ottla.broker.net.descriptors import raise_limit
 
     raise_limit()
     if node is not None:
-        sys.exit(_run(_serve(**own, told=Reports(), log=log, workbench=workbench)))
+        sys.exit(_run(_serve(**own, told=reports, log=log, workbench=workbench)))
     warn(start.loaded, start.endpoints, log)
     if add_scram:
         log.warning("A password was given as an argument, which others on this machine can see: use --users-file FILE")
@@ -248,7 +249,7 @@ class _Start(NamedTuple):
             "users": self.users,
         }
 
-    def of_node(self, node_id: int, shared: Path, log: Any) -> dict[str, Any]:
+    def of_node(self, node_id: int, shared: Path, reports: Reports, log: Any) -> dict[str, Any]:
         """The arguments of one of several nodes. Raises as `Node.place_among`."""
         settings = self.loaded.settings
         node = Node(node_id, node_id - settings.node_id, shared, in_memory=self.directory is None)
@@ -258,7 +259,7 @@ class _Start(NamedTuple):
             "endpoints": node.endpoints(self.endpoints),
             "why_down": node.why_down,
         }
-        return {**self.alone(), **own, **node.place_among(log)}
+        return {**self.alone(), **own, **node.place_among(reports, log)}
 
 
 class _Given(NamedTuple):

@@ -49,6 +49,8 @@ class _Life:
     """In this life."""
     was_tried: bool = False
     """It came up, or has failed to."""
+    sees: frozenset[int] = frozenset()
+    """The nodes of which it knows, in this life, that they are up."""
     told_ms: int | None = None
     why: str = ""
     """It has told, in this life, why it ends."""
@@ -61,7 +63,8 @@ class Supervisor:
     Args:
         cluster: all nodes, which are not started yet.
         store: makes the document durable for everybody to read; at every change.
-        on_ready: called once, when each node is up or has failed to start, with the addresses of those that are up.
+        on_ready: called once, when each node is up or has failed to start, and those that are up know of each other,
+            with their addresses.
         on_stopped: called when the last process has ended after `stop`.
 
     Attributes:
@@ -101,9 +104,13 @@ class Supervisor:
     def reported(self, node_id: int, report: Mapping[str, Any]) -> None:
         """A node tells that it is up, with its ``address``, ``endpoints``, ``http`` and ``epoch``; or ``why`` it ends.
 
-        ``endpoints`` are pairs by name, and ``http`` is a pair or None.
+        ``endpoints`` are pairs by name, and ``http`` is a pair or None. It ``sees`` the ids of those that are up.
         """
         life = self._lives[node_id]
+        if (sees := report.get("sees")) is not None:
+            life.sees = frozenset(sees)
+            self._ready_yet()
+            return
         if (why := report.get("why")) is not None:
             life.why = str(why)
             return
@@ -119,7 +126,8 @@ class Supervisor:
         )
         if self._is_ready:
             self._log.info("Node is up", node=node_id, listen=report["address"], epoch=report["epoch"])
-        self._tried(node_id)
+        life.was_tried = True
+        self._ready_yet()
         if node_id == self._restarting:
             self._restart_next()
 
@@ -142,7 +150,8 @@ class Supervisor:
         wait_ms, life.wait_ms = life.wait_ms, min(life.wait_ms * 2, LONGEST_WAIT_MS)
         self._tell_down(node_id, was_up=was_up)
         self._again(node_id, wait_ms)
-        self._tried(node_id)
+        life.was_tried = True
+        self._ready_yet()
         if node_id == self._restarting:
             self._restart_ends(f"node {node_id} does not start")
 
@@ -174,7 +183,7 @@ class Supervisor:
 
     def _start(self, node_id: int) -> None:
         life = self._lives[node_id]
-        life.again, life.why = None, ""
+        life.again, life.why, life.sees = None, "", frozenset()
         try:
             pid = self._processes.start(node_id)
         except OSError as error:  # too many processes, no memory
@@ -196,11 +205,13 @@ class Supervisor:
             life.told_ms = now_ms
             self._log.error("Node does not start, and is tried again", node=node_id, reason=why)
 
-    def _tried(self, node_id: int) -> None:
-        self._lives[node_id].was_tried = True
-        if not self._is_ready and not self._is_stopping and all(life.was_tried for life in self._lives.values()):
+    def _ready_yet(self) -> None:
+        if self._is_ready or self._is_stopping or not all(life.was_tried for life in self._lives.values()):
+            return
+        up = {node_id: node.address for node_id, node in self.cluster.nodes.items() if node.state == UP}
+        if all(self._lives[node_id].sees >= up.keys() for node_id in up):
             self._is_ready = True
-            self._on_ready([node.address for node in self.cluster.nodes.values() if node.state == UP])
+            self._on_ready(list(up.values()))
 
     def _restart_next(self) -> None:
         self._restarting = None

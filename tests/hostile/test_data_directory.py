@@ -31,7 +31,7 @@ async def fill(engine: LocalEngine, topic: str = "t") -> None:
     """Put a record into a log, and the log into segments."""
     log = await engine.open_log(topic, TOPIC_ID, 0, LogConfig())
     log.append(build_batch([Record(value=b"v")]), count=1, max_timestamp_ms=-1, done=lambda base_offset, error: None)
-    await engine.catalog.store({"topics": [topic]})
+    await engine.catalog.store({"topics": [topic]}, over=engine.catalog.version)
     await engine.flush()
 
 
@@ -93,7 +93,7 @@ async def test_a_directory_of_before_is_closed_to_others(closed: Path, before: i
     os.chmod(closed / "catalog.json", 0o644)
     engine = engine_of(closed)
     await engine.open()
-    await engine.catalog.store({"number": 1})
+    await engine.catalog.store({"number": 1}, over=engine.catalog.version)
     closed_to_others = ClosedToOthers(str(closed), before, after)
     assert engine.closed_to_others == (closed_to_others if before != after else None)
     await engine.close()
@@ -148,7 +148,7 @@ async def test_nothing_is_written_through_a_link(tmp_path: Path, elsewhere: Path
     await fill(engine)
     (tmp_path / "data" / "catalog.json.tmp").symlink_to(elsewhere / "passwd")
     with pytest.raises(EngineError, match=r"catalog.json.tmp is a symbolic link"):
-        await engine.catalog.store({"number": 1})
+        await engine.catalog.store({"number": 1}, over=engine.catalog.version)
     await engine.close()
     assert (elsewhere / "passwd").read_text() == "root"
 

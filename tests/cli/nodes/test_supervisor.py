@@ -59,12 +59,20 @@ class World:
     def kill(self, node_id: int) -> None:
         self.done.append(("kill", node_id))
 
-    def up(self, *node_ids: int, epoch: int = 0) -> None:
+    def up(self, *node_ids: int, epoch: int = 0, look: bool = True) -> None:
         for node_id in node_ids:
             address = f"127.0.0.1:{9091 + node_id}"
             endpoints = {"PLAINTEXT": ["127.0.0.1", 9091 + node_id]}
             row: dict[str, Any] = {"epoch": epoch, "address": address, "endpoints": endpoints, "http": None}
             self.supervisor.reported(node_id, row)
+        if look:
+            self.look(1, 2, 3)
+
+    def look(self, *node_ids: int) -> None:
+        """Let those of them that are up look at what stands in the file."""
+        up = [node.node_id for node in self.stored[-1].nodes.values() if node.state == "up"]
+        for node_id in {*node_ids} & {*up}:
+            self.supervisor.reported(node_id, {"sees": up})
 
     def states(self) -> str:
         """Those of all nodes as everybody reads them."""
@@ -103,6 +111,16 @@ def test_all_start_at_once_and_the_first_line_comes_when_all_are_up(world: World
     assert world.ready == [["127.0.0.1:9092", "127.0.0.1:9093", "127.0.0.1:9094"]]
     assert (world.node(2).epoch, world.node(2).pid, world.node(2).directory) == (4, 102, "nodes/2")
     assert world.node(2).endpoints == {"PLAINTEXT": ("127.0.0.1", 9093)}
+
+
+def test_the_first_line_waits_until_the_nodes_know_of_each_other(world: World) -> None:
+    """A client that reads it, and asks any of them, is told of all of them."""
+    world.up(1, 2)
+    world.up(3, look=False)
+    world.look(1, 3)
+    assert world.states() == "up up up" and world.ready == []
+    world.look(2)
+    assert [len(addresses) for addresses in world.ready] == [3]
 
 
 def test_a_node_that_dies_is_started_again_after_a_tenth_of_a_second(running: World) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 from ottla.broker.core.events import Event, EveryEvent
 from ottla.broker.core.groups.config import GroupConfig
 from ottla.broker.core.groups.coordinator import GroupCoordinator
+from ottla.broker.core.topics.partition import Standing
 from ottla.broker.settings import Settings
 from ottla.observe.observers import Observers
 from ottla.observe.sentinels.model import Alarm
@@ -39,7 +40,7 @@ SESSION_MS = 1_800_000
 class Partition:
     high_watermark: int = 0
     log_start_offset: int = 0
-    offline: bool = False
+    standing: Standing = Standing.LEADING
 
     @property
     def log(self) -> Partition:
