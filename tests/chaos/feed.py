@@ -11,4 +11,4 @@ from tests.chaos.pipeline import INPUT, PARTITIONS
 if __name__ == "__main__":
     mine = role_of()
     pace = {"partitions": PARTITIONS, "burst": 8, "pause_s": 0.03}
-    run_threads(mine, [partial(produce, mine, INPUT, **pace, **{"enable.idempotence": True})])
+    run_threads(mine, [], [partial(produce, mine, INPUT, **pace, **{"enable.idempotence": True})])

@@ -82,9 +82,9 @@ if __name__ == "__main__":
     options = {"enable_idempotence": False, "acks": "all", "max_in_flight_requests_per_connection": 1}
     run_threads(
         mine,
+        [partial(consume, mine, MIXED)],
         [
             partial(produce, mine, "kafka-python-once", enable_idempotence=True),
             partial(produce, mine, "kafka-python-acks-all", **options),
-            partial(consume, mine, MIXED),
         ],
     )
