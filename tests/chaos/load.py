@@ -43,6 +43,7 @@ class Role:
 
     Attributes:
         static: its name is also its group.instance.id.
+        pause_s: between two bursts of a producer.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Role:
     topics: list[str]
     seed: int = 0
     static: bool = False
+    pause_s: float = PAUSE_S
 
 
 def value_of(number: int) -> str:
@@ -110,6 +112,7 @@ def role_of(arguments: Sequence[str] | None = None) -> Role:
     parser.add_argument("--topic", action="append", default=[], dest="topics")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--static", action="store_true")
+    parser.add_argument("--pause-s", type=float, default=PAUSE_S)
     return Role(**vars(parser.parse_args(arguments)))
 
 

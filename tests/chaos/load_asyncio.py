@@ -105,7 +105,7 @@ async def produce(client: Client, role: Role, topic: str, stopping: asyncio.Even
         for numbers in bursts():
             if stopping.is_set():
                 return
-            await pause(stopping)
+            await pause(stopping, role.pause_s)
             for number in numbers:
                 value = value_of(number)
                 future = await producer.send(topic, value.encode(), partition=number % PARTITIONS)

@@ -18,7 +18,6 @@ from tests.chaos.load import (
     COMES_AND_GOES,
     MIXED,
     PARTITIONS,
-    PAUSE_S,
     SESSION_MS,
     STEADY,
     STEADY_SESSION_MS,
@@ -80,7 +79,6 @@ def produce(
     *,
     partitions: int = PARTITIONS,
     burst: int = BURST,
-    pause_s: float = PAUSE_S,
     **options: Any,
 ) -> None:
     """Records with rising numbers, to the partitions in turn."""
@@ -93,7 +91,7 @@ def produce(
             tell(Acked(topic, message.partition(), message.offset(), message.value().decode()))
 
     for numbers in bursts(burst):
-        if stopping.wait(pause_s):
+        if stopping.wait(role.pause_s):
             break
         for number in numbers:
             while True:

@@ -34,4 +34,4 @@ if __name__ == "__main__":
     members = [(MIXED, "classic", SESSION_MS, mine.topics)]
     members += [(group, protocol, STEADY_SESSION_MS, steady(mine.topics)) for group, protocol in STEADY.items()]
     words = (f"{group}:{protocol}:{session_ms}:{','.join(topics)}" for group, protocol, session_ms, topics in members)
-    become(mine, partitions=PARTITIONS, members=";".join(words))
+    become(mine, pause_ms=int(mine.pause_s * 1000), partitions=PARTITIONS, members=";".join(words))

@@ -16,7 +16,6 @@ from tests.chaos.events import Acked, Trouble, tell
 from tests.chaos.load import (
     MIXED,
     PARTITIONS,
-    PAUSE_S,
     SESSION_MS,
     Member,
     Role,
@@ -42,7 +41,7 @@ def produce(role: Role, topic: str, stopping: threading.Event, **options: Any) -
         tell(Trouble(f"{topic}: {error!r}"))
 
     for numbers in bursts():
-        if stopping.wait(PAUSE_S):
+        if stopping.wait(role.pause_s):
             break
         for number in numbers:
             value = value_of(number)

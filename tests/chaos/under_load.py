@@ -51,6 +51,7 @@ class UnderLoad:
         self._readers = dict.fromkeys((MIXED, COMES_AND_GOES), self._topics) | dict.fromkeys(STEADY, steady(once))
         self._steady_members = [one for one in STEADY_MEMBERS if one in self._loads]
         self._calm_every = 1 if nodes else CALM_EVERY
+        self._pace = ["--pause-s", "0.2"] if nodes else []  # more processes share the cores, and all read everything
         self.ledger = Ledger(self._topics, once)
         topics = dict.fromkeys(self._topics, PARTITIONS)
         self._killing = killing_of(directory, nodes, seed, self.ledger, settings=SETTINGS, topics=topics)
@@ -63,7 +64,7 @@ class UnderLoad:
         """
         killing = self._killing
         with killing.broker as broker, Crew(self.ledger.take) as crew:
-            wanted = [part for topic in self._topics for part in ("--topic", topic)]
+            wanted = [part for topic in self._topics for part in ("--topic", topic)] + self._pace
             for load, module in self._loads.items():
                 crew.add(load, f"tests.chaos.load_{module}", "--bootstrap", broker.bootstrap_servers, *wanted)
             self._settle(crew)

@@ -151,8 +151,9 @@ public final class Chaos {
     private void produce() throws Exception {
         String topic = given.get("name") + "-once";
         int partitions = Integer.parseInt(given.get("partitions"));
+        int pauseMs = Integer.parseInt(given.get("pause_ms"));
         try (Producer<String, String> producer = producer(Map.of("delivery.timeout.ms", 300_000))) {
-            for (int first = 0; !wait(enough, 60); first += BURST) {
+            for (int first = 0; !wait(enough, pauseMs); first += BURST) {
                 for (int number = first; number < first + BURST; number++) {
                     String value = "v" + number;
                     producer.send(new ProducerRecord<>(topic, number % partitions, null, value), (ack, error) -> {
