@@ -11,6 +11,7 @@ SEEDS ?= 300
 CLUSTER_SEEDS ?= 20000
 MINUTES ?= 10
 PROTOCOL ?= classic
+NODES ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help lock audit demo demo-why demo-migrate demo-nodes demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
@@ -91,9 +92,9 @@ pipeline-long: $(VENV)/.spark ## its long tests: kills, two hours of forty group
 sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug (CLUSTER_SEEDS=20000: over an hour)
 	@OTTLA_CLUSTER_SEEDS=$(CLUSTER_SEEDS) $(BIN)/python -m pytest -m slow tests/sim $(ARGS)
 
-chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes)
-	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(ARGS)
-	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(ARGS)
+chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes); NODES=3: of several nodes one or another (half an hour)
+	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(NODES:%=--nodes %) $(ARGS)
+	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(NODES:%=--nodes %) $(ARGS)
 
 hostile: $(VENV)/.test ## attacks from outside, what each costs and what honest groups feel of it (two minutes)
 	@$(BIN)/python -m tests.hostile.attacks $(ARGS)

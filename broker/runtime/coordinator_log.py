@@ -132,7 +132,7 @@ class CoordinatorLog:
                 self.machine.load_failed(partition, self._clock.monotonic_ms())
             return
         try:
-            await self.load(partition)
+            await self.load(partition, again=self.machine.shards[partition].state is ShardState.FAILED)
         except (EngineError, MalformedFrame) as error:
             if damaged is None:
                 raise
@@ -144,10 +144,11 @@ class CoordinatorLog:
         """Replay a partition and take its shard over. Others get a turn after every `LOAD_BYTES`.
 
         Args:
-            again: it was given up before, and nobody else has had it meanwhile.
+            again: it was given up before, or could not be loaded, and nobody else has had it meanwhile.
 
         Raises:
             ottla.broker.engine.DamagedLog: what was acknowledged cannot be read.
+            ottla.broker.engine.EngineError: nothing can be read at the moment.
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         served = self._served(partition)
@@ -174,7 +175,7 @@ class CoordinatorLog:
         except (Corrupt, BatchError) as error:
             self.machine.load_failed(partition, self._clock.monotonic_ms())
             raise DamagedLog(TopicPartition(self.topic, partition), str(error)) from error
-        except MalformedFrame:
+        except (EngineError, MalformedFrame):
             self.machine.load_failed(partition, self._clock.monotonic_ms())
             raise
         for _ in self.machine.activating(partition, *self._now()):
