@@ -85,11 +85,6 @@ class Node(Serving):
         for call, args in waiting:
             self.enter(call, *args)
 
-    @property
-    def life(self) -> tuple[int, int] | None:
-        """Which life of the node this is; None while it is not registered."""
-        return None if self.membership is None else (self.node_id, self.membership.incarnation)
-
     def may_answer(self) -> bool:
         """Whether state may be shown without asking the database."""
         return self.is_alive and self.membership is not None and self.membership.may_answer(self.now_ms)
