@@ -89,7 +89,7 @@ long: $(VENV)/.test ## the long tests: simulation, crash points, chaos, incident
 pipeline-long: $(VENV)/.spark ## its long tests: kills, two hours of forty groups, beside Apache Kafka (about fifteen minutes)
 	@if $(BIN)/python -m ottla.pipeline.session; then $(BIN)/python -m pytest -m 'spark and slow' tests/pipeline $(ARGS); fi
 
-sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug (CLUSTER_SEEDS=20000: over an hour)
+sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug (CLUSTER_SEEDS=20000: an hour)
 	@OTTLA_CLUSTER_SEEDS=$(CLUSTER_SEEDS) $(BIN)/python -m pytest -m slow tests/sim $(ARGS)
 
 chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes); NODES=3: of several nodes one or another (half an hour)

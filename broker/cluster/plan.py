@@ -77,9 +77,9 @@ def _is_led(row: LogRow, view: ClusterView) -> bool:
     The logs may have been read after the nodes: a leader in a life that nobody here has heard of has just begun.
     """
     node = view.nodes.get(row.leader_id)
-    is_there = node is not None and node.is_up and node.incarnation == row.leader_incarnation
-    is_new = row.leader_incarnation > max((one.incarnation for one in view.nodes.values()), default=0)
-    return is_there or is_new
+    if node is not None and node.is_up and node.incarnation == row.leader_incarnation:
+        return True
+    return row.leader_incarnation > max((one.incarnation for one in view.nodes.values()), default=0)
 
 
 def _heir(row: LogRow, keen: Collection[int], load: Counter[int]) -> int:

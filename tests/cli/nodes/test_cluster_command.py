@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -27,15 +28,22 @@ def homes(data_dir: Path) -> dict[str, list[int]]:
     return {name: row.get("homes") for name, row in topics.items()}
 
 
-@pytest.fixture
-def grown(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a broker with records in five partitions, and the offsets of a group; it was stopped."""
-    with Broker(data_dir=tmp_path, topics={"orders": 5}) as broker:
+    lived = tmp_path_factory.mktemp("lived")
+    with Broker(data_dir=lived, topics={"orders": 5}) as broker:
         ottla = Ottla(broker.bootstrap_servers)
         for partition in range(5):
             ottla.send("orders", b"one\ntwo\n", "--partition", str(partition))
         ottla.make_group("billing")
-    return tmp_path
+    return lived
+
+
+@pytest.fixture
+def grown(lived: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(lived, tmp_path / "data")
 
 
 async def values_at(directory: Path, node_id: int, topic_id: UUID, partition: int) -> list[bytes | None]:
@@ -155,9 +163,9 @@ def test_status_of_a_directory(tmp_path: Path) -> None:
 
 
 def test_status_says_why_a_node_is_down(tmp_path: Path) -> None:
-    with Nodes(tmp_path, 2):
-        pass
-    (tmp_path / "nodes/2/checkpoint").write_bytes(b"nothing")
+    damaged = tmp_path / "nodes/2/checkpoint"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"nothing")
     with Nodes(tmp_path, 2) as nodes:
         nodes.wait(2, lambda node: bool(node.why))
         (row,) = HERE.json("cluster", "status", tmp_path, expect=1)["nodes"][1:]

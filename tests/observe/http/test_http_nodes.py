@@ -79,9 +79,9 @@ def test_exporters_show_all_brokers_and_each_partition_once(nodes: Nodes) -> Non
 
 
 def test_health_tells_of_a_node_that_is_down(tmp_path: Path) -> None:
-    with Nodes(tmp_path, 2):
-        pass
-    (tmp_path / "nodes/2/checkpoint").write_bytes(b"nothing")
+    damaged = tmp_path / "nodes/2/checkpoint"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"nothing")
     with Nodes(tmp_path, 2, "--http", "0") as nodes:
         nodes.wait(1, lambda node: node.state == UP)
         wait_for(lambda: ask(1, nodes, "/healthz") == {"status": "ready", "nodes_down": [2]}, "node 2 to be missed")

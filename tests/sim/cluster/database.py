@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ottla.broker.cluster.plan import LogRow
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.database import Answer, Refusal, Statement
 from tests.sim.cluster.server import Server, Transaction
@@ -112,7 +113,7 @@ class SimDatabase:
         self._number = 0
         self._refuses = False
 
-    def create(self, logs: list[port.LogRow], document: object = ()) -> None:
+    def create(self, logs: list[LogRow], document: object = ()) -> None:
         """Lay out the tables, before anything is simulated."""
         writes: dict[Any, Any] = {("log", row.log_id): LogState(row) for row in logs}
         writes["catalog", 0] = (1, document)

@@ -207,9 +207,9 @@ class ClusterWorld:
     def _committed(self, transaction: Transaction) -> None:
         """A leader whose lease holds loses nothing to somebody else, and hands over nothing that is not settled."""
         name = transaction.name
-        changed = [value.row for key, value in transaction.writes.items() if key[0] == "log"]
         if not isinstance(name, port.Claim | port.HandOver):
             return
+        changed = [value.row for key, value in transaction.writes.items() if key[0] == "log"]
         if isinstance(name, port.Claim) and name.last_sign is not None and self.plan.is_gentle:
             self.history.usurped.append(f"{name}: nothing has happened to its node")
         for row in changed:
