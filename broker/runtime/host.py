@@ -8,6 +8,8 @@ an alarm of their own.
 An entry may answer ten thousand members, and a sync may make durable what a thousand of them wrote. Such answers are
 given, and such outcomes told, a slice a turn of the event loop, so that others have theirs in between. Nothing depends
 on when an answer is given: the core went on when it asked for it. To the core a sync only seems to take longer.
+A thousand members may as well heartbeat in one moment, each to change something: those that find a turn used up are
+served in the next, in the order in which they came.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from functools import partial
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ottla.broker.clock import Clock, TimerHandle
+from ottla.broker.context import RequestContext
 from ottla.broker.core.coordination.machine import CoordinatorMachine
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply, Work, WriteMarker
@@ -36,6 +39,9 @@ REPLIES_A_TURN = 128
 
 OUTCOMES_MS = 5
 """Outcomes of writes are told for so long in a turn."""
+
+ENTRIES_MS = 5
+"""Requests that may wait for a turn are served for so long in each."""
 
 _TOLD: Final = object()
 """The end of an outcome."""
@@ -63,6 +69,14 @@ class _Hosted(NamedTuple):
 
     machine: Machine
     carry_out: Mapping[type, Callable[[Any], None]]
+
+
+class _Waiting(NamedTuple):
+    """A request that waits for a turn, and its answer if serving it fails."""
+
+    serve: Callable[[], Any]
+    ctx: RequestContext
+    failed: Callable[[], Any]
 
 
 class _Alarm:
@@ -163,6 +177,8 @@ class Host:
         self._is_due = False
         self._has_paused = False  # the outcomes that are left wait for the next turn
         self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
+        self._waiting: deque[_Waiting] = deque()  # requests that do
+        self._turn_until_ms: int | None = None  # when those of the present turn are enough; None before the first
         self._markers = 0  # that are on their way for a coordinator
         self.elsewhere: MarkerWriter | None = None
         """Has markers written where another node leads; None where there is no other node."""
@@ -220,6 +236,43 @@ class Host:
         self.settle()
         return answer
 
+    def in_turn(self, serve: Callable[[], A | None], ctx: RequestContext, failed: Callable[[], A]) -> A | None:
+        """Serve a request if the present turn has time left, else in one of the next.
+
+        Args:
+            serve: enters a coordinator; returns the answer, None if it is parked.
+            failed: the answer if that fails later.
+
+        Returns:
+            What ``serve`` does; None if the request waits, and is answered through its context.
+        """
+        if self._defer is None or (not self._waiting and self._has_time(self._defer)):
+            return serve()
+        self._waiting.append(_Waiting(serve, ctx, failed))
+        return None
+
+    def _has_time(self, defer: Defer) -> bool:
+        """Whether another request may be served in this turn, which begins with the first one."""
+        now_ms = self._clock.real.monotonic_ms()
+        if self._turn_until_ms is None:
+            self._turn_until_ms = now_ms + ENTRIES_MS
+            defer(partial(self._next_turn, defer))
+        return now_ms < self._turn_until_ms
+
+    def _next_turn(self, defer: Defer) -> None:
+        self._turn_until_ms = None
+        while self._waiting and self._has_time(defer):
+            self._serve(self._waiting.popleft())
+
+    def _serve(self, waiting: _Waiting) -> None:
+        try:
+            answer = waiting.serve()
+        except Exception:  # a bug in one request must not keep the others from their turn
+            self._report.error("a request failed that waited for its turn", exc_info=True)
+            answer = waiting.failed()
+        if answer is not None:
+            self._reply(Reply(waiting.ctx, answer))
+
     # Ownership
 
     async def load(self, topic: str) -> None:
@@ -262,6 +315,8 @@ class Host:
         for parked in self._fetches.take_all():
             parked.expired = True
             self._look_again(parked)
+        while self._waiting:
+            self._serve(self._waiting.popleft())
         self.settle()
         while self._unsaid:
             self._say_some()
@@ -269,6 +324,7 @@ class Host:
 
     def silence(self) -> None:
         """Let no timer fire any more, and do nothing more that waits for its turn."""
+        self._waiting.clear()
         self._unsaid.clear()
         self._outcomes.clear()
         self._alarm.turn_off()
@@ -494,6 +550,6 @@ class Host:
     @property
     def is_at_rest(self) -> bool:
         """Whether all that the coordinators asked for is done and durable, and all answers are given."""
-        if self._unsaid or self._outcomes or self._markers or self._works:
+        if self._waiting or self._unsaid or self._outcomes or self._markers or self._works:
             return False
         return not any(shard.in_flight for log in self._logs.values() for shard in log.machine.shards)

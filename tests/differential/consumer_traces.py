@@ -135,6 +135,26 @@ def trace_consumers_come_by_regex_while_others_wait(t: Trace) -> None:
     describe_consumers(t)
 
 
+def trace_consumers_go_after_a_topic_grew(t: Trace) -> None:
+    """A departure is no occasion to look at topics: they are looked at with the next request, and the assignor is told
+    of the group as it is then, though who comes by a regex that is not resolved changes no epoch. It does not matter
+    whether anybody subscribes by then to the topic that grew.
+    """
+    for stays, goes in (("t", "t"), ("v", "w")):
+        names = {suffix: log_calls.made(t, suffix, 2) for suffix in {stays, goes}}
+        t.settle(500)
+        join(t, "a", names[stays], server_assignor="range")
+        join(t, "b", names[goes], server_assignor="range")
+        beat(t, "a", owned="none")
+        log_calls.grow(t, log_calls.change(names[goes], 5))
+        t.settle(500)
+        leave_group(t, "b")
+        beat(t, "b", joins=says(None, subscribed_topic_regex="nothing.*", server_assignor="range"))
+        describe_consumers(t)
+        leave_group(t, "b")
+        leave_group(t, "a")
+
+
 def trace_waiting_for_who_is_of_the_other_protocol(t: Trace) -> None:
     """With the policy of these brokers a group with classic members alone stays a consumer group. When the last other
     member goes, nobody computes a target: heartbeats of classic members do not, and do not tell them to join again.
