@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.broker.settings import BadSetting
 from ottla.cli.output import count_of
-from ottla.protocol.stored.cluster_file import NODES_NAME, SPREAD_NAME
+from ottla.protocol.stored.cluster_file import NODES_NAME, SPREAD_NAME, whole_of
 from ottla.protocol.stored.files import is_locked
 from ottla.protocol.stored.names import CATALOG_NAME
 
@@ -48,6 +48,8 @@ def check_homes(data_dir: Path, first_id: int, count: int | None) -> None:
     Raises:
         BadSetting: with the number that it needs.
     """
+    if (whole := whole_of(data_dir)) is not None:
+        raise BadSetting(f"{data_dir} belongs to node {data_dir.name} of {whole}: name that directory")
     if count is None and not (data_dir / NODES_NAME).is_dir():
         return
     if count is None and is_locked(data_dir / NODES_NAME):

@@ -97,6 +97,14 @@ def all_directories(data_dir: Path) -> list[Path]:
     return [data_dir, *node_directories(data_dir).values()]
 
 
+def whole_of(data_dir: Path) -> Path | None:
+    """The data directory of all nodes, if this is the own one of a node below it: it is no whole one by itself."""
+    below = data_dir.absolute().parent
+    return (
+        below.parent if data_dir.name.isdecimal() and below.name == NODES_NAME and (below / "LOCK").exists() else None
+    )
+
+
 def encode_cluster(cluster: ClusterFile) -> bytes:
     document = {
         "format": FORMAT,

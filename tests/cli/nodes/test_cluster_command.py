@@ -87,6 +87,26 @@ def test_there_and_back(grown: Path) -> None:
     assert {one for all in homes(grown).values() for one in all} == {1}
     assert sorted(path.name for path in (grown / "logs").glob("orders-*")) == [f"orders-{one}" for one in range(5)]
     assert list((grown / "nodes/2/logs").iterdir()) == []
+    refused = HERE.run("cluster", "status", grown, expect=1).output
+    assert f"{grown} is not a directory of several nodes" in refused
+
+
+def test_the_own_directory_of_a_node_is_no_data_directory(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lacks what all share: nothing is missed there, and nothing written."""
+    HERE.run("cluster", "spread", grown, "--nodes", 2)
+    part = grown / "nodes" / "2"
+    before = sorted(part.rglob("*"))
+    assert f"{part} belongs to node 2 of {grown}" in HERE.run("recover", part, expect=1).output
+    assert f"Say: ottla recover {grown}" in HERE.run("recover", part, expect=1).output
+    monkeypatch.setenv("PASSWORD", "correct horse")
+    words = "users", "set", "anna", "--data-dir", part, "--password-env", "PASSWORD"
+    assert "belongs to node 2" in HERE.run(*words, expect=1).output
+    for more in ((), ("--nodes", 2)):
+        assert "name that directory" in HERE.run("serve", "--data-dir", part, *more, expect=2).output
+    checks = {one["check"]: one for one in HERE.json("doctor", "--data-dir", part, "--no-disk", expect=1)["checks"]}
+    assert checks["directory"]["found"] == f"{part} belongs to node 2 of {grown}"
+    assert "content" not in checks
+    assert sorted(part.rglob("*")) == before
 
 
 def test_a_dry_run_moves_nothing(grown: Path) -> None:
