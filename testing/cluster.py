@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.broker.storage.postgres import database as port
 from ottla.protocol.records import TopicPartition
 from ottla.testing.clock import Clock
 from ottla.testing.cluster_node import ClusterNode, Common
+from ottla.testing.fault import Fault
 from ottla.testing.group import Group
 from ottla.testing.simulated.database import Paces, SimDatabase
 from ottla.testing.simulated.server import Transaction
+from ottla.workbench.bench import Workbench
 from ottla.workbench.clock import VirtualClock
+from ottla.workbench.rule import Rule
 from ottla.workbench.time import OneBroker, Time
+
+if TYPE_CHECKING:
+    from ottla.clients import ConsumerRecord, RecordMetadata
+
+T = TypeVar("T")
 
 PATIENCE_S = 30.0
 LOOK_S = 0.002
@@ -150,10 +158,10 @@ class Cluster:
             raise ValueError(f"nodes={nodes!r}: write a number from 1")
         self._common = Common()
         self._thread = self._common.thread
-        self._nodes = {
-            node_id: ClusterNode(self._common, node_id, settings, topics=topics, **options)
-            for node_id in range(1, nodes + 1)
-        }
+        self._faults: list[Fault] = []
+        self._nodes = self._common.nodes
+        for node_id in range(1, nodes + 1):
+            self._nodes[node_id] = ClusterNode(self._common, node_id, settings, topics=topics, **options)
 
     # what there is
 
@@ -199,6 +207,28 @@ class Cluster:
 
     # what a test does
 
+    def produce(self, *arguments: Any, **options: Any) -> list[RecordMetadata]:
+        """Write records, and wait until they are acknowledged, as `ottla.testing.Broker.produce` does."""
+        return self._guide.produce(*arguments, **options)
+
+    def records(self, topic: str) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+        """All records of a topic that count, by partition, as `ottla.testing.Broker.records` gives them."""
+        return self._guide.records(topic)
+
+    def fault(self, api: str | Iterable[str], **rule: Any) -> Fault:
+        """Let something go wrong, as `ottla.testing.Broker.fault` does, at all nodes, or at one: ``node=2``.
+
+        What came of it at all of them counts together: with ``times=1`` it fires once. A node that is started later has
+        it as well.
+
+        Raises:
+            ottla.workbench.rule.BadRule: the rule cannot be; the message says what was meant.
+            FaultNeverFired: when its ``with`` block, or the cluster's, ends and it never fired.
+        """
+        fault = Fault(self, Rule.of(api if isinstance(api, str) else list(api), **rule))
+        self._faults.append(fault)
+        return fault
+
     async def kill(self, node_id: int) -> None:
         """End a node as SIGKILL does: connections drop and nothing more is answered. Others begin to take over.
 
@@ -220,6 +250,12 @@ class Cluster:
             raise RuntimeError(f"node {node_id} runs already")
         await self._thread.call_async(node.join())
         await asyncio.to_thread(node.start)
+        self._thread.run(lambda: self._put_faults(node))
+
+    def _put_faults(self, node: ClusterNode) -> None:
+        for fault in self._faults:
+            if fault.is_set:
+                fault.put(node.workbench)
 
     def pause(self, node_id: int) -> None:
         """Let a node do nothing, as SIGSTOP does: its connections stay open and are silent, and others take over.
@@ -260,6 +296,8 @@ class Cluster:
     ) -> None:
         await asyncio.to_thread(self._stop)
         if error is None:
+            for fault in self._faults:
+                fault.check()
             for node in self._nodes.values():
                 node.check_faults()
 
@@ -301,6 +339,30 @@ class Cluster:
         for node in self._nodes.values():
             node.stop()
         self._thread.end()
+
+    # what faults want
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any node runs."""
+        return any(node.is_running for node in self._nodes.values())
+
+    @property
+    def benches(self) -> list[Workbench]:
+        """The workbenches of the nodes that run."""
+        return [node.workbench for node in self._nodes.values() if node.is_running]
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function on the event loop of the nodes, where their state may be looked at, and give its result."""
+        return self._thread.run(function)
+
+    def wait(self, work: Coroutine[Any, Any, None], timeout_s: float) -> None:
+        """Wait for something that happens on the event loop of the nodes."""
+        self._thread.call(work, timeout_s + 30)
+
+    async def wait_async(self, work: Coroutine[Any, Any, None]) -> None:
+        """The same for who has an event loop of its own."""
+        await self._thread.call_async(work)
 
     # on the loop
 

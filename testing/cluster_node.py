@@ -15,6 +15,7 @@ from ottla.broker.logger import Silent
 from ottla.broker.runtime.node import Node
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.postgres.database import Session
+from ottla.observe.view import View
 from ottla.protocol.records import TopicPartition
 from ottla.testing.broker import Broker
 from ottla.testing.embedded import LOOPBACK
@@ -34,10 +35,12 @@ class Common:
     """What the nodes of a cluster have in common.
 
     Attributes:
+        nodes: all of them, by their ids.
         database, clock, time: there once the cluster is started.
     """
 
     def __init__(self) -> None:
+        self.nodes: dict[int, ClusterNode] = {}
         self.thread = LoopThread()
         self.cluster_id = new_cluster_id(uuid4)
         self.node_password = secrets.token_hex()
@@ -137,6 +140,10 @@ class ClusterNode(Broker):
         held, self._held = self._held, None
         if held is not None:
             held.remove()
+
+    @property
+    def views(self) -> list[View]:
+        return [node.observatory.view for node in self._common.nodes.values() if node.is_running]
 
     # for the cluster, on the loop
 

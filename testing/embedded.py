@@ -14,6 +14,7 @@ from ottla.broker.endpoints import Endpoint, endpoints
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
+from ottla.observe.view import View
 from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
 from ottla.testing.logins import OAUTHBEARER, PASSWORDS, GivenSasl, logins_of
@@ -371,6 +372,16 @@ class EmbeddedBroker:
         """The observers as those who can interfere, with faults for example; on the broker's loop, too."""
         self._running  # noqa: B018 - it runs
         return self._observatory
+
+    @property
+    def benches(self) -> list[Workbench]:
+        """Its workbench; see `ottla.testing.fault.Served`."""
+        return [self.workbench]
+
+    @property
+    def views(self) -> list[View]:
+        """What is known of its logs; where there are several nodes, by all of them."""
+        return [self.observatory.view]
 
     def _endpoints(self) -> list[Endpoint]:
         if "listeners" in self.settings.given:
