@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -203,7 +204,7 @@ class Node:
                 self._report.warning("the lease of this node has ended", node=self.node_id)
                 self._give_up(self.placement.led)
             case member.Read(number):
-                self._spawn(self._read(membership, number))
+                self._spawn(partial(self._read, membership, number))
             case member.Superseded():
                 self._report.error("another process has the id of this node", node=self.node_id)
                 self._give_up(self.placement.led)
@@ -231,14 +232,14 @@ class Node:
             self._joined.set_result(None)
         self._act()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.get_running_loop().create_task(self._carefully(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carefully(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _carefully(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except EngineError as error:
             if not self._connections.is_closed:
                 self._report.warning("the leaders of partitions could not be followed", reason=str(error))
@@ -273,7 +274,7 @@ class Node:
                     self._claim([row], sign, skips=False)
         for log_ids, heir in wanted.hand_overs:
             if self._may_give(log_ids):
-                self._spawn(self.hand_over(log_ids, heir))
+                self._spawn(partial(self.hand_over, log_ids, heir))
 
     def _claim(self, rows: Sequence[LogRow], sign: tuple[int, int, int] | None, *, skips: bool) -> None:
         """Claim logs; who has one locked for long is evicted."""

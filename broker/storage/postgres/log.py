@@ -1,10 +1,12 @@
 """The log of one partition in a database: what its batches are is in memory, they themselves where `Rows` has them.
 
-A log knows of each batch its offsets, its size and its largest timestamp. Segments are only marked, as in memory.
+A log knows of each batch its offsets, its size and its largest timestamp. Segments are only marked, as in memory, and
+the marks are not stored: whoever leads the log next divides it by its settings.
 """
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -123,7 +125,9 @@ class PostgresLog:
     # Writing
 
     def append(self, batch: Buffer | Sequence[Buffer], *, count: int, max_timestamp_ms: int, done: Done) -> int:
-        self._check_open()
+        if self._closed is not None:
+            asyncio.get_running_loop().call_soon(done, self.log_end_offset, self._closed)
+            return self.log_end_offset
         whole = batch if isinstance(batch, (bytes, bytearray, memoryview)) else b"".join(batch)
         head, body = bytes(whole[:HEADER_SIZE]), memoryview(whole)[HEADER_SIZE:]
         base_offset = self._engine.append(self, head, body, count=count, max_timestamp_ms=max_timestamp_ms, done=done)
