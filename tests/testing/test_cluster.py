@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -272,3 +273,35 @@ async def test_what_cannot_be_is_refused(cluster: Cluster) -> None:
         await cluster.start(1)
     with pytest.raises(ValueError, match="nodes=0: write a number from 1"):
         Cluster(nodes=0)
+
+
+async def test_what_was_acknowledged_is_there_once_whatever_nodes_do(cluster: Cluster) -> None:
+    """Each round a node is killed and started, another stands still until it is taken over from, partitions move."""
+    stopping = threading.Event()
+    acknowledged: list[bytes] = []
+    # Values in their order, one after the other: a batch that is sent again may neither be lost nor be there twice.
+    producing = asyncio.create_task(asyncio.to_thread(write, cluster, acknowledged, stopping))
+    for number in range(1, 4):
+        written = len(acknowledged)
+        await cluster.kill(number)
+        await until(lambda before=written: len(acknowledged) > before + 6)
+        await cluster.start(number)
+        paused = number % 3 + 1
+        cluster.pause(paused)
+        await cluster.clock.advance_async(seconds=5)
+        cluster.resume(paused)
+        await cluster.move((TOPIC, 0), number)
+        written = len(acknowledged)
+        await until(lambda before=written: len(acknowledged) > before + 6)
+    stopping.set()
+    await producing
+    records = await asyncio.to_thread(cluster.records, TOPIC)
+    assert sorted(record.value for record in records) == sorted(acknowledged)
+
+
+def write(cluster: Cluster, acknowledged: list[bytes], stopping: threading.Event) -> None:
+    kit = kit_of("confluent", cluster.bootstrap_servers)
+    while not stopping.is_set():
+        values = [b"%d" % (len(acknowledged) + number) for number in range(PARTITIONS)]
+        kit.produce(TOPIC, [Row(value, value) for value in values], idempotent=True, **{"socket.timeout.ms": 2_000})
+        acknowledged += values
