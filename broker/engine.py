@@ -56,6 +56,14 @@ class Outdated(EngineError):
     """Nothing was stored: somebody else has stored a newer document. Refresh the catalog, and plan the change again."""
 
 
+class Fenced(EngineError):
+    """Somebody else leads: nothing of this log may be said any more. An append is in the log only if he shows it."""
+
+
+class Busy(EngineError):
+    """Nothing was queued: too much waits already. Try again later."""
+
+
 class Corrupt(EngineError):
     """Acknowledged data is damaged. The log, or the whole directory, is not served; the message names the place."""
 

@@ -131,12 +131,14 @@ class CoordinatorLog:
                 self.machine.load_started(partition, self._clock.monotonic_ms())
                 self.machine.load_failed(partition, self._clock.monotonic_ms())
             return
+        log = served.log
         try:
             await self.load(partition, again=self.machine.shards[partition].state is ShardState.FAILED)
         except (EngineError, MalformedFrame) as error:
             if damaged is None:
                 raise
-            damaged(served, error)
+            if served.log is log:  # else it was lost meanwhile
+                damaged(served, error)
         if served.standing is Standing.LOADING and self.machine.shards[partition].state is ShardState.ACTIVE:
             served.standing = Standing.LEADING
 

@@ -74,16 +74,18 @@ class Register(NamedTuple):
 
 
 class Describe(NamedTuple):
-    """Say of a node what its supervisor or an operator knows → whether it was so.
+    """Say of a node what it, its supervisor or an operator knows → whether it was so.
 
     Attributes:
         ended: the incarnation that was seen to end.
         intent: what the operator wants from now on.
+        endpoints: host and port by the name of a listener, said by the node itself once it listens.
     """
 
     node_id: int
     ended: int | None = None
     intent: int | None = None
+    endpoints: Mapping[str, tuple[str, int]] | None = None
 
 
 class ReadLogs(NamedTuple):
@@ -311,13 +313,25 @@ class Session(Protocol):
     Attributes:
         on_lost: told once when it has ended, but not by `abort`.
         number: by which `Evict` knows it.
+        server: the life of the server at its other end: two of one life are the same object.
     """
 
     on_lost: Callable[[], None]
-    number: int
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def server(self) -> object: ...
 
     def send(self, statement: Statement, answered: Callable[[Answer], None]) -> None:
         """Send a statement. The one before must have been answered."""
 
     def abort(self) -> None:
         """Let go of the connection at once. What was sent may still be carried out."""
+
+
+class Connect(Protocol):
+    """Connects to the database in one of the roles of a connection: ``H``, ``M``, ``R``, ``L``, ``F0``, ``F1``."""
+
+    def __call__(self, role: str, connected: Callable[[Session | None], None]) -> None:
+        """Connect, and tell the session; None if there is none to be had now."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.broker.storage.postgres.database import Answer, Statement
-from tests.sim.cluster.database import SimDatabase, SimSession
-from tests.sim.cluster.server import Server
+from ottla.testing.simulated.database import SimDatabase, SimSession
+from ottla.testing.simulated.server import Server
 
 CONNECT_MS = 5
 RETRY_MS = 250

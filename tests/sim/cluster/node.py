@@ -12,8 +12,8 @@ from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.database import Answer
 from ottla.broker.storage.postgres.lane import Diverged, Done, Lane, Lost, Send
 from ottla.broker.storage.postgres.pages import Fetch, Pages, Ready
+from ottla.testing.simulated.server import Server
 from tests.sim.cluster.link import Link
-from tests.sim.cluster.server import Server
 from tests.sim.cluster.serving import Serving
 from tests.sim.kernel import Violation
 

@@ -14,16 +14,16 @@ from ottla.broker.cluster.plan import LogRow
 from ottla.broker.cluster.view import NOBODY
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.database import Row
+from ottla.testing.simulated.database import Paces, SimDatabase, SimSession
+from ottla.testing.simulated.server import Transaction
+from ottla.testing.simulated.statements import LogState
 from tests.sim.cluster import history as told
 from tests.sim.cluster.clients import Administrator, Asker, Client, Committer, EndAsker, Producer, Reader, Watcher
-from tests.sim.cluster.database import Paces, SimDatabase, SimSession
 from tests.sim.cluster.faults import Faults
 from tests.sim.cluster.history import Batch, History
 from tests.sim.cluster.leading import LEADING, parse
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.plan import ClusterPlan
-from tests.sim.cluster.server import Transaction
-from tests.sim.cluster.statements import LogState
 from tests.sim.kernel import Kernel, Process
 
 INTERNAL = (0, 1)
