@@ -311,9 +311,7 @@ class Trace:
                 if field == "subscribed_topic_names" and key is ApiKey.CONSUMER_GROUP_DESCRIBE:
                     value = sorted(value)
                 if field == "config_resources":
-                    others = [str(node_id) for node_id in self.node_ids[1:]]
-                    value = [item for item in value if item.get("resource_type") not in OF_BROKERS
-                             or item["resource_name"] not in others]  # fmt: skip
+                    value = [item for item in value if not self._is_of_another_node(item)]
                 if field == "unknown_state_filters" or (field == "partitions" and key is ApiKey.DESCRIBE_TRANSACTIONS):
                     value = sorted(value)
                 if field == "configs" and value:
@@ -324,7 +322,7 @@ class Trace:
                     value = sorted(value, key=lambda item: (self._place(self._entry(item, by)),
                                                             str(item | {by: "", "topic_id": None})))  # fmt: skip
                 found = [self.tidy(key, item, field) for item in value]
-                return found[:1] if field == "brokers" and found == found[:1] * len(self.node_ids) else found
+                return self._once(found) if field == "brokers" else found
             case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
                 return f"<{field}>"
             case str() if value in self.issued:
@@ -352,6 +350,15 @@ class Trace:
             case _ if field == "topic_id" and value != ZERO_UUID:
                 return "<topic id>"
         return value
+
+    def _is_of_another_node(self, item: dict[str, Any]) -> bool:
+        """Whether a resource belongs to one of several nodes that is not the first."""
+        others = {str(node_id) for node_id in self.node_ids[1:]}
+        return item.get("resource_type") in OF_BROKERS and item["resource_name"] in others
+
+    def _once(self, brokers: list[Any]) -> list[Any]:
+        """All of several nodes as one."""
+        return brokers[:1] if brokers == brokers[:1] * len(self.node_ids) else brokers
 
     def _unite(self, values: list[Any]) -> None:
         """Give one name to ids that begin alike and are all new in one list: their order there says nothing."""
