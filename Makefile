@@ -105,7 +105,8 @@ fuzz: $(VENV)/.test ## seeded nonsense over all APIs and versions, against broke
 
 differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300; needs Java 17 and, the first time, Maven
 	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \
-	then $(BIN)/python -m tests.differential.group_functions --seeds $(SEEDS) && $(BIN)/python -m tests.differential.run --seeds $(SEEDS) $(ARGS); else echo "skipped: no Java 17 with Maven"; fi
+	then $(BIN)/python -m tests.differential.group_functions --seeds $(SEEDS) && $(BIN)/python -m tests.differential.run --seeds $(SEEDS) $(ARGS) \
+	&& $(BIN)/python -m tests.differential.run --nodes 3 --random --seeds $$(( $(SEEDS) / 10 )) && $(BIN)/python -m tests.differential.wrong_nodes; else echo "skipped: no Java 17 with Maven"; fi
 
 client-on-kafka: $(VENV)/.test ## the included client against a real Apache Kafka; needs what differential needs (three minutes)
 	@$(BIN)/python -m pytest tests/clients/test_on_kafka.py tests/clients/test_kafka_transactions.py $(ARGS)

@@ -270,6 +270,9 @@ class Catalog(Protocol):
         not: `refresh` tells. Of stores that are made at once over one version the first succeeds alone.
         """
 
+    def look(self) -> None:
+        """Call `on_changed` if others have stored a document since, as far as a system call can tell."""
+
     async def refresh(self) -> None:
         """Read what others have stored: `version` and `load` are not older than this call. Raises `EngineError`."""
 

@@ -52,7 +52,7 @@ class Run:
     """One run of a suite.
 
     Attributes:
-        bootstrap: ``host:port`` of the broker.
+        bootstrap: ``host:port`` of the broker; of several nodes with commas between.
         broker: the process, for suites that restart it; None where the broker was given from outside.
         scratch: an empty directory that is removed afterwards.
         say: prints a line for whoever watches.

@@ -44,6 +44,9 @@ class PostgresCatalog:
         """The logs of a topic, by partition; none of a topic that is not known yet."""
         return self._logs.get(str(topic_id), [])
 
+    def look(self) -> None:
+        """The database tells each node of what the others store."""
+
     async def refresh(self) -> None:
         self._take(*await self._read())
 

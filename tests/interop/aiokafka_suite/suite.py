@@ -58,7 +58,7 @@ def run(run: Run) -> Iterator[Result]:
     command = [str(environment(run.place, "venv", *REQUIREMENTS)), "-m", "pytest", "tests", "-q"]
     command += ["--ignore=tests/test_sasl.py", "-p", "no:cacheprovider", "-k", chosen]
     told = {"EXT_BOOTSTRAP": run.bootstrap}
-    for result in junit(command, cwd=run.place.cache / "beside", env=told, timeout_s=300):
+    for result in junit(command, cwd=run.place.cache / "beside", env=told, timeout_s=900):
         if not result.reason.startswith(NO_TEST):
             yield result
 

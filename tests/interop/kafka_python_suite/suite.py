@@ -46,7 +46,7 @@ def versions(place: Place) -> str:
 
 
 def run(run: Run) -> Iterator[Result]:
-    told = {"KAFKA_ROOT": str(run.scratch), "KAFKA_URI": f"kafka://{run.bootstrap}"}
+    told = {"KAFKA_ROOT": str(run.scratch), "KAFKA_URI": f"kafka://{run.bootstrap.split(',')[0]}"}
     yield from _tests(run, ["test/integration", *(f"--ignore=test/integration/{one}" for one in SECURED)], told)
     installation = {"KAFKA_ROOT": str(run.place.source / "installation"), "OTTLA_PYTHON": sys.executable}
     yield from _tests(run, [f"test/integration/{one}" for one in SECURED], installation)
@@ -57,6 +57,8 @@ def _tests(run: Run, which: list[str], told: Mapping[str, str]) -> Iterator[Resu
     command = [str(environment(run.place, "venv", *TOOLS)), "-m", "pytest", *which, "-q"]
     command += ["--timeout=90", "--timeout-method=signal", "-o", "addopts=", "-p", "no:logging"]
     command += ["-p", "no:cacheprovider"]
+    if "," in run.bootstrap:  # it moves a partition to the first node, and they stay where they are at home
+        command += ["--deselect", "test/integration/test_admin_integration.py::test_alter_partition_reassignments"]
     only = run.options.get("only", "")
     for result in junit([*command, "-k", only], cwd=tree, env={"KAFKA_VERSION": TAKEN_FOR, **told}, timeout_s=240):
         if not (only and "it collected no test" in result.reason):  # what was asked for is in the other part
