@@ -26,7 +26,7 @@ from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.core.topics.producers import Settled, TransactionMarker
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
-from ottla.broker.runtime.coordinator_log import CoordinatorLog, Damaged, Defer
+from ottla.broker.runtime.coordinator_log import CoordinatorLog, Damaged, Defer, Outcomes
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Steps
@@ -185,7 +185,7 @@ class Host:
             partition=self._partition,
             max_batch_bytes=self._max_batch_bytes,
             defer=self._defer,
-            outcome=self._together,
+            over=self._together,
             report=self._report,
         )
         carry_out: dict[type, Callable[[Any], None]] = {
@@ -418,9 +418,8 @@ class Host:
         now_ms, outcomes = self._clock.real.monotonic_ms, self._outcomes
         until_ms = now_ms() + OUTCOMES_MS
         while outcomes:
-            outcome = outcomes.popleft()
-            if next(outcome, _TOLD) is not _TOLD:
-                outcomes.appendleft(outcome)
+            if next(outcomes[0], _TOLD) is _TOLD:
+                outcomes.popleft()
             if outcomes and self._defer is not None and now_ms() >= until_ms:
                 self._has_paused = True
                 return self._settle_soon(self._defer)
@@ -431,9 +430,14 @@ class Host:
         self._outcomes.append(outcome() for _ in range(1))
         self.settle()
 
-    def _together(self, outcome: Iterator[object]) -> None:
+    def _together(self, log: CoordinatorLog, tokens: list[object], error: ErrorCode) -> None:
         """The same for the writes of a batch: a sync makes one durable for each partition; all are told together."""
-        self._outcomes.append(outcome)
+        outcomes = self._outcomes
+        last = outcomes[-1] if outcomes else None
+        if last.__class__ is not Outcomes or last.machine is not log.machine:
+            last = Outcomes(log.machine, self._clock)
+            outcomes.append(last)
+        last.add(tokens, error)
         if self._defer is None:
             self.settle()
         else:
