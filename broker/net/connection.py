@@ -398,17 +398,7 @@ class Connection(asyncio.Protocol):
                 self._finished_bytes += len(frame)
             return
         if frame is not None:
-            # What nearly always is so, in fewer steps: the transport takes all of it.
-            if (
-                frame.__class__ is bytes
-                and len(frame) <= PIECE_BYTES
-                and not self._answers.paused
-                and self._transport is not None
-                and not self._transport.is_closing()
-            ):
-                self._write(frame)
-            else:
-                self._send(frame)
+            self._send(frame)
         if self._buffered or self._read_paused or self.half_closed:
             self._schedule_pump()
 

@@ -37,8 +37,7 @@ REPLIES_A_TURN = 128
 OUTCOMES_MS = 5
 """Outcomes of writes are told for so long in a turn."""
 
-_TOLD: Final = object()
-"""The end of an outcome."""
+_TOLD: Final = object()  # the end of an outcome
 
 MarkerWriter = Callable[[TopicPartition, TransactionMarker, Settled], None]
 
@@ -432,11 +431,9 @@ class Host:
 
     def _together(self, log: CoordinatorLog, tokens: list[object], error: ErrorCode) -> None:
         """The same for the writes of a batch: a sync makes one durable for each partition; all are told together."""
-        outcomes = self._outcomes
-        last = outcomes[-1] if outcomes else None
-        if last.__class__ is not Outcomes or last.machine is not log.machine:
-            last = Outcomes(log.machine, self._clock)
-            outcomes.append(last)
+        last = self._outcomes[-1] if self._outcomes else None
+        if not isinstance(last, Outcomes) or last.machine is not log.machine:
+            self._outcomes.append(last := Outcomes(log.machine, self._clock))
         last.add(tokens, error)
         if self._defer is None:
             self.settle()
