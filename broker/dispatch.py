@@ -404,8 +404,7 @@ class Dispatcher:
             from ottla.broker.handlers.missing import after_a_look
 
             names, again = served.names or (lambda request, ctx: ()), partial(self._go_on, route)
-            handle = after_a_look(route.handle, names, again, of_the_catalog=shows)
-            route = dataclasses.replace(route, handle=handle)
+            route = dataclasses.replace(route, handle=after_a_look(route.handle, names, again, of_the_catalog=shows))
         self.routes[code] = route
         return route
 

@@ -15,7 +15,6 @@ from ottla.broker.logger import Silent
 from ottla.broker.runtime.node import Node
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.postgres.database import Session
-from ottla.observe.view import View
 from ottla.protocol.records import TopicPartition
 from ottla.testing.broker import Broker
 from ottla.testing.embedded import LOOPBACK
@@ -28,6 +27,7 @@ from ottla.workbench.rule import Rule
 from ottla.workbench.time import OneBroker, Time
 
 if TYPE_CHECKING:
+    from ottla.observe.view import View
     from ottla.workbench.faults import Fault
 
 

@@ -7,14 +7,13 @@ import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.broker import app
 from ottla.broker.endpoints import Endpoint, endpoints
 from ottla.broker.setting_sources import did_you_mean, load
 from ottla.broker.settings import BadSetting, Settings
 from ottla.observe.observatory import Observatory
-from ottla.observe.view import View
 from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
 from ottla.testing.logins import OAUTHBEARER, PASSWORDS, GivenSasl, logins_of
@@ -24,6 +23,9 @@ from ottla.testing.tokens import AsyncProvider, Tokens
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 from ottla.workbench.bench import Workbench
 from ottla.workbench.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from ottla.observe.view import View
 
 T = TypeVar("T")
 

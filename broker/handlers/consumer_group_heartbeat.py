@@ -33,7 +33,7 @@ def handle(
         return None
     answer = repeat(request, ctx, services)
     if answer is None:
-        answer = services.host.in_turn(partial(_serve, request, ctx, services), ctx, _failed)
+        answer = services.host.turns.serve(partial(_serve, request, ctx, services), ctx, _failed)
     return answer
 
 

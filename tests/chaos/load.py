@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import faulthandler
 import itertools
+import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,9 +121,11 @@ def told() -> tuple[threading.Event, threading.Event]:
     enough, over = threading.Event(), threading.Event()
 
     def wait() -> None:
-        sys.stdin.buffer.readline()
+        # Not by a buffered reader: an interpreter that ends while somebody holds its lock aborts.
+        read = os.read(0, 1)
         enough.set()
-        sys.stdin.buffer.read()
+        while read:
+            read = os.read(0, 64)
         over.set()
 
     threading.Thread(target=wait, daemon=True).start()

@@ -9,7 +9,8 @@ import pytest
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.fetches import FetchPurgatory
-from ottla.broker.runtime.host import ENTRIES_MS, Host
+from ottla.broker.runtime.host import Host
+from ottla.broker.runtime.turns import ENTRIES_MS
 from tests.shell.host import Clock, Log
 
 
@@ -57,7 +58,7 @@ class World:
         """Requests come, to be answered with their names."""
         for name in names:
             ctx = RequestContext(Line(self.said), 1, 1, "c", lambda response, _: response)  # type: ignore[arg-type]
-            answer = self.host.in_turn(lambda name=name: self.serve(name), ctx, lambda: "failed")
+            answer = self.host.turns.serve(lambda name=name: self.serve(name), ctx, lambda: "failed")
             if answer is not None:
                 self.said.append(answer)
 
