@@ -206,9 +206,7 @@ def command(
         start = given.read(log)
         own = start.alone() if node is None else start.of_node(node, Path(shared_dir), reports, log)
         if check:
-            read, found = start.loaded.settings, start.endpoints
-            check_issuers(found, read, log)
-            tell_findings(read, found, start.directory, config_file, pairs, start.users, log)
+            given.check(start, log)
     except BadSetting as error:
         if node is not None:
             reports.failed(error)
@@ -226,7 +224,7 @@ def command(
         return
     ready = _ready(ready_file)
     if nodes is not None:
-        sys.exit(_run(_supervise(start, nodes, ready, given.read, log)))
+        sys.exit(_run(_supervise(start, nodes, ready, lambda: given.check(given.read(), log), log)))
     sys.exit(_run(_serve(**own, told=_Told(ready, start, log), log=log, workbench=workbench)))
 
 
@@ -297,6 +295,12 @@ class _Given(NamedTuple):
             check_homes(directory, settings.node_id, self.nodes)
         return _Start(loaded, found, directory, wanted, users)
 
+    def check(self, start: _Start, log: Any) -> None:
+        """Read files and keys as a start would; the ``log`` is told what is doubtful. Raises as `read`."""
+        settings, found = start.loaded.settings, start.endpoints
+        check_issuers(found, settings, log)
+        tell_findings(settings, found, start.directory, self.config_file, self.pairs, start.users, log)
+
 
 class _Told:
     """What a broker that is alone tells of itself: an address on standard output, and in a file.
@@ -325,7 +329,7 @@ class _Told:
 
     def stopped(self) -> None:
         if self._ready is not None:
-            _remove(self._ready)
+            self._ready.unlink(missing_ok=True)
 
 
 async def _serve(
@@ -492,7 +496,3 @@ def _write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)

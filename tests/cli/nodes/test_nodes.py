@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -123,14 +124,21 @@ def test_none_can_start(tmp_path: Path) -> None:
             Nodes(tmp_path, 1, "--listen", f"127.0.0.1:{port}").process.start()
 
 
+def refuses(nodes: Nodes, why: str) -> bool:
+    """Whether the supervisor has said so."""
+    return any("no node is restarted" in line and why in line for line in nodes.process.log_text().splitlines())
+
+
 def test_sighup_restarts_one_after_the_other(tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text("num.partitions=1\n")
     with Nodes(tmp_path / "data", 2, "--config", str(settings)) as nodes:
         before = nodes.cluster.nodes
-        settings.write_text("num.partitions=none\n")
-        os.kill(nodes.process.pid, signal.SIGHUP)
-        wait_for(lambda: "no node is restarted" in nodes.process.log_text(), "the refusal")
+        unreadable = f"listeners=SSL://127.0.0.1:0\nssl.keystore.location={tmp_path}/none.pem\n"
+        for refused, why in (("num.partitions=none\n", "num.partitions"), (unreadable, "none.pem")):
+            settings.write_text(refused)
+            os.kill(nodes.process.pid, signal.SIGHUP)
+            wait_for(partial(refuses, nodes, why), f"the refusal of {why}")
         assert nodes.cluster.nodes == before
         settings.write_text("num.partitions=2\n")
         os.kill(nodes.process.pid, signal.SIGHUP)
