@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.taken import tell_taken
 from ottla.protocol.stored.cluster_file import CLUSTER_NAME, UP, BadClusterFile, NodeEntry, directory_of, read_cluster
 
 if TYPE_CHECKING:
@@ -75,11 +76,9 @@ class Node(NamedTuple):
         """The listeners at ports of its own. Where any free one will do, that of its last life does, if it is free."""
         known = self.entry().endpoints
         own = []
-        for one in found:
+        for one in at_place(found, self.place):
             _, port = known.get(one.name, ("", 0))
-            port = self._port(one.port) or (port if port and _free(one.host, port) else 0)
-            told = one.advertised and (one.advertised[0], self._port(one.advertised[1]))
-            own.append(one._replace(port=port, advertised=told))
+            own.append(one if one.port or not port or not _free(one.host, port) else one._replace(port=port))
         return own
 
     def place_among(self, reports: Reports, log: Logger) -> dict[str, Any]:
@@ -131,10 +130,56 @@ class Node(NamedTuple):
             return ""
         before, colon, port = address.rpartition(":")
         known = self.entry().http if port == "0" else None
-        return f"{before}{colon}{known[1] if known and _free(*known) else self._port(int(port))}"
+        return f"{before}{colon}{known[1]}" if known and _free(*known) else http_at_place(address, self.place)
 
-    def _port(self, port: int) -> int:
-        return port and port + self.place
+
+def at_place(found: Sequence[Endpoint], place: int) -> list[Endpoint]:
+    """The listeners of a node: every port plus its place, which is 0 for the first. A port of 0 is any free one."""
+    own = []
+    for one in found:
+        told = one.advertised and (one.advertised[0], _plus(one.advertised[1], place))
+        own.append(one._replace(port=_plus(one.port, place), advertised=told))
+    return own
+
+
+def http_at_place(address: str, place: int) -> str:
+    """The address at which a node serves HTTP; empty for nowhere."""
+    before, colon, port = address.rpartition(":")
+    return address and f"{before}{colon}{_plus(int(port), place)}"
+
+
+def _plus(port: int, place: int) -> int:
+    return port and port + place
+
+
+class Ports(NamedTuple):
+    """Where several nodes listen.
+
+    Attributes:
+        found: the listeners of the first.
+        http: where that serves HTTP; empty for nowhere.
+        nodes: so many there are.
+    """
+
+    found: Sequence[Endpoint]
+    http: str
+    nodes: int
+
+    def check_free(self) -> None:
+        """Look whether all nodes could listen at the moment. Raises `ottla.broker.net.listener.CannotListen`."""
+        from ottla.broker.net.listener import CannotListen, check_free
+        from ottla.cli.greeting import bind_error
+        from ottla.observe.http.address import parse_address
+
+        for place in range(self.nodes):
+            check_free(at_place(self.found, place))
+            if (http := http_at_place(self.http, place)) and (error := bind_error(*parse_address(http, "--http"))):
+                why = error.strerror or error
+                raise CannotListen(f"cannot listen on {http} for HTTP: {why}; choose another --http") from error
+
+    def tell_taken(self) -> None:
+        """Say who has those that are taken, and how to go on."""
+        tell_taken(self.found, self.http, self.nodes)
 
 
 def check_ports(found: Sequence[Endpoint], http: str, count: int) -> None:

@@ -20,14 +20,17 @@ from uuid import uuid4
 from ottla.broker.clock import Clock, LoopClock
 from ottla.broker.engine import Corrupt, EngineError, InUse
 from ottla.broker.logger import Logger
+from ottla.broker.net.listener import CannotListen
 from ottla.broker.runtime.mechanisms import node_password
 from ottla.broker.settings import BadSetting
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import Files, SyncFailed, replace_file
 from ottla.broker.storage.local.layout import Layout, encode_meta
+from ottla.cli.node import Ports
 from ottla.cli.output import say
 from ottla.cli.supervise import Supervisor
+from ottla.cli.taken import is_taken
 from ottla.protocol.stored.cluster_file import (
     CLUSTER_NAME,
     NODES_NAME,
@@ -195,6 +198,7 @@ async def supervise(
     lodgings: Lodgings,
     log: Logger,
     *,
+    ports: Ports,
     ready: Path | None,
     check: Callable[[], object],
 ) -> int:
@@ -202,6 +206,7 @@ async def supervise(
 
     Args:
         command: gives the command line of a node, from its id and the directory of all.
+        ports: of all nodes. If one is taken, no node starts.
         ready: a file that says where the nodes are, once they are ready.
         check: raises BadSetting if the settings, as they are now, let no node start.
     """
@@ -210,8 +215,11 @@ async def supervise(
     code = 0
     try:
         await lodgings.open(log)
-    except (EngineError, OSError, SyncFailed) as error:
+        ports.check_free()  # later a node tries again and again, and would get what another cluster lets go of
+    except (EngineError, OSError, SyncFailed, CannotListen) as error:
         log.error("Cannot start", reason=str(error))
+        if is_taken(error):
+            ports.tell_taken()
         lodgings.close()
         return 1
     processes = NodeProcesses(lambda node_id: command(node_id, lodgings.shared), loop.call_soon_threadsafe)

@@ -28,7 +28,7 @@ from ottla.cli import garbage
 from ottla.cli.doubts import tell_findings, warn
 from ottla.cli.homes import check_homes
 from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
-from ottla.cli.node import MOST_NODES, Node, Reports, check_ports
+from ottla.cli.node import MOST_NODES, Node, Ports, Reports, check_ports
 from ottla.cli.output import say
 from ottla.cli.scram_users import initial_users
 from ottla.cli.taken import is_taken, tell_taken
@@ -398,7 +398,8 @@ async def _supervise(start: _Start, nodes: int, ready: Path | None, check: Calla
     from ottla.cli.node_processes import Lodgings, node_command, supervise
 
     lodgings = Lodgings(start.directory, start.loaded.settings.node_id, nodes)
-    return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ready=ready, check=check)
+    ports = Ports(start.endpoints, start.loaded.settings.ottla_http_listen, nodes)
+    return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ports=ports, ready=ready, check=check)
 
 
 def _ready(file: str | None) -> Path | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -118,10 +121,39 @@ def test_a_disk_that_takes_nothing_for_a_while(tmp_path: Path) -> None:
 
 
 def test_none_can_start(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_bytes(b"nothing")
+    with pytest.raises(RuntimeError, match="No node starts"):
+        Nodes(tmp_path, 1).process.start()
+
+
+@pytest.mark.parametrize("option", ["--listen", "--http"])
+def test_no_node_starts_where_another_process_has_a_port_of_one(tmp_path: Path, option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RuntimeError, match="No node starts"):
-            Nodes(tmp_path, 1, "--listen", f"127.0.0.1:{port}").process.start()
+        arguments = {"--listen": "127.0.0.1:0", option: f"127.0.0.1:{port - 1}"}.items()
+        said = HERE.run("serve", "--nodes", "3", "--data-dir", tmp_path, *chain(*arguments), expect=1)
+    assert f"cannot listen on 127.0.0.1:{port}" in said.output
+    assert re.search(rf"Port {port}(, for HTTP,)? is taken", said.output)
+    assert f"{option} 127.0.0.1:{port - 1}" not in said.output.partition("To have your own beside it")[2]
+    assert not (tmp_path / "journal").exists()  # nobody has looked at it
+
+
+def test_a_node_that_finds_its_port_taken_tries_again_and_reads_nothing(tmp_path: Path) -> None:
+    with Nodes(tmp_path, 2) as nodes:
+        before = nodes.node(2)
+        nodes.signal(2)
+        host, _, port = before.address.rpartition(":")
+        with wait_for(lambda: taken_of(host, int(port)), "the port"):
+            nodes.wait(2, lambda node: node.state == DOWN and "in use" in node.why)
+        assert nodes.wait_up(2, after=before).epoch == before.epoch + 1
+        assert "group events are lost" not in nodes.process.log_text()
+
+
+def taken_of(host: str, port: int) -> socket.socket | None:
+    """Somebody's socket at this address, if it is free."""
+    with suppress(OSError):
+        return socket.create_server((host, port))
+    return None
 
 
 def refuses(nodes: Nodes, why: str) -> bool:
