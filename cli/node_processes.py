@@ -234,7 +234,6 @@ async def supervise(
         if ready is not None:
             replace_file(Files(), str(ready.absolute()), f"{','.join(addresses)}\n".encode())
         say(",".join(addresses))
-        log.info("Ready", listen=", ".join(addresses), nodes=len(supervisor.cluster.nodes))
 
     async def restart() -> None:
         if had_terminal and not _has_terminal():

@@ -212,6 +212,15 @@ class Supervisor:
         if all(self._lives[node_id].sees >= up.keys() for node_id in up):
             self._is_ready = True
             self._on_ready(list(up.values()))
+            self._tell_ready(up)
+
+    def _tell_ready(self, up: Mapping[int, str]) -> None:
+        nodes, listen = self.cluster.nodes, ", ".join(up.values())
+        if len(up) == len(nodes):
+            self._log.info("Ready", listen=listen, nodes=len(nodes))
+        elif up:
+            missing = "; ".join(f"node {one}: {node.why}" for one, node in nodes.items() if one not in up)
+            self._log.warning("Ready, but not all nodes are up", listen=listen, nodes=len(up), missing=missing)
 
     def _restart_next(self) -> None:
         self._restarting = None

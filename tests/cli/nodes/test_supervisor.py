@@ -109,6 +109,7 @@ def test_all_start_at_once_and_the_first_line_comes_when_all_are_up(world: World
     assert world.states() == "up starting up"
     world.up(2, epoch=4)
     assert world.ready == [["127.0.0.1:9092", "127.0.0.1:9093", "127.0.0.1:9094"]]
+    assert world.lines.told[-1][1:] == ("Ready", {"listen": ", ".join(world.ready[0]), "nodes": 3})
     assert (world.node(2).epoch, world.node(2).pid, world.node(2).directory) == (4, 102, "nodes/2")
     assert world.node(2).endpoints == {"PLAINTEXT": ("127.0.0.1", 9093)}
 
@@ -165,6 +166,8 @@ def test_one_that_cannot_start_does_not_keep_the_others_from_being_ready(world: 
     world.supervisor.reported(2, {"why": "orders-0 is damaged"})
     world.supervisor.ended(2, 1)
     assert world.ready == [["127.0.0.1:9092", "127.0.0.1:9094"]]
+    told = {"listen": "127.0.0.1:9092, 127.0.0.1:9094", "nodes": 2, "missing": "node 2: orders-0 is damaged"}
+    assert world.lines.of("warning") == [("Ready, but not all nodes are up", told)]
     world.clock.advance(100)
     assert world.node(2).state == "starting"
     assert world.node(2).why == "orders-0 is damaged"  # until it starts: it is what people look for
