@@ -11,14 +11,17 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from select import select
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.supervise import LOOK_MS
 from ottla.cli.taken import tell_taken
 from ottla.protocol.stored.cluster_file import CLUSTER_NAME, UP, BadClusterFile, NodeEntry, directory_of, read_cluster
 
@@ -218,7 +221,7 @@ class Reports:
         self._out = sys.stdout if out is None else out
 
     def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-        """Stop once the supervisor is gone."""
+        """Show signs of life from now on. Stop once the supervisor is gone."""
         handle = sys.stdin.fileno()
         os.set_blocking(handle, False)
 
@@ -232,6 +235,13 @@ class Reports:
             stop()
 
         loop.add_reader(handle, look)
+        self._live(loop)
+
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(LOOK_MS / 1000, self._live, loop)
+        if select([], [self._out], [], 0)[1]:  # a supervisor that stands still must not hold it up
+            with suppress(BrokenPipeError):  # it is gone, and this node is about to end
+                os.write(self._out.fileno(), b"{}\n")
 
     def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
         """The node serves clients."""

@@ -29,7 +29,7 @@ from ottla.broker.storage.local.files import Files, SyncFailed, replace_file
 from ottla.broker.storage.local.layout import Layout, encode_meta
 from ottla.cli.node import Ports
 from ottla.cli.output import say
-from ottla.cli.supervise import Supervisor
+from ottla.cli.supervise import LOOK_MS, Supervisor
 from ottla.cli.taken import is_taken
 from ottla.protocol.stored.cluster_file import (
     CLUSTER_NAME,
@@ -246,6 +246,10 @@ async def supervise(
         else:
             supervisor.restart_all()
 
+    def look() -> None:
+        clock.call_at(clock.monotonic_ms() + LOOK_MS, look)
+        supervisor.look()
+
     store = _Store(lodgings, clock, log)
     supervisor = Supervisor(lodgings.cluster, processes, clock, log, store=store, on_ready=tell, on_stopped=over.set)
     processes.reported, processes.ended = supervisor.reported, supervisor.ended
@@ -255,6 +259,7 @@ async def supervise(
     restarts: set[asyncio.Task[None]] = set()
     loop.add_signal_handler(signal.SIGHUP, lambda: restarts.add(loop.create_task(restart())))
     supervisor.start()
+    look()
     await over.wait()
     store(supervisor.ended_in_order())
     if ready is not None:

@@ -80,7 +80,7 @@ class Static:
         me, nodes = self._read
         own = nodes.get(me, NodeInfo(me, NodeState.UP))
         state = NodeState.DRAINING if own.state is NodeState.DRAINING else NodeState.UP
-        return ClusterView(me, {**nodes, me: own._replace(state=state, epoch=self._epoch)})
+        return ClusterView(me, {**nodes, me: own._replace(state=state, epoch=self._epoch, is_silent=False)})
 
 
 def view_of(document: Mapping[str, Any], me: int) -> ClusterView:
@@ -108,4 +108,5 @@ def _node_of(row: Mapping[str, Any]) -> NodeInfo:
         int(row.get("epoch", -1)),
         row.get("rack"),
         None if http is None else (str(http[0]), int(http[1])),
+        is_silent=row["state"] in _STATES and bool(row.get("why")),
     )

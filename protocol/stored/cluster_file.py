@@ -37,7 +37,7 @@ class NodeEntry:
         directory: relative to that of the file.
         state: one of `STATES`. pid: of its process; 0 while there is none.
         epoch: the leader epoch of its engine in its last life that came up; -1 before that.
-        why: says why it does not start, or how it ended; empty while it is up.
+        why: says why it does not start, or how it ended; empty while it is up, unless it does not answer.
         endpoints: host and port by the name of a listener; an empty host is the one that a client reached. They stay
             while the node is down.
         address: ``host:port`` at which this machine reaches its first listener; empty before it came up.

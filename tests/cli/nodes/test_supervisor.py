@@ -222,6 +222,29 @@ def test_a_rolling_restart_ends_at_a_node_that_does_not_come_back(running: World
     assert running.began() == [("terminate", 1)]
 
 
+def test_a_node_without_a_sign_of_life_is_told_of_and_left_alone(running: World) -> None:
+    for look in range(1, 12):
+        running.supervisor.reported(1, {})
+        running.supervisor.look()
+        assert running.node(2).why == (f"it has not answered for {look // 5 * 5} s" if look >= 5 else "")
+    assert running.states() == "up up up" and running.node(1).why == "" and running.began() == []
+    assert running.lines.of("warning") == [
+        ("Node does not answer", {"node": one, "pid": running.node(one).pid}) for one in (2, 3)
+    ]
+    running.supervisor.reported(2, {})
+    running.supervisor.ended(3, -9)
+    running.clock.advance(100)
+    running.up(3)
+    assert [node.why for node in running.stored[-1].nodes.values()] == ["", "", ""]
+    assert running.lines.of("warning")[2:] == [("Node answers again", {"node": 2, "silent_ms": 11_000})]
+
+
+def test_nodes_may_be_long_in_starting(world: World) -> None:
+    for _ in range(20):
+        world.supervisor.look()
+    assert [node.why for node in world.stored[-1].nodes.values()] == ["", "", ""]
+
+
 def test_a_second_rolling_restart_waits_for_somebody_to_ask_again(running: World) -> None:
     running.supervisor.restart_all()
     running.began()
