@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.output import count_of
 from ottla.cli.supervise import LOOK_MS
 from ottla.cli.taken import tell_taken
 from ottla.protocol.stored.cluster_file import CLUSTER_NAME, UP, BadClusterFile, NodeEntry, directory_of, read_cluster
@@ -153,6 +154,13 @@ def http_at_place(address: str, place: int) -> str:
 
 def _plus(port: int, place: int) -> int:
     return port and port + place
+
+
+def would_listen(found: Sequence[Endpoint], nodes: int | None) -> str:
+    """What `ottla serve --check` finds of a broker alone (None), or of so many nodes: all of their listeners."""
+    places = [", ".join(map(str, at_place(found, place))) for place in range(nodes or 1)]
+    who = "A broker" if nodes is None else count_of(nodes, "node")
+    return f"{who} would start and listen at {'; '.join(places)}"
 
 
 class Ports(NamedTuple):

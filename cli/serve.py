@@ -28,7 +28,7 @@ from ottla.cli import garbage
 from ottla.cli.doubts import tell_findings, warn
 from ottla.cli.homes import check_homes
 from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
-from ottla.cli.node import MOST_NODES, Node, Ports, Reports, check_ports
+from ottla.cli.node import MOST_NODES, Node, Ports, Reports, check_ports, would_listen
 from ottla.cli.output import say
 from ottla.cli.scram_users import initial_users
 from ottla.cli.taken import is_taken, tell_taken
@@ -220,7 +220,7 @@ def command(
     if add_scram:
         log.warning("A password was given as an argument, which others on this machine can see: use --users-file FILE")
     if check:
-        say(f"A broker would start and listen at {', '.join(map(str, start.endpoints))}")
+        say(would_listen(start.endpoints, nodes))
         return
     ready = _ready(ready_file)
     if nodes is not None:

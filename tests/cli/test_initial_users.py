@@ -68,6 +68,15 @@ def test_a_start_can_be_checked() -> None:
     assert "s3cret" not in result.output
 
 
+def test_a_start_of_several_nodes_can_be_checked() -> None:
+    names = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
+    result = check("--nodes", "2", "--set", names, "--set", "listeners=A://localhost:9092,B://localhost:0")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "2 nodes would start and listen at A://localhost:9092, B://localhost:0; A://localhost:9093, B://localhost:0\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
