@@ -85,11 +85,12 @@ def test_nodes_end_when_their_supervisor_is_killed_and_the_next_one_waits_for_th
 
 
 def test_a_directory_has_one_supervisor_and_no_broker_beside_it(tmp_path: Path) -> None:
-    with Nodes(tmp_path, 1):
+    with Nodes(tmp_path, 1) as nodes:
         with pytest.raises(RuntimeError, match="in use by another process"):
             Nodes(tmp_path, 1).process.start()
         said = HERE.run("serve", "--data-dir", tmp_path, expect=2)
         assert f"{tmp_path} is in use: its nodes run, and have a supervisor" in said.output
+        assert f"supervisor (pid {nodes.process.pid}); stop it or choose" in " ".join(said.output.split())
     with BrokerProcess(tmp_path), pytest.raises(RuntimeError, match="in use by another process"):
         Nodes(tmp_path, 1).process.start()
 
