@@ -45,6 +45,7 @@ from ottla.protocol.stored.files import is_locked
 
 ORPHANS_S: Final = 60
 """Processes of a supervisor that was killed end in order; one that starts waits for them so long."""
+PORTS_S: Final = 1
 LOOK_S: Final = 0.05
 STORE_AGAIN_MS: Final = 1_000
 
@@ -213,14 +214,7 @@ async def supervise(
     loop = asyncio.get_running_loop()
     clock, over = LoopClock(loop), asyncio.Event()
     code = 0
-    try:
-        await lodgings.open(log)
-        ports.check_free()  # later a node tries again and again, and would get what another cluster lets go of
-    except (EngineError, OSError, SyncFailed, CannotListen) as error:
-        log.error("Cannot start", reason=str(error))
-        if is_taken(error):
-            ports.tell_taken()
-        lodgings.close()
+    if not await _open(lodgings, ports, log):
         return 1
     processes = NodeProcesses(lambda node_id: command(node_id, lodgings.shared), loop.call_soon_threadsafe)
 
@@ -266,6 +260,31 @@ async def supervise(
         await asyncio.to_thread(ready.unlink, missing_ok=True)
     lodgings.close()
     return code
+
+
+async def _open(lodgings: Lodgings, ports: Ports, log: Logger) -> bool:
+    """Open the directories, and see that nobody has a port: later a node tries until somebody lets go of it."""
+    try:
+        await lodgings.open(log)
+        await _wait_for(ports)
+    except (EngineError, OSError, SyncFailed, CannotListen) as error:
+        log.error("Cannot start", reason=str(error))
+        if is_taken(error):
+            ports.tell_taken()
+        lodgings.close()
+        return False
+    return True
+
+
+async def _wait_for(ports: Ports) -> None:
+    """Nodes of a supervisor that is gone let go of HTTP a moment later than of their directories."""
+    end = asyncio.get_running_loop().time() + PORTS_S
+    while asyncio.get_running_loop().time() < end:
+        with suppress(CannotListen):
+            ports.check_free()
+            return
+        await asyncio.sleep(LOOK_S)
+    ports.check_free()
 
 
 def _has_terminal() -> bool:

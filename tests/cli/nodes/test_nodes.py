@@ -192,7 +192,7 @@ def test_any_free_ports_stay_as_long_as_the_supervisor_lives(tmp_path: Path) -> 
 
 
 def test_all_come_back_where_they_were(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path, nodes=2) as process:
+    with BrokerProcess(tmp_path, nodes=2, http=True) as process:
         first, second = process.bootstrap_servers.split(",")
         assert (first, second) == (f"127.0.0.1:{process.port}", f"127.0.0.1:{process.port + 1}")
         process.kill()
