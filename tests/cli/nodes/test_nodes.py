@@ -133,7 +133,7 @@ def test_no_node_starts_where_another_process_has_a_port_of_one(tmp_path: Path, 
         port = taken.getsockname()[1]
         arguments = {"--listen": "127.0.0.1:0", option: f"127.0.0.1:{port - 1}"}.items()
         said = HERE.run("serve", "--nodes", "3", "--data-dir", tmp_path, *chain(*arguments), expect=1)
-    assert f"cannot listen on 127.0.0.1:{port}" in said.output
+    assert "cannot listen on 127.0.0.1:" in said.output
     assert re.search(rf"Port {port}(, for HTTP,)? is taken", said.output)
     assert f"{option} 127.0.0.1:{port - 1}" not in said.output.partition("To have your own beside it")[2]
     assert not (tmp_path / "journal").exists()  # nobody has looked at it
