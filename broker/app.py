@@ -30,7 +30,7 @@ from ottla.broker.engine import IN_MEMORY, Catalog, Engine, EngineError
 from ottla.broker.entrance import Entrance, authorizer_of
 from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.logger import Silent
-from ottla.broker.net.listener import CannotListen
+from ottla.broker.net.listener import CannotListen, check_free
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.observing import Address, CannotObserve, Observing
 from ottla.broker.runtime.audit import audit_of
@@ -162,9 +162,10 @@ class Broker:
         """
         self._clock = self._new_clock(asyncio.get_running_loop())
         try:
+            check_free(() if self._node_password is None else self.endpoints)  # a node tries often: that costs no epoch
             await self.observing.start(self._clock)
             await self._start()
-        except CannotObserve as error:
+        except (CannotListen, CannotObserve) as error:
             await self.observing.stop()
             raise CannotStart(str(error)) from error
         except BaseException:

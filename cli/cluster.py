@@ -55,7 +55,7 @@ def status(data_dir: Path | None, watch: bool, interval: float, output_format: s
     """Show the nodes of DATA_DIR, or those that a broker knows.
 
     DATA_DIR tells of nodes that are down, too, and why, also while nothing runs. A broker tells which are up. Exit code
-    1 if one is down.
+    1 if one is down, or does not answer.
     """
 
     def look() -> dict[str, Any]:
@@ -70,7 +70,7 @@ def status(data_dir: Path | None, watch: bool, interval: float, output_format: s
     if not watch:
         document = look()
         show(document)
-        if document["leaderless"] or any(row["state"] != UP for row in document["nodes"]):
+        if document["leaderless"] or any(row["state"] != UP or row["why"] for row in document["nodes"]):
             raise click.exceptions.Exit(1)
         return
     with suppress(KeyboardInterrupt):

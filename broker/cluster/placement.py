@@ -82,7 +82,7 @@ class Static:
         me, nodes = self._read
         own = nodes.get(me, NodeInfo(me, NodeState.UP))
         state = NodeState.DRAINING if own.state is NodeState.DRAINING else NodeState.UP
-        return ClusterView(me, {**nodes, me: own._replace(state=state, epoch=self._epoch)})
+        return ClusterView(me, {**nodes, me: own._replace(state=state, epoch=self._epoch, is_silent=False)})
 
 
 class Shared:
@@ -196,4 +196,5 @@ def _node_of(row: Mapping[str, Any]) -> NodeInfo:
         int(row.get("epoch", -1)),
         row.get("rack"),
         None if http is None else (str(http[0]), int(http[1])),
+        is_silent=row["state"] in _STATES and bool(row.get("why")),
     )
