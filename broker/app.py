@@ -321,7 +321,7 @@ class Broker:
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
         self._transactions = TransactionNeeds(settings, self._host, self._topics, self.log)
-        self._prepared = PreparedCommits(self._groups, self._host.log_of(OFFSETS_TOPIC), self._topics, clock)
+        self._prepared = PreparedCommits(self._groups, self._host, self._topics, clock)
         self._prepared.audit = self._audit
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)

@@ -94,7 +94,8 @@ class Host:
         self._hosted = [_Hosted(fetches, {Wake: self._wake})]
         self._logs: dict[str, CoordinatorLog] = {}
         self._settling = False
-        self._outcomes: deque[Iterator[object]] = deque()  # of appends and markers, in their order, by steps
+        self.outcomes: deque[Iterator[object]] = deque()
+        """Of appends and markers, in their order, by steps: the coordinators are to be told."""
         self._is_due = False
         self._has_paused = False  # the outcomes that are left wait for the next turn
         self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
@@ -209,7 +210,7 @@ class Host:
         """Let no timer fire any more, and do nothing more that waits for its turn."""
         self.turns.clear()
         self._unsaid.clear()
-        self._outcomes.clear()
+        self.outcomes.clear()
         self._alarm.turn_off()
         self._alarm_of_fetches.turn_off()
 
@@ -337,7 +338,7 @@ class Host:
                             effects = self._put_off(effects, self._defer)
                         for effect in effects:
                             carry_out[type(effect)](effect)
-                if self._outcomes and not self._has_paused:
+                if self.outcomes and not self._has_paused:
                     is_busy = True
                     self._tell_outcomes()
         finally:
@@ -354,7 +355,7 @@ class Host:
 
     def _tell_outcomes(self) -> None:
         """Tell the core of outcomes, for as long as a turn allows."""
-        now_ms, outcomes = self._clock.real.monotonic_ms, self._outcomes
+        now_ms, outcomes = self._clock.real.monotonic_ms, self.outcomes
         until_ms = now_ms() + OUTCOMES_MS
         while outcomes:
             if next(outcomes[0], _TOLD) is _TOLD:
@@ -366,14 +367,14 @@ class Host:
 
     def _later(self, outcome: Callable[[], object]) -> None:
         """Tell the core of an outcome, after those before it, and not within one of its own entries."""
-        self._outcomes.append(outcome() for _ in range(1))
+        self.outcomes.append(outcome() for _ in range(1))
         self.settle()
 
     def _together(self, log: CoordinatorLog, tokens: list[object], error: ErrorCode) -> None:
         """The same for the writes of a batch: a sync makes one durable for each partition; all are told together."""
-        last = self._outcomes[-1] if self._outcomes else None
+        last = self.outcomes[-1] if self.outcomes else None
         if not isinstance(last, Outcomes) or last.machine is not log.machine:
-            self._outcomes.append(last := Outcomes(log.machine, self._clock))
+            self.outcomes.append(last := Outcomes(log.machine, self._clock))
         last.add(tokens, error)
         if self._defer is None:
             self.settle()
@@ -435,6 +436,6 @@ class Host:
     @property
     def is_at_rest(self) -> bool:
         """Whether all that the coordinators asked for is done and durable, and all answers are given."""
-        if self.turns or self._unsaid or self._outcomes or self._markers or self._works:
+        if self.turns or self._unsaid or self.outcomes or self._markers or self._works:
             return False
         return not any(shard.in_flight for log in self._logs.values() for shard in log.machine.shards)

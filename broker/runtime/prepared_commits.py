@@ -17,10 +17,11 @@ from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.offsets.prepared import PreparedCommit, prepare
 from ottla.broker.runtime.audit import Audit, Told
-from ottla.broker.runtime.coordinator_log import CoordinatorLog
+from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.framing import Gathered
 from ottla.protocol.gaps import HIGH, LOW, layout_of, pieces_around, struct_of
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 
 MOST_BYTES = 32 << 20
@@ -53,13 +54,14 @@ class PreparedCommits:
     def __init__(
         self,
         groups: GroupCoordinator,
-        log: CoordinatorLog,
+        host: Host,
         topics: TopicManager,
         clock: Clock,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self.groups = groups
-        self.log = log
+        self.host = host
+        self.log = host.log_of(OFFSETS_TOPIC)
         self.topics = topics
         self.monotonic_ms, self.wall_ms = clock.monotonic_ms, clock.wall_ms
         self.audit = Audit()
@@ -226,6 +228,8 @@ class Shapes:
         shape.is_used = True
         self._served += 1
         common.log.put(write.shard.partition, write, write.bodies)
+        if common.host.outcomes:  # they are told after an ordinary commit, too
+            common.host.settle()
         if shape.is_of_no_member and (shape.told is None or not common.audit.tell_again(shape.told, wall_ms)):
             shape.told = tell_altered(common.audit, ctx, shape.prepared.group_id)
         return True
