@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import faulthandler
 import itertools
-import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,11 +121,9 @@ def told() -> tuple[threading.Event, threading.Event]:
     enough, over = threading.Event(), threading.Event()
 
     def wait() -> None:
-        # Not by a buffered reader: an interpreter that ends while somebody holds its lock aborts.
-        read = os.read(0, 1)
+        sys.stdin.buffer.readline()
         enough.set()
-        while read:
-            read = os.read(0, 64)
+        sys.stdin.buffer.read()
         over.set()
 
     threading.Thread(target=wait, daemon=True).start()
@@ -154,6 +152,7 @@ def run_threads(role: Role, parts: Sequence[Thread], writers: Sequence[Thread] =
         thread.start()
     for thread in threads:
         thread.join()
+    over.wait()  # one who only writes is to be there until then, too
     tell(Ended(role.name))
 
 
