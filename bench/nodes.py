@@ -50,8 +50,11 @@ def nodes(count_of_nodes: int, directory: Path) -> Iterator[list[Server]]:
     with running("ottla", None, [*options, "--nodes", str(count_of_nodes)]):
         found = read_cluster(where)
         assert found is not None
-        places = [(node, *node.address.rsplit(":", 1)) for node in found.nodes.values()]
-        yield [Server(f"node {node.node_id}", node.pid, host, int(port)) for node, host, port in places]
+        servers = []
+        for node in found.nodes.values():
+            host, _, port = node.address.rpartition(":")
+            servers.append(Server(f"node {node.node_id}", node.pid, host, int(port)))
+        yield servers
 
 
 class Side:
