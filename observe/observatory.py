@@ -154,7 +154,7 @@ class Observatory(Observing):
 
     async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
         self._engine, self._topics = engine, topics
-        if self.is_one_of_several:
+        if topics.placement.dealt_to:  # one of several nodes
             self.history.node = str(engine.node_id)
         if directory is not None and self.history.keeps and self.settings.ottla_history_file_enable:
             self._episodes = EpisodeFile(directory / NAME, self.history.store, self.clock, self.log)

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.stored.cluster_file import DOWN, UP, read_cluster
 from ottla.testing.process import BrokerProcess
-from tests.cli.commands import HERE
+from tests.cli.commands import HERE, Ottla
+from tests.support.client import Client
 from tests.support.nodes import Nodes
 from tests.support.processes import run
 from tests.support.waiting import wait_for
@@ -50,8 +52,14 @@ def test_nodes_live_and_die(tmp_path: Path) -> None:
         assert os.getpgid(nodes.node(1).pid) != os.getpgid(nodes.process.pid)  # Ctrl-C reaches the supervisor alone
 
         before = nodes.node(2)
+        group = next(name for name in map(str, range(100)) if coordinator_partition(name, 50) % 2)  # by turns
+        with Client(int(before.address.rpartition(":")[2])) as member:
+            generation = member.stable(group).generation_id
         nodes.signal(2)
         after = nodes.wait_up(2, after=before)
+        told = Ottla(nodes.process.bootstrap_servers).run("why", group).stdout
+        assert "node 2; nobody rebalanced" in told
+        assert f"was at generation {generation}" in told
         assert (after.address, after.epoch) == (before.address, before.epoch + 1)
         assert nodes.node(1).epoch == 0
         pids = [node.pid for node in nodes.cluster.nodes.values()]
