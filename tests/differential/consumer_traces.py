@@ -59,6 +59,20 @@ def trace_consumers_are_away(t: Trace) -> None:
     describe_consumers(t)
 
 
+def trace_consumers_come_back_as_another(t: Trace) -> None:
+    """What the one whose id is taken had is free a heartbeat later."""
+    join(t, "a", TOPIC, instance="i")
+    join(t, "b", TOPIC)
+    beat(t, "a")
+    for who in "aba":
+        beat(t, who, owned="mine")
+    leave_group(t, "a", instance="i", epoch=IS_AWAY)
+    beat(t, "a", instance="i", member="=b", epoch=0, owned="none", **says([TOPIC, "more"]))
+    describe_consumers(t)
+    beat(t, "b", epoch="+0", instance="i")
+    describe_consumers(t)
+
+
 def trace_consumers_do_not_revoke(t: Trace) -> None:
     join(t, "a", TOPIC, rebalance_timeout_ms=1_500)
     join(t, "b", TOPIC, rebalance_timeout_ms=1_500)

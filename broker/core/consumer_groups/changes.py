@@ -10,7 +10,7 @@ from typing import TypeVar
 from ottla.broker.core.consumer_groups.facts import Fact, GroupEpoch
 from ottla.broker.core.consumer_groups.group import NEVER_CHECKED, ConsumerGroup
 from ottla.broker.core.consumer_groups.records import record_of
-from ottla.broker.core.consumer_groups.state import State
+from ottla.broker.core.consumer_groups.state import Member, State
 from ottla.broker.core.consumer_groups.writes import ConversionWrite, StateWrite
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Asker
@@ -64,6 +64,7 @@ class Change:
         newcomer: the member whose request this is, if the group did not have it before.
         untargeted: the same, if there was no target for its id.
         has_new_instance: nobody had its instance id before.
+        displaced: the member that had the id under which a static member came back, if that is another one.
         most_members: see `State`, before the request.
         is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
             that held it against its topics (R3.7).
@@ -93,6 +94,7 @@ class Change:
         self.newcomer: str | None = None
         self.untargeted: str | None = None
         self.has_new_instance = False
+        self.displaced: Member | None = None
         self.most_members = state.most_members
         self._facts: list[Fact] = []
         self._records: list[CoordinatorRecord | None] = []

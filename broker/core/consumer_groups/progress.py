@@ -57,6 +57,8 @@ def known_instance(change: Change, instance_id: str) -> Member | None:
 def take_place(change: Change, old: Member, member_id: str) -> Member:
     """A static member is back, maybe under another id: it has what its predecessor had (R2.15)."""
     old_target = change.state.targets.get(old.member_id, {})
+    if member_id != old.member_id:
+        change.displaced = change.state.members.get(member_id)
     change.add(MemberCurrent.gone(old.member_id))
     change.add(MemberTarget(old.member_id, None))
     change.add(MemberGone(old.member_id))
@@ -156,7 +158,15 @@ def step(change: Change, said: Member, goal: Target, reported: Reported, *, subs
     names = list(state.topics_of(member))
     subscribed = {topic.topic_id: None for topic in change.m.topics.existing(names)} if names else None
     try:
-        next_step = reconcile(state, member, goal, reported, subscribed, subscription_changed=subscription_changed)
+        next_step = reconcile(
+            state,
+            member,
+            goal,
+            reported,
+            subscribed,
+            subscription_changed=subscription_changed,
+            displaced=change.displaced,
+        )
     except Unreconcilable:
         text = f"The state of member {member.member_id} is not known: it has to give up its partitions and join again"
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, text) from None
