@@ -89,6 +89,8 @@ def run_suite(
     named on the page as unsteady.
     """
     print(f"\n=== {suite.title} ({suite.language})", flush=True)
+    if nodes:
+        suite = replace(suite, known={**suite.known, **suite.known_of_nodes})
     place = place_of(suite.name)
     began = time.monotonic()
     try:
