@@ -29,7 +29,8 @@ from ottla.protocol.stored.cluster_file import read_cluster
 GENERATORS = 2
 SHARDS = 50
 """Partitions of ``__consumer_offsets``; nodes have them by turns."""
-CONNECTIONS = 64
+CONNECTIONS = (64, 1024)
+"""Of all generators: so few that the nodes wait for the disk a third of the time, and so many that they do not."""
 COLUMNS = {
     "per second": ("per_second", 0),
     "CPU µs": ("cpu_us", 1),
@@ -74,7 +75,12 @@ class Side:
         """Members of real groups, for each generator."""
         each = self.connections // GENERATORS
         return [
-            form_groups(self.servers[place % len(self.servers)], each, prefix=f"beating-{place}", where=self.of(place))
+            form_groups(
+                self.servers[place % len(self.servers)],
+                each,
+                prefix=f"beating-{self.connections}-{place}",
+                where=self.of(place),
+            )
             for place in range(GENERATORS)
         ]
 
@@ -119,14 +125,43 @@ def names(place: int) -> Iterator[str]:
     return (f"alone-{place}-{number:06d}" for number in count())
 
 
+def compare(figures: Figures, one: Side, two: Side, pairs: int, seconds: float) -> Iterator[str]:
+    """Have both sides take turns, keep what was measured, and say what two nodes gain."""
+    beats = {id(side): [heartbeats(some) for some in side.members()] for side in (one, two)}
+    committing = {id(side): side.committers() for side in (one, two)}
+    turns: dict[str, Callable[[Side], dict[str, float]]] = {
+        "commits": lambda side: side.commit(committing[id(side)], seconds),
+        "heartbeats": lambda side: side.taken(side.load(beats[id(side)], seconds)),
+    }
+    for what, turn in turns.items():
+        load = f"{what} on {one.connections:,} connections"
+        ratios = []
+        for number in range(pairs):
+            click.echo(f"{load}: pair {number + 1} of {pairs}", err=True)
+            found = {id(side): turn(side) for side in ((one, two) if number % 2 else (two, one))}
+            for name, side in (("one-node", one), ("two-nodes", two)):
+                figures.add(load, name, **found[id(side)])
+            ratios.append(found[id(two)]["per_second"] / found[id(one)]["per_second"])
+            figures.add(f"{load}, two nodes", "ottla", gained=ratios[-1])
+        low, high = interval(ratios)
+        middle = statistics.median(ratios)
+        yield f"{load}: two nodes have {middle:.2f} times the rate of one (95 %: {low:.2f} to {high:.2f})"
+
+
 @click.command(help=__doc__)
 @click.option("--pairs", default=12, show_default=True, type=click.IntRange(2))
 @click.option("--seconds", default=2.0, show_default=True, type=click.FloatRange(0.1), help="Of one turn.")
 @click.option(
-    "--connections", default=CONNECTIONS, show_default=True, type=click.IntRange(2), help="Of all generators."
+    "--connections",
+    "sizes",
+    default=CONNECTIONS,
+    show_default=True,
+    multiple=True,
+    type=click.IntRange(2),
+    help="Of all generators; several times for several sizes.",
 )
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), help="(Re)write the file's section.")
-def main(pairs: int, seconds: float, connections: int, write: Path | None) -> None:
+def main(pairs: int, seconds: float, sizes: Sequence[int], write: Path | None) -> None:
     raise_file_limit()
     figures = Figures()
     (HERE / ".build").mkdir(exist_ok=True)
@@ -134,31 +169,15 @@ def main(pairs: int, seconds: float, connections: int, write: Path | None) -> No
     remarks = []
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, data, ignore_errors=True)
-        one, two = (Side(stack.enter_context(nodes(number, data)), connections) for number in (1, 2))
-        beats = {id(side): [heartbeats(some) for some in side.members()] for side in (one, two)}
-        committing = {id(side): side.committers() for side in (one, two)}
-        turns: dict[str, Callable[[Side], dict[str, float]]] = {
-            "commits": lambda side: side.commit(committing[id(side)], seconds),
-            "heartbeats": lambda side: side.taken(side.load(beats[id(side)], seconds)),
-        }
-        for load, turn in turns.items():
-            ratios = []
-            for number in range(pairs):
-                click.echo(f"{load}: pair {number + 1} of {pairs}", err=True)
-                found = {id(side): turn(side) for side in ((one, two) if number % 2 else (two, one))}
-                for name, side in (("one-node", one), ("two-nodes", two)):
-                    figures.add(load, name, **found[id(side)])
-                ratios.append(found[id(two)]["per_second"] / found[id(one)]["per_second"])
-            low, high = interval(ratios)
-            for ratio in ratios:
-                figures.add(f"{load}, two nodes", "ottla", gained=ratio)
-            middle = statistics.median(ratios)
-            remarks.append(f"{load}: two nodes have {middle:.2f} times the rate of one (95 %: {low:.2f} to {high:.2f})")
+        served = [stack.enter_context(nodes(number, data)) for number in (1, 2)]
+        for connections in sizes:
+            remarks += compare(figures, *(Side(servers, connections) for servers in served), pairs, seconds)
     shown = Figures()
     shown.found = {key: values for key, values in figures.found.items() if key[1] != "ottla"}
     about = describe(False)
     about["load"] = (
-        f"{connections} connections, one request at a time on each, from {GENERATORS} generators; "
+        f"{' and '.join(f'{size:,}' for size in sizes)} connections, one request at a time on each, "
+        f"from {GENERATORS} generators; "
         f"{pairs} pairs of turns of {seconds} s"
     )
     tell("nodes", figures, "Several nodes", about, shown.table(COLUMNS), write, remarks)

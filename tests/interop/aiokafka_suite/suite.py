@@ -71,5 +71,15 @@ SUITE = Suite(
     # As their own broker has them.
     settings={"node.id": 0, "num.partitions": 2, "group.min.session.timeout.ms": 6000},
     run=run,
+    known_of_nodes={
+        **dict.fromkeys(
+            ("*::test_describe_cluster", "*::test_describe_configs_broker", "*::test_metadata"),
+            "expects a cluster of one broker",
+        ),
+        **dict.fromkeys(
+            ("*::test_concurrent_send_on_different_connection_groups", "*::test_no_concurrent_send_on_connection"),
+            "fetches from any broker, which need not lead the partition",
+        ),
+    },
     foreign=True,
 )
