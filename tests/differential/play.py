@@ -279,7 +279,7 @@ async def _metadata(half: Half, names: Sequence[str]) -> Any:
 
 
 async def _offsets_gone(half: Half, topic: str) -> None:
-    """Until the coordinators have deleted what the trace's groups committed for a topic: Kafka's do it a while later."""
+    """Until the coordinators have deleted what the groups committed for a topic: Kafka's do it a while later."""
     deadline = time.monotonic() + READY_S
     fields = offset_fetch_fields([half.name, half.name + "o"])
     while time.monotonic() < deadline:
