@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import Answer, bootstrap_option, duration_option, format_option, formatted, with_admin
+from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
 from ottla.cli.node import MOST_NODES
 from ottla.cli.output import Refused, Row, Styled, count_of, duration, note, print_fields, print_json, say
@@ -150,6 +150,8 @@ def _rows(cluster: ClusterFile, homes: Counter[int], shards: Counter[int], *, ru
 
 
 async def _of_brokers(admin: Admin) -> dict[str, Any]:
+    silent = Silent()
+    await silent.spare(admin.list_groups(states=["Dead"]))  # asks each of them, and none has much to say
     cluster, topics = await admin.describe_cluster(), await admin.describe_topics()
     places = [place for topic in topics.values() for place in topic.partitions.values()]
     led = Counter(place.leader_id for place in places)
@@ -169,7 +171,7 @@ async def _of_brokers(admin: Admin) -> dict[str, Any]:
             "up_ms": None,
             "partitions": led[one.node_id],
             "group_shards": shards[one.node_id],
-            "why": "",
+            "why": "it does not answer" if f"{one.host}:{one.port}" in silent.addresses else "",
         }
         for one in sorted(cluster.brokers)
     ]
@@ -208,7 +210,7 @@ def spread(data_dir: Path, nodes: int, dry_run: bool) -> Answer:
 
     try:
         with _locked(data_dir) as first_id:
-            return _spread(data_dir.absolute(), first_id, nodes, dry_run=dry_run)
+            return _spread(data_dir, first_id, nodes, dry_run=dry_run)
     except (EngineError, SyncFailed, BadSetting) as error:
         raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
     except OSError as error:
@@ -221,7 +223,7 @@ def _spread(data_dir: Path, first_id: int, count: int, *, dry_run: bool) -> Answ
 
     node_ids = range(first_id, first_id + count)
     known = {one: directory_of(one, first_id) for one in sorted({*node_ids, *node_directories(data_dir), first_id})}
-    relocation = _relocation(data_dir, known)
+    relocation = _relocation(data_dir.absolute(), known)
     finished = relocation.finish() if relocation.is_begun and not dry_run else 0
     rows = topic_rows(data_dir)
     before = {name: row.get("homes") or [first_id] * row["partitions"] for name, row in rows.items()}

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 else:
     _OptionType = click.ParamType  # before click 8.2 it is not generic
 
+IMPATIENT: dict[str, Any] = {"socket_connection_setup_timeout_ms": 4_000, "retry_silent_brokers": False}
+"""Options of a client that does not wait for a broker that takes no connection for so long: it hangs."""
+
 A = TypeVar("A", bound="Admin")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -306,6 +309,42 @@ def chosen_partitions(topic: str, wanted: Sequence[int] | None, known: Iterable[
     return known if wanted is None else list(wanted)
 
 
+class Silent:
+    """The brokers that do not answer, while a command shows what the others do."""
+
+    def __init__(self) -> None:
+        self.addresses: set[str] = set()
+
+    async def spare(self, call: Awaitable[T]) -> T | dict[Any, Any]:
+        """What a call gives; by name what brokers answered, if others are silent. Raises what is wrong besides."""
+        from ottla.clients.errors import BrokerSilent, SomeFailed
+
+        try:
+            return await call
+        except BrokerSilent as error:
+            errors, found = [error], {}
+        except SomeFailed as failed:
+            errors, found = [one for one in failed.errors.values() if isinstance(one, BrokerSilent)], failed.results
+            if len(errors) < len(failed.errors):
+                raise
+        self.addresses |= {error.address for error in errors}
+        return found
+
+    @property
+    def failure(self) -> Refused | None:
+        """Ends the command, if there are any."""
+        return silent(self.addresses) if self.addresses else None
+
+
+def silent(addresses: Iterable[str]) -> Refused:
+    """The error for brokers that take no connection, or say nothing on it."""
+    who = sorted(addresses)
+    return Refused(
+        f"{' and '.join(who)} {'does' if len(who) == 1 else 'do'} not answer: what only that node knows is missing.",
+        "Does the process hang? Of several nodes `ottla cluster status DIR` has the process, and since when.",
+    )
+
+
 def with_admin(bootstrap: str, work: Callable[[A], Awaitable[T]], kind: type[A] | None = None) -> T:
     """Run with an admin client that is connected, and give the result.
 
@@ -321,7 +360,7 @@ def with_admin(bootstrap: str, work: Callable[[A], Awaitable[T]], kind: type[A] 
         from ottla.cli.silence import waiting_told
         from ottla.clients import Admin
 
-        admin = cast(A, (kind or Admin)(**client_options(bootstrap)))
+        admin = cast(A, (kind or Admin)(**client_options(bootstrap) | IMPATIENT))
         async with waiting_told(admin, bootstrap), admin:
             return await work(admin)
 
@@ -332,7 +371,14 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
     """Run a coroutine; the clients' errors become one sentence each. Raises as `with_admin`."""
     import logging
 
-    from ottla.clients.errors import AuthenticationFailed, KafkaConnectionError, KafkaError, OptionError, SomeFailed
+    from ottla.clients.errors import (
+        AuthenticationFailed,
+        BrokerSilent,
+        KafkaConnectionError,
+        KafkaError,
+        OptionError,
+        SomeFailed,
+    )
 
     # What the clients log is said again, shorter, by the error that ends the command.
     logging.getLogger("ottla.clients").addHandler(logging.NullHandler())
@@ -346,6 +392,8 @@ def run(main: Coroutine[Any, Any, T], bootstrap: str) -> T:
         return asyncio.run(main)
     except KafkaConnectionError as error:
         raise no_broker(bootstrap, str(error), reason(str(error))) from None
+    except BrokerSilent as error:
+        raise silent([error.address]) from None
     except SomeFailed as error:
         said = dict.fromkeys(_sentence(_plain(one)) for one in error.errors.values())  # of each partition the same
         raise Refused(*said) from None
@@ -416,6 +464,10 @@ _SELF_EXPLAINING = (
 
 def _plain(error: KafkaError) -> str:
     """The text of an error, without its name if the text says more."""
+    from ottla.clients.errors import BrokerSilent
+
+    if isinstance(error, BrokerSilent):
+        return f"{error.address} does not answer"
     tried, named, said = str(error).partition(f": {error.code.text}; ")
     if named and error.code.name in _SELF_EXPLAINING:
         return f"Cannot {tried}: {said[:1].lower()}{said[1:]}"

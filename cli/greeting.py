@@ -113,6 +113,7 @@ def no_broker(bootstrap: str, error: str, why: str) -> Refused:
                 return Refused(
                     f"What answers at {bootstrap} does not speak Kafka's protocol, or not in time.",
                     "Is it another port of the broker? Name the right one with --bootstrap-server HOST:PORT.",
+                    "Does its process hang? Of several nodes name another, or ask `ottla cluster status DIR`.",
                 )
     return Refused(
         f"No broker answers at {bootstrap} ({why}).",

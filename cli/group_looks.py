@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.cli.common import reason
+from ottla.cli.common import IMPATIENT, reason
 from ottla.cli.connecting import client_options
 from ottla.cli.group_words import behind
 from ottla.cli.output import count_of
@@ -80,7 +80,7 @@ async def turns(
     from ottla.clients.errors import KafkaError
 
     seen = not must_begin
-    where = client_options(bootstrap)
+    where = client_options(bootstrap) | IMPATIENT
     while True:
         try:
             async with Admin(**where, **options) as admin:

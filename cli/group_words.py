@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import Subjects, duration_option, missing, with_admin, word
+from ottla.cli.common import Silent, Subjects, duration_option, missing, with_admin, word
 from ottla.cli.completion import complete_groups
 from ottla.cli.output import Refused, Row, note
 
@@ -62,7 +62,13 @@ def opened_recordings(paths: Sequence[Path]) -> Iterator[list[Recording]]:
 
 async def no_group(admin: Admin, name: str, more: str = "") -> Refused:
     """The error for a group that does not exist; ``more`` ends the sentence."""
-    return missing("group", name, [one.group_id for one in await admin.list_groups()], more)
+    return missing("group", name, await group_ids(admin, Silent()), more)
+
+
+async def group_ids(admin: Admin, silent: Silent, **only: Any) -> list[str]:
+    """The groups of all brokers that answer, in order; ``only`` as of `ottla.clients.Admin.list_groups`."""
+    found = await silent.spare(admin.list_groups(**only))
+    return sorted(found) if isinstance(found, dict) else [one.group_id for one in found]
 
 
 def group_history(bootstrap: str, group_id: str, view: str, **chosen: Any) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import Answer, asks_broker, bootstrap_option, formatted, names, near, with_admin, word
+from ottla.cli.common import Answer, Silent, asks_broker, bootstrap_option, formatted, names, near, with_admin, word
 from ottla.cli.group_hold import evict, pause, resume
 from ottla.cli.group_migrate import migrate
 from ottla.cli.group_offsets import delete_offsets, reset_offsets
@@ -21,6 +21,7 @@ from ottla.cli.group_words import (
     TYPES,
     assignment_in_words,
     awaits_join,
+    group_ids,
     has_members,
     host,
     is_foreign,
@@ -53,11 +54,14 @@ def command() -> None:
 @asks_broker
 async def list_(admin: Admin, states: tuple[str, ...], types: tuple[str, ...]) -> Answer:
     """Show all groups. The type is the protocol that their members speak: classic, or consumer (KIP-848)."""
-    listed = await admin.list_groups(states=states, types=types)
-    described = await admin.describe_groups([one.group_id for one in listed])
-    groups = [_brief(described[one.group_id]) for one in listed]
+    silent = Silent()
+    listed = await group_ids(admin, silent, states=states, types=types)
+    described = await silent.spare(admin.describe_groups(listed))
+    groups = [_brief(described[name]) for name in listed if name in described]
     only = [*states, *(f"of the type {one}" for one in types)]
-    return Answer(groups, partial(_print_list, groups, only, typed=bool(types)))
+    return Answer(
+        groups, partial(_print_list, groups, only, typed=bool(types), is_whole=not silent.addresses), silent.failure
+    )
 
 
 @command.command(short_help="Show state, members, assignment and lag.")
@@ -77,8 +81,9 @@ def describe(groups: list[str], all_groups: bool, bootstrap: str, **only: Any) -
         raise click.UsageError("--all-groups and names say two things: choose one.")
     if not all_groups:
         names(groups, (), "group")
-    found = with_admin(bootstrap, partial(_described, groups=groups))
-    return Answer(found, partial(print_each, found, partial(_print_group, **only), "", ""))
+    silent = Silent()
+    found = with_admin(bootstrap, partial(_described, silent=silent, groups=groups))
+    return Answer(found, partial(print_each, found, partial(_print_group, **only), "", ""), silent.failure)
 
 
 @command.command(short_help="Delete groups with their offsets.")
@@ -100,16 +105,17 @@ async def delete(admin: Admin, groups: list[str]) -> None:
 # -- describing
 
 
-async def _described(admin: Admin, groups: list[str]) -> list[dict[str, Any]]:
+async def _described(admin: Admin, silent: Silent, groups: list[str]) -> list[dict[str, Any]]:
     """Groups in detail; all of them if none is named."""
-    chosen = groups or [one.group_id for one in await admin.list_groups()]
-    described = await admin.describe_groups(chosen)
+    chosen = groups or await group_ids(admin, silent)
+    described = await silent.spare(admin.describe_groups(chosen))
     found = []
-    for name in chosen:
+    for name in filter(described.__contains__, chosen):
         committed = await admin.list_group_offsets(name)
         if described[name].state == "Dead" and not committed:
             raise await no_group(admin, name)
-        found.append({**_brief(described[name]), **await _details(admin, described[name], dict(committed))})
+        details = await _details(admin, silent, described[name], dict(committed))
+        found.append({**_brief(described[name]), **details})
     return found
 
 
@@ -149,14 +155,16 @@ def _member(group: GroupDescription, member: MemberDescription) -> dict[str, Any
     }
 
 
-async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicPartition, Any]) -> dict[str, Any]:
+async def _details(
+    admin: Admin, silent: Silent, group: GroupDescription, committed: dict[TopicPartition, Any]
+) -> dict[str, Any]:
     """Offsets and lag of everything that is committed or assigned; and the topics that members want in vain."""
     owners = {tp: member for member in group.members for tp in member.assignment}
     existing = set(await admin.list_topics())
     absent = sorted({topic for member in group.members for topic in member.topics} - existing)
     matched = _matched(group, existing)
     places = sorted(tp for tp in {*committed, *owners} if tp.topic in existing)
-    ends = await admin.list_offsets(dict.fromkeys(places, "latest")) if places else {}
+    ends = await silent.spare(admin.list_offsets(dict.fromkeys(places, "latest"))) if places else {}
     rows = []
     for tp in places:
         at = committed[tp].offset if tp in committed else None
@@ -165,8 +173,8 @@ async def _details(admin: Admin, group: GroupDescription, committed: dict[TopicP
             {
                 **tp._asdict(),
                 "committed_offset": at,
-                "log_end_offset": ends[tp].offset,
-                "lag": None if at is None else max(0, ends[tp].offset - at),
+                "log_end_offset": ends[tp].offset if tp in ends else None,
+                "lag": None if at is None or tp not in ends else max(0, ends[tp].offset - at),
                 "metadata": committed[tp].metadata if tp in committed else "",
                 "member_id": None if owner is None else owner.member_id,
                 "client_id": None if owner is None else owner.client_id,
@@ -222,8 +230,8 @@ async def _without_owner(
     return rows
 
 
-def _print_list(groups: list[dict[str, Any]], only: list[str], *, typed: bool) -> None:
-    if not groups:
+def _print_list(groups: list[dict[str, Any]], only: list[str], *, typed: bool, is_whole: bool) -> None:
+    if not groups and is_whole:
         note("There are no groups." if not only else f"No group is {' or '.join(only)}.")
         return
     # The type is worth a column where it was asked for, or where there are others than classic consumers, such as
@@ -267,7 +275,8 @@ def _print_head(group: dict[str, Any]) -> None:
     words.append(f"coordinator {at['node_id']} ({at['host']}:{at['port']})")
     if group["offsets"]:
         unknown = sum(row["lag"] is None for row in group["offsets"])
-        words.append(f"lag {group['lag']:,}" if not unknown else f"lag unknown ({unknown} without a committed offset)")
+        why = "without a committed offset" if all(row["log_end_offset"] is not None for row in group["offsets"]) else ""
+        words.append(f"lag {group['lag']:,}" if not unknown else f"lag unknown ({unknown} {why or 'not known'})")
     say(f"Group {group['group']}", bold=True, nl=False)
     say(f": {', '.join(words)}")
     for missing in group["missing_topics"]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.common import TOPICS, Answer, asks_broker, formatted, pair, topics_exist
+from ottla.cli.common import TOPICS, Answer, Silent, asks_broker, formatted, pair, topics_exist
 from ottla.cli.connecting import is_secured
 from ottla.cli.kafka_habits import CommandFirst
 from ottla.cli.output import Refused, Row, count_of, print_each, print_fields, say
@@ -81,7 +82,8 @@ async def describe(admin: Admin, topics: list[str], exclude_internal: bool) -> A
     chosen = topics or known
     infos = await admin.describe_topics(chosen)
     configs = await admin.describe_configs(topics=chosen) if chosen else {}
-    partitions = await _partitions(admin, infos.values())
+    silent = Silent()
+    partitions = await _partitions(admin, silent, infos.values())
     found = [
         {
             **_brief(infos[name]),
@@ -90,7 +92,7 @@ async def describe(admin: Admin, topics: list[str], exclude_internal: bool) -> A
         }
         for name in chosen
     ]
-    return Answer(found, partial(print_each, found, _print_topic))
+    return Answer(found, partial(print_each, found, _print_topic), silent.failure)
 
 
 @command.command(short_help="Create topics.")
@@ -193,14 +195,15 @@ def _brief(topic: TopicInfo) -> dict[str, Any]:
     }
 
 
-async def _partitions(admin: Admin, topics: Iterable[TopicInfo]) -> dict[str, list[dict[str, Any]]]:
+async def _partitions(admin: Admin, silent: Silent, topics: Iterable[TopicInfo]) -> dict[str, list[dict[str, Any]]]:
     """The partitions of topics, with their offsets."""
     from ottla.clients import TopicPartition
 
     found = {(topic.topic, number): one for topic in topics for number, one in sorted(topic.partitions.items())}
     places = [TopicPartition(*place) for place in found]
-    starts = await admin.list_offsets(dict.fromkeys(places, "earliest")) if places else {}
-    ends = await admin.list_offsets(dict.fromkeys(places, "latest")) if places else {}
+    starts, ends = await asyncio.gather(
+        *(silent.spare(admin.list_offsets(dict.fromkeys(places, when))) for when in ("earliest", "latest"))
+    )
     rows: dict[str, list[dict[str, Any]]] = {}
     for place, partition in zip(places, found.values(), strict=True):
         row = {
@@ -209,8 +212,8 @@ async def _partitions(admin: Admin, topics: Iterable[TopicInfo]) -> dict[str, li
             "leader_epoch": partition.leader_epoch,
             "replicas": list(partition.replicas),
             "in_sync_replicas": list(partition.in_sync_replicas),
-            "log_start_offset": starts[place].offset,
-            "log_end_offset": ends[place].offset,
+            "log_start_offset": starts[place].offset if place in starts else None,
+            "log_end_offset": ends[place].offset if place in ends else None,
         }
         rows.setdefault(place.topic, []).append(row)
     return rows
@@ -232,5 +235,5 @@ def _print_topic(topic: dict[str, Any]) -> None:
         lambda row: ",".join(map(str, row["replicas"])),
         lambda row: ",".join(map(str, row["in_sync_replicas"])),
         *("log_start_offset", "log_end_offset"),
-        lambda row: row["log_end_offset"] - row["log_start_offset"],
+        lambda row: None if None in (first := row["log_start_offset"], end := row["log_end_offset"]) else end - first,
     )

@@ -12,6 +12,7 @@ import click
 from ottla.cli.common import (
     TOPICS,
     Answer,
+    Silent,
     Subjects,
     asks_broker,
     bootstrap_option,
@@ -50,6 +51,8 @@ def command() -> None:
 async def list_(admin: Admin, duration_filter: float | None, pattern: str | None, states: tuple[str, ...]) -> Answer:
     """Show all transactional ids."""
     longer_than_ms = None if duration_filter is None else round(duration_filter * 1000)
+    silent = Silent()
+    listed = await silent.spare(admin.list_transactions(states=states, longer_than_ms=longer_than_ms, pattern=pattern))
     found = [
         {
             "transactional_id": one.transactional_id,
@@ -57,12 +60,13 @@ async def list_(admin: Admin, duration_filter: float | None, pattern: str | None
             "producer_id": one.producer_id,
             "state": one.state,
         }
-        for one in await admin.list_transactions(states=states, longer_than_ms=longer_than_ms, pattern=pattern)
+        for one in (listed.values() if isinstance(listed, dict) else listed)
     ]
     nothing = "There are no transactional ids" + (" that fit." if duration_filter or pattern or states else ".")
+    nothing = "" if silent.addresses else nothing
     headings = ("transactional id", "coordinator", "producer", "state")
     fields = ("transactional_id", "coordinator", "producer_id", "state")
-    return Answer(found, partial(print_fields, headings, found, *fields, nothing=nothing))
+    return Answer(found, partial(print_fields, headings, found, *fields, nothing=nothing), silent.failure)
 
 
 @command.command(short_help="Show transactional ids in detail.")

@@ -105,9 +105,9 @@ class Admin(Life[AdminOptions]):
 
     @property
     def last_request(self) -> tuple[str, str] | None:
-        """The address to which the last request went, and its API, such as FindCoordinator; None before there was one.
+        """The address of the oldest open request, or else of the last one, and its API, such as FindCoordinator.
 
-        While a call takes long, this is what it waits for.
+        While a call takes long, this is what it waits for. None before there was a request.
         """
         return None if self._client is None else self._client.last_request
 

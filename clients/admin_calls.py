@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ottla.clients.client import GROUP, KEYS, Client
 from ottla.clients.errors import (
+    BrokerSilent,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeout,
@@ -39,10 +40,6 @@ Routes = tuple[dict[N, list[K]], dict[K, KafkaError]]
 def outcome(result: T, code: int, subject: str, detail: str | None = None) -> T | KafkaError:
     """One thing's result, or its error if it has a code other than NONE."""
     return error_of(code, subject, detail) if code else result
-
-
-def _may_pass(error: KafkaError) -> bool:
-    return error.retriable and error.code not in UNKNOWN
 
 
 class AdminCalls:
@@ -98,6 +95,10 @@ class AdminCalls:
 
     # how often
 
+    def _may_pass(self, error: KafkaError) -> bool:
+        is_given_up = isinstance(error, BrokerSilent) and not self._options.retry_silent_brokers
+        return error.retriable and error.code not in UNKNOWN and not is_given_up
+
     async def again(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Call for one thing."""
         tries = self._running().tries(self._options.default_api_timeout_ms)
@@ -105,7 +106,7 @@ class AdminCalls:
             try:
                 return await attempt()
             except KafkaError as error:
-                if not (_may_pass(error) and await tries.again()):
+                if not (self._may_pass(error) and await tries.again()):
                     raise
             await self._refresh()
 
@@ -136,7 +137,7 @@ class AdminCalls:
                     errors[thing] = found
                 else:
                     results[thing] = found
-            pending = [thing for thing in pending if thing in errors and _may_pass(errors[thing])]
+            pending = [thing for thing in pending if thing in errors and self._may_pass(errors[thing])]
             if not pending or not await tries.again():
                 break
             await self._refresh()

@@ -79,6 +79,7 @@ class Client(Generic[O_co]):
         self._refreshed_at_ms = 0.0
         self._unanswered_since_ms: float | None = None
         self._last_request: tuple[int, type[Message]] | None = None
+        self._open: list[tuple[int, type[Message]]] = []
         self._missing: asyncio.TimerHandle | None = None
         self._missing_backoff = options.retry_backoff()
 
@@ -98,10 +99,14 @@ class Client(Generic[O_co]):
 
     @property
     def last_request(self) -> tuple[str, str] | None:
-        """The address and the API of the last request besides those for metadata; None before there was one."""
-        if self._last_request is None:
+        """The address and the API of the oldest request that is open, or else of the last; None before there was one.
+
+        Those for metadata do not count.
+        """
+        asked = self._open[0] if self._open else self._last_request
+        if asked is None:
             return None
-        node_id, request = self._last_request
+        node_id, request = asked
         try:
             host, port = self._address(node_id)
         except KafkaConnectionError:  # it is not in the cluster any more
@@ -167,16 +172,20 @@ class Client(Generic[O_co]):
         answered: bool = True,
     ) -> R:
         """Send a request to a broker, connecting first if need be. Errors as of `ClientConnection.send`."""
-        self._last_request = node_id, type(request)
-        connection = await self.connection(node_id, role)
-        return await connection.send(
-            request,
-            answer,
-            timeout_ms=self.options.request_timeout_ms if timeout_ms is None else timeout_ms,
-            low=low,
-            high=high,
-            answered=answered,
-        )
+        asked = self._last_request = node_id, type(request)
+        self._open.append(asked)
+        try:
+            connection = await self.connection(node_id, role)
+            return await connection.send(
+                request,
+                answer,
+                timeout_ms=self.options.request_timeout_ms if timeout_ms is None else timeout_ms,
+                low=low,
+                high=high,
+                answered=answered,
+            )
+        finally:
+            self._open.remove(asked)
 
     async def connection(self, node_id: int, role: str = DATA) -> ClientConnection:
         """The connection to a broker for a role. Connects if there is none, after a pause if the last try failed.
@@ -274,13 +283,12 @@ class Client(Generic[O_co]):
 
     def some_nodes(self) -> list[int]:
         """Brokers to ask, the best first: connected ones, those not failing, then the bootstrap servers (KIP-899)."""
-        now = self.now_ms()
 
         def rank(node_id: int) -> tuple[bool, bool, int]:
             connection = self._connections.get((node_id, DATA))
             ready = connection is not None and not connection.closed
             open_requests = connection.conversation.open_requests if ready and connection else 0
-            return (not ready, self._not_before.get(node_id, 0.0) > now, open_requests)
+            return (not ready, node_id in self._not_before, open_requests)
 
         known = sorted(self.cluster.brokers, key=rank)
         bootstrap = [-1 - index for index in range(len(self.options.servers()))]
@@ -375,11 +383,13 @@ class Client(Generic[O_co]):
         )
 
     def _adopt_bootstrap(self) -> None:
-        """Keep a bootstrap connection as the broker's own if the addresses agree, else close it."""
+        """Keep a bootstrap connection as the broker's own if it is one to its address, else close it."""
         by_address = {(broker.host, broker.port): broker.node_id for broker in self.cluster.brokers.values()}
         for node_id, role in [key for key in self._connections if key[0] < 0]:
             connection = self._connections.pop((node_id, role))
             owner = by_address.get(self.options.servers()[-1 - node_id])
+            if owner is None:
+                owner = next((one for address, one in by_address.items() if connection.is_to(address)), None)
             current = None if owner is None else self._connections.get((owner, DATA))
             if owner is not None and (current is None or current.closed) and not connection.closed:
                 self._connections[owner, DATA] = connection

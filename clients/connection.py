@@ -9,7 +9,14 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar, cast
 
-from ottla.clients.errors import AuthenticationFailed, ClientClosed, KafkaConnectionError, KafkaError, KafkaTimeout
+from ottla.clients.errors import (
+    AuthenticationFailed,
+    BrokerSilent,
+    ClientClosed,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeout,
+)
 from ottla.clients.logs import log
 from ottla.clients.security import OPEN, Security, authenticate
 from ottla.clients.wire import Conversation, api_of
@@ -77,7 +84,7 @@ class ClientConnection(asyncio.Protocol):
         Raises:
             AuthenticationFailed: the broker does not accept that, or its certificate is not trusted.
             KafkaConnectionError: the broker cannot be reached, or hangs up.
-            KafkaTimeout: it takes longer than ``timeout_ms``.
+            BrokerSilent: it takes longer than ``timeout_ms``.
         """
         loop = asyncio.get_running_loop()
         connection = cls(client_id, max_frame_bytes=max_frame_bytes, security=security)
@@ -94,7 +101,7 @@ class ClientConnection(asyncio.Protocol):
                     await connection._authenticate()
         except TimeoutError:
             connection.close()
-            raise KafkaTimeout(f"no connection to {host}:{port} in {timeout_ms:.0f} ms") from None
+            raise BrokerSilent(connection.address, timeout_ms) from None
         except ssl.SSLCertVerificationError as error:
             advice = _CERTIFICATE_ADVICE.get(error.verify_code, "ssl_cafile names the authorities to trust")
             raise AuthenticationFailed(
@@ -196,6 +203,10 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.abort()
         self._end()
+
+    def is_to(self, address: tuple[str, int]) -> bool:
+        """Whether this is where the connection goes, as a number: its broker may have been called by a name."""
+        return self._transport is not None and self._transport.get_extra_info("peername", ())[:2] == address
 
     async def wait_closed(self) -> None:
         """Wait until the socket is gone."""

@@ -35,6 +35,18 @@ class KafkaTimeout(KafkaError):
     default_code = ErrorCode.REQUEST_TIMED_OUT
 
 
+class BrokerSilent(KafkaTimeout):
+    """A broker took no connection, or said nothing on it, for ``socket_connection_setup_timeout_ms``.
+
+    Attributes:
+        address: of the broker.
+    """
+
+    def __init__(self, address: str, timeout_ms: float) -> None:
+        super().__init__(f"no connection to {address} in {timeout_ms:.0f} ms")
+        self.address = address
+
+
 class KafkaConnectionError(KafkaError):
     """A broker cannot be reached, or the connection broke before the answer came."""
 

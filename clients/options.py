@@ -436,11 +436,14 @@ class AdminOptions(ClientOptions):
     """Options of an admin client, besides those of every client.
 
     default_api_timeout_ms: the longest time for a whole call, retries included.
+    retry_silent_brokers: a call asks a broker again that takes no connection in time; without it, it fails with what
+        the others answered.
     """
 
     role: ClassVar[str] = "admin"
 
     default_api_timeout_ms: int = opt(60_000, between(1))
+    retry_silent_brokers: bool = opt(True, FLAG)
 
 
 CLIENTS: tuple[type[ClientOptions], ...] = (ProducerOptions, ConsumerOptions, AdminOptions)

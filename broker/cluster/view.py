@@ -68,8 +68,13 @@ class ClusterView(NamedTuple):
 
     @property
     def controller_id(self) -> int:
-        """The smallest id that is up. There is no controller: any node serves any request of an administrator."""
-        return min((node.node_id for node in self.nodes.values() if node.is_up), default=NOBODY)
+        """The smallest id that is up, and answers if any does.
+
+        There is no controller: any node serves any request of an administrator.
+        """
+        return min(((node.is_silent, node.node_id) for node in self.nodes.values() if node.is_up), default=(0, NOBODY))[
+            1
+        ]
 
 
 class Placement(Protocol):

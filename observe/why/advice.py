@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from ottla.observe.why.advice_reconciling import ADVICE as _OF_RECONCILING
 from ottla.observe.why.advice_reconciling import SLOW_MS, for_latecomer, for_unread, for_wait
-from ottla.observe.why.case import Case, Make, say
+from ottla.observe.why.case import Case, Make, crashed, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.interference import explaining
 from ottla.observe.why.model import Advice, Episode, Trigger
+from ottla.observe.why.phrases import broker
 from ottla.observe.why.plain import awaited, duration, member_names
 
 WORTH_MS = 1_000
@@ -79,7 +80,7 @@ _poll_advice = say(
     "Let {who} call poll() more often: hand it fewer records at a time with max.poll.records, or do long work outside "
     "of the poll loop; raise max.poll.interval.ms ({now}) only if its work really takes so long.",
 )
-_crashed = say(
+_crashed = crashed(
     "session.timeout.ms",
     "Find out why {who} ended without leaving. Let it call close() when it is stopped; a lower session.timeout.ms "
     "({now}) lets the group notice a crash sooner.",
@@ -112,6 +113,15 @@ _late = say(
 )
 _full = say("group.max.size", "Stop a member that is not needed, or raise group.max.size ({now}) of the broker.")
 _over = say("group.max.size", "The group is larger than group.max.size ({now}): raise it, or start fewer members.")
+
+
+def _stalled(case: Case) -> Advice:
+    return case.advice(
+        "",
+        "See what stopped {broker}, and not its members: SIGSTOP or a debugger, a container or machine that was "
+        "paused, no CPU, or memory that was swapped out.",
+        broker=broker(case.trigger),
+    )
 
 
 def _dropped(case: Case) -> Advice:
@@ -174,6 +184,8 @@ def _started(case: Case) -> Advice | None:
 
 def _returned(case: Case) -> Advice | None:
     went = case.trigger.facts.get("went", "")
+    if went == Cause.BROKER_STOOD_STILL:
+        return None
     if make := _WENT.get(went):
         return make(case)
     return _restart(case) if case.part.group_instance_id is None else None
@@ -329,6 +341,7 @@ _ADVICE: dict[str, Make] = {
     Cause.SESSION_EXPIRED_CONNECTION_LOST: _crashed,
     Cause.SESSION_EXPIRED_SILENT: _silent,
     Cause.SESSION_EXPIRED: _dropped,
+    Cause.BROKER_STOOD_STILL: _stalled,
     Cause.LEFT_CLOSED: _restart,
     Cause.LEFT_WITHOUT_REASON: _restart,
     Cause.LEFT_WITH_REASON: _restart,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.observe.why.case import Case, Make, say
+from ottla.observe.why.case import Case, Make, crashed, say
 from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Advice, Episode, Trigger
 from ottla.observe.why.waits import REVOKES
@@ -40,7 +40,7 @@ _expired = say(
     "pauses are normal, raise the session timeout ({session}): consumer.session.timeout.ms of the group, or "
     "session.timeout.ms of a client of the classic protocol.",
 )
-_crashed = say(
+_crashed = crashed(
     "consumer.session.timeout.ms",
     "Find out why {who} ended without leaving. Let it call close() when it is stopped; a lower session timeout "
     "({session}) lets the group notice a crash sooner: consumer.session.timeout.ms of the group, or "

@@ -19,6 +19,7 @@ LATE_MS = 3_000 + WORTH_BLAME_MS
 """Members that come sooner are not late: they hear of a rebalance by a heartbeat, every three seconds by default."""
 NOBODYS_DOING = frozenset(
     (
+        Cause.BROKER_STOOD_STILL,
         Cause.COOPERATIVE_FOLLOW_UP,
         Cause.GENERATION_LOST_ON_LOAD,
         Cause.GROUP_UPGRADED,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ottla.observe.why.causes import Cause
 from ottla.observe.why.model import Advice, Episode, MemberPart, Trigger
 from ottla.observe.why.plain import application
 
@@ -58,6 +59,14 @@ class Case:
         return Advice(said, setting, of_client=setting not in BROKERS_OWN, value=value)
 
     @property
+    def is_back(self) -> bool:
+        """Whether the member, which is dynamic, is back under another member id: its application was restarted."""
+        if self.part.group_instance_id is not None:
+            return False
+        here = ((one.client_id, one.client_host) for one in self.episode.members if one.fate in ("new", "returned"))
+        return self.trigger.cause == Cause.MEMBER_RETURNED or (self.part.client_id, self.part.client_host) in here
+
+    @property
     def application(self) -> str:
         """The application that the member is, whatever its member ids were."""
         return application(self.episode, self.trigger.member) if self.trigger.member >= 0 else self.who
@@ -73,3 +82,13 @@ Make = Callable[[Case], Advice | None]
 def say(setting: str, text: str) -> Callable[[Case], Advice]:
     """The same advice in every case; see `Case.advice`."""
     return lambda case: case.advice(setting, text)
+
+
+def crashed(setting: str, text: str) -> Callable[[Case], Advice]:
+    """The advice about a crash, or the one about a restart if the member is back already."""
+    back = (
+        "If {who} was restarted: give each member a group.instance.id of its own (not set now), so that it takes its "
+        "old place when it is back within its session timeout ({session}), without a rebalance; or let it call close() "
+        "when it is stopped, so that nobody waits for it. If it was not, find out why it ended."
+    )
+    return lambda case: case.advice("group.instance.id", back) if case.is_back else case.advice(setting, text)

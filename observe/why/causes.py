@@ -345,6 +345,14 @@ class Cause(StrEnum):
     )
 
     # The broker
+    BROKER_STOOD_STILL = Row(
+        "broker-stood-still",
+        "the broker's process stood still while a member's session ran out: it read no heartbeats, and asked for none",
+        "the broker stood still past the end of the session of {who}",
+        gravity=GRAVE,
+        of_many="the broker stood still past the ends of the sessions of {who}",
+        in_short="it was removed, as the broker had stood still",
+    )
     ASSIGNMENT_WRITE_FAILED = Row(
         "assignment-write-failed",
         "the assignments could not be written to __consumer_offsets",

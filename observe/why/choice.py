@@ -7,7 +7,7 @@ from datetime import tzinfo
 from typing import NamedTuple
 
 from ottla.observe.why.causes import Cause
-from ottla.observe.why.model import HERE, Episode
+from ottla.observe.why.model import HERE, Episode, Trigger
 from ottla.observe.why.plain import clock, epoch_of, partition_time, plain_name
 from ottla.observe.why.words import felt
 
@@ -67,7 +67,7 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
     """True if members only came back in an episode, soon, and one before has how one of them went."""
     if episode.kind != "rebalance" or episode.outcome == "running" or not episode.triggers:
         return False
-    if any(trigger.cause != Cause.MEMBER_RETURNED for trigger in episode.triggers):
+    if not all(map(_returns, episode.triggers)):
         return False
     for trigger in episode.triggers:
         away = trigger.facts.get("away_ms", "")
@@ -80,6 +80,11 @@ def is_return_of(episode: Episode, before: Episode) -> bool:
         if gone and began_ms <= went_ms <= ended_ms:
             return True
     return False
+
+
+def _returns(trigger: Trigger) -> bool:
+    """True if a member came back; where the broker stood still all went, so that the first begins the group anew."""
+    return trigger.cause == Cause.MEMBER_RETURNED or trigger.facts.get("went") == Cause.BROKER_STOOD_STILL
 
 
 def _ended_ms(episode: Episode) -> int:

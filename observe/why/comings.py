@@ -177,9 +177,12 @@ def on_session_expired(account: Account, event: events.SessionExpired) -> None:
         stopped_ms = max(stopped_ms, heard_ms)
         if not judge.is_unheard(account, known, heard_ms):
             known.heard_ms = stopped_ms
-    cause = Cause.NEW_MEMBER_EXPIRED if event.is_new else judge.expiry(known)
+    cause = judge.expiry(known, event)
     account.gone(known, cause, "", judge.expiry_facts(account, known, event), "expired", event)
-    account.stop(known, max(stopped_ms, known.lost_ms))
+    if cause == Cause.BROKER_STOOD_STILL:  # which is on nobody's account
+        account.standing.stop(known.partitions(), stopped_ms, "", is_gone=True)
+    else:
+        account.stop(known, max(stopped_ms, known.lost_ms))
 
 
 def on_pending_expired(account: Account, event: events.PendingMemberExpired) -> None:

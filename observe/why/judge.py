@@ -42,6 +42,8 @@ SAID = frozenset(
     )
 )
 """Reasons of a client for a rejoin that are believed, whatever else is known."""
+STALL_MS = 1_000
+"""Who looks after a session so long after its end stood still."""
 AFTER_LOAD_MS = 120_000
 """A generation that is refused this soon after a load was lost by it."""
 MOST_MISSING = 5
@@ -195,13 +197,24 @@ def departure(known: Known, leave: events.LeaveReceived, cause: str, event: even
     return cause, facts
 
 
-def expiry(known: Known) -> str:
+def expiry(known: Known, event: events.SessionExpired) -> str:
     """The cause of a session that ran out."""
+    if event.is_new:
+        return Cause.NEW_MEMBER_EXPIRED
     if isinstance(known, Reconciled) and known.away_ms != NEVER:
         return Cause.STATIC_MEMBER_NOT_BACK
-    if known.lost_ms != NEVER and known.lost_ms >= known.heard_ms:
+    is_lost = known.lost_ms != NEVER and known.lost_ms >= known.heard_ms
+    late_ms = _late_ms(event)
+    if late_ms >= STALL_MS and not (is_lost and known.lost_ms <= event.at_ms - late_ms):
+        return Cause.BROKER_STOOD_STILL
+    if is_lost:
         return Cause.SESSION_EXPIRED_CONNECTION_LOST
     return Cause.SESSION_EXPIRED_SILENT if known.is_connected else Cause.SESSION_EXPIRED
+
+
+def _late_ms(event: events.SessionExpired) -> int:
+    """For how long a session had been over when the broker looked: its timers are late after it stood still."""
+    return event.at_ms - event.last_heard_ms - event.session_timeout_ms
 
 
 def is_unheard(account: Account, known: Known, heard_ms: int) -> bool:
@@ -216,6 +229,8 @@ def expiry_facts(account: Account, known: Known, event: events.SessionExpired) -
         facts["unheard_ms"] = str(event.at_ms - account.loaded_ms)
     if known.heard_ms != NEVER:
         facts["heard_ago_ms"] = str(event.at_ms - known.heard_ms)
+    if expiry(known, event) == Cause.BROKER_STOOD_STILL:
+        facts |= {"stall_ms": str(_late_ms(event))} | ({"node": account.node} if account.node else {})
     if isinstance(known, Reconciled) and not known.is_classic:
         facts["session_of"] = "group"
     if isinstance(known, Reconciled) and known.away_ms != NEVER:

@@ -45,7 +45,14 @@ def phrase(trigger: Trigger, who: str, members: int = 1) -> str:
     if "node" in trigger.facts and (text := moved(trigger)):
         return text
     text = words.format(who=who, instance=trigger.facts.get("instance", ""))
+    if trigger.cause == Cause.BROKER_STOOD_STILL:
+        text = f"{broker(trigger)}{text.removeprefix('the broker')}, for {span(trigger.facts, 'stall_ms')} or more"
     return f"{text}, as {change}" if change else text
+
+
+def broker(trigger: Trigger) -> str:
+    """The broker that a trigger tells of: ``node 2`` where there are several."""
+    return f"node {trigger.facts['node']}" if "node" in trigger.facts else "the broker"
 
 
 def moved(trigger: Trigger) -> str:
@@ -352,6 +359,7 @@ _DETAILS: dict[str, Details] = {
     Cause.SESSION_EXPIRED_CONNECTION_LOST: _expired,
     Cause.SESSION_EXPIRED_SILENT: _expired,
     Cause.SESSION_EXPIRED: _expired,
+    Cause.BROKER_STOOD_STILL: _expired,
     Cause.JOIN_BARRIER_MISSED: _dropped,
     Cause.SYNC_TIMEOUT: _dropped,
     Cause.LEADER_NEVER_SYNCED: _dropped,

@@ -10,7 +10,9 @@ import pytest
 import pytest_asyncio
 
 from ottla.clients import Admin, Consumer, Producer, SomeFailed, TopicPartition
-from ottla.clients.errors import KafkaError
+from ottla.clients.client import Client
+from ottla.clients.errors import BrokerSilent, KafkaError
+from ottla.clients.options import ClientOptions
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record
@@ -210,6 +212,42 @@ async def test_what_one_broker_refuses_does_not_hide_the_others(
         await (admin.list_groups() if api is ApiKey.LIST_GROUPS else admin.list_transactions())
     assert {node_id: error.code for node_id, error in told.value.errors.items()} == {2: E.CLUSTER_AUTHORIZATION_FAILED}
     assert sorted(told.value.results) == ["g-1", "g-3"]
+
+
+async def test_one_that_says_nothing_is_given_up_where_that_is_wanted(brokers: ThreeBrokers) -> None:
+    """It was SIGSTOP: its connections are taken, and nobody answers on them."""
+    brokers.answers[ApiKey.LIST_GROUPS] = listing("g")
+    brokers.silent.add(1)
+    started = {"bootstrap_servers": f"localhost:{brokers.ports[2]}", "socket_connection_setup_timeout_ms": 100}
+    async with Admin(**brokers.options | started, retry_silent_brokers=False) as admin:
+        with pytest.raises(SomeFailed) as told:
+            await admin.list_groups()
+    assert sorted(told.value.results) == ["g-2", "g-3"]
+    assert [type(error) for error in told.value.errors.values()] == [BrokerSilent]
+    assert list(told.value.errors) == [1]
+
+
+async def test_a_server_named_by_the_user_is_known_by_its_address(brokers: ThreeBrokers) -> None:
+    """So nothing is asked of another one, which may be the one that hangs."""
+    brokers.silent.add(1)
+    async with Admin(**brokers.options | {"bootstrap_servers": f"localhost:{brokers.ports[3]}"}) as admin:
+        assert await admin.list_topics() == ["t"]
+    assert brokers.took(ApiKey.METADATA) == [3, 3]
+
+
+async def test_one_that_could_not_be_reached_is_asked_last(brokers: ThreeBrokers, admin: Admin) -> None:
+    brokers.answers[ApiKey.LIST_GROUPS] = listing("g")
+    brokers.silent.add(1)
+    few = {"socket_connection_setup_timeout_ms": 50, "reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1}
+    client = Client(ClientOptions(**brokers.options | few | {"bootstrap_servers": f"localhost:{brokers.ports[2]}"}))
+    await client.start()
+    try:
+        with pytest.raises(BrokerSilent):
+            await client.connection(1)
+        await asyncio.sleep(0.01)  # longer than the pause before another try
+        assert [node_id for node_id in client.some_nodes() if node_id > 0] == [2, 3, 1]
+    finally:
+        await client.close()
 
 
 def states(node_id: int, request: Any) -> dict[str, Any]:

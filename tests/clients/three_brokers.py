@@ -28,6 +28,7 @@ class ThreeBrokers:
         answers: what each says to an API besides metadata and coordinators.
         asked: the requests that each got, as (broker, API), but for ApiVersions.
         down: brokers that hang up on whoever comes.
+        silent: brokers that take connections, and say nothing.
     """
 
     def __init__(self) -> None:
@@ -36,6 +37,7 @@ class ThreeBrokers:
         self.answers: dict[ApiKey, Script] = {}
         self.asked: list[tuple[int, ApiKey]] = []
         self.down: set[int] = set()
+        self.silent: set[int] = set()
         self.ports: dict[int, int] = {}
         self._servers: list[asyncio.Server] = []
         self._writers: dict[int, list[asyncio.StreamWriter]] = {node_id: [] for node_id in IDS}
@@ -76,6 +78,8 @@ class ThreeBrokers:
             try:
                 while node_id not in self.down:
                     frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                    if node_id in self.silent:
+                        continue
                     body = await self._answer(node_id, frame)
                     writer.write(len(body).to_bytes(4, "big") + body)
             except (asyncio.IncompleteReadError, ConnectionError):

@@ -47,6 +47,12 @@ def test_what_a_document_says():
     assert view.nodes[3].state is NodeState.DOWN
 
 
+def test_a_node_that_does_not_answer_is_no_controller_while_another_does():
+    hangs = row(1, why="it has not answered for 5 s")
+    assert view_of(document(hangs, row(2), row(3)), 3).controller_id == 2
+    assert view_of(document(hangs, row(2, "down")), 1).controller_id == 1
+
+
 @pytest.mark.parametrize(
     "wrong", [{}, [], None, {"format": 2, "nodes": []}, {"format": 1, "nodes": [{}]}, document({"node_id": "x"})]
 )

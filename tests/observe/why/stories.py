@@ -161,6 +161,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "disconnect": Story.disconnect,
     "interfere": Story.interfere,
     "pause": Story.pause,
+    "stall": Story.stall,
     "resume": Story.resume,
     "beat": Story.beat,
     "restart": Story.restart,

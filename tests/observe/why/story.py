@@ -277,6 +277,12 @@ class Story:
         self.world.coordinator.hold(GROUP, self.world.now_ms, self.world.wall_ms)
         self.settle()
 
+    def stall(self, ms: str) -> None:
+        """The broker's process stands still for so long: no deadline is looked at before it goes on."""
+        self.world.now_ms += int(ms)
+        self.world.advance_to(self.world.now_ms)
+        self.settle()
+
     def resume(self) -> None:
         self.world.coordinator.let_go(GROUP, self.world.now_ms, self.world.wall_ms)
         self.settle()

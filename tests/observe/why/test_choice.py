@@ -33,6 +33,17 @@ def test_how_a_member_went_comes_before_that_it_is_back() -> None:
     assert "w2 came back" in line
 
 
+def test_a_node_that_hung_comes_before_that_its_members_are_back() -> None:
+    story = played("the node hangs")
+    for name in ("w1", "w2"):
+        story.forget(name)
+    story.join("w1", "w2")
+    story.wait(5)
+    story.sync("w1", "w2")
+    assert (story.last.cause, story.last.outcome) == ("group-started", "stable")
+    assert chosen(story.episodes()) == [("rebalance", "broker-stood-still"), ("rebalance", "group-started")]
+
+
 def test_a_member_that_left_and_came_back() -> None:
     story = played("member returned")
     assert chosen(story.episodes()) == [("rebalance", "left-closed"), ("rebalance", "member-returned")]

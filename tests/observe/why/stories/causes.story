@@ -2099,3 +2099,28 @@ tell all
       22:13:26.000 a (10.0.0.7) was closed.
       a new target has been due since 22:13:26.000, and is computed when somebody joins; only members of the classic protocol are left, and their heartbeats do not bring it.
       > Restart one of the members, or remove one with `ottla groups evict`, so that it joins again: without that nobody gets what becomes free in a consumer group whose members are all classic. To make it a classic group, stop all members and start them. With group.consumer.migration.policy=bidirectional (or downgrade), for which the broker has to be restarted, it becomes one by itself.
+
+== the node hangs
+# cause broker-stood-still
+at-node 1
+stable w1 w2
+wait 20s w1 w2
+stall 60000
+tell all
+    rebalance 1 stable, cause group-started, triggered by w1, no culprit
+    w1 started the group; generation 1 was Stable after 1 ms.
+      22:13:20.000 w1 (10.0.0.9) started the group.
+      22:13:20.000 w2 (10.0.0.0) joined.
+      22:13:20.000 generation 1 began, led by w1 with range.
+      22:13:20.001 w1 sent the assignments after 1 ms.
+      22:13:20.001 the group was Stable with 2 members, 1 ms after it began.
+      6 partitions were handed out: 3 to w1, 3 to w2.
+    rebalance 2 empty, cause broker-stood-still, triggered by w2 and w1, no culprit
+    Node 1 stood still past the ends of the sessions of w2 and w1, for 15.0 s or more; the group was empty after 0 ms.
+      22:15:40.001 node 1 stood still past the end of the session of w2 (10.0.0.0), for 15.0 s or more; it was last heard of 60.0 s before; its session.timeout.ms is 45 s.
+      22:15:40.001 node 1 stood still past the end of the session of w1 (10.0.0.9), for 15.0 s or more; it was last heard of 60.0 s before; its session.timeout.ms is 45 s.
+      22:15:40.001 the join barrier opened, to wait at most 5 min.
+      22:15:40.001 the join barrier closed after 0 ms.
+      22:15:40.001 nobody was left and the group was Empty.
+      6 partitions stood still, the longest for 60.0 s: 360.0 partition-seconds in which nobody consumed; 6 partitions have no owner and stand still afterwards.
+      > See what stopped node 1, and not its members: SIGSTOP or a debugger, a container or machine that was paused, no CPU, or memory that was swapped out.
