@@ -14,10 +14,25 @@ from ottla.broker.core.consumer_groups.state import (
     State,
 )
 from ottla.broker.core.groups.machine import Machine
-from ottla.observe.snapshot import GroupState, MemberState
+from ottla.observe.snapshot import GroupBrief, GroupState, MemberState
 
 TARGET = "target"
 """What a consumer group waits at: its members have not all arrived at their targets."""
+
+
+def consumer_brief(m: Machine, group: ConsumerGroup, lag: int | None) -> GroupBrief:
+    """One line about a group, whose lag is given."""
+    return GroupBrief(
+        group_id=group.group_id,
+        state=group.state.group_state.value,
+        generation=group.generation,
+        members=group.member_count,
+        protocol_name=assignor_of(m, group),
+        lag=lag,
+        topics=sorted({*group.offsets.by_topic, *group.state.subscriptions.topics()}),
+        state_since_ms=group.state_since_ms,
+        protocol="consumer",
+    )
 
 
 def group_state(

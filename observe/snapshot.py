@@ -49,6 +49,7 @@ class MemberState(Struct):
 class OffsetState(Struct):
     """A committed offset; ``lag`` and ``lag_seconds`` are None where the partition or its record is not there.
 
+    They are None, too, where ``has_unknown_end``: the partition is there, and another node leads it, or it is damaged.
     ``lag_seconds`` is the age of the first record that is not consumed, by the broker's append time; 0 without lag.
     """
 
@@ -62,10 +63,11 @@ class OffsetState(Struct):
     lag: int | None
     lag_seconds: float | None
     member_id: str | None
+    has_unknown_end: bool = False
 
 
 class OffsetProgress(NamedTuple):
-    """Committed offset and end of a partition; the end is None if the partition is not there."""
+    """Committed offset and end of a partition; the end is None if the partition is not there, or led elsewhere."""
 
     topic: str
     partition: int
@@ -104,7 +106,7 @@ class GroupBrief(Struct):
     """One line about a group.
 
     Attributes:
-        lag: None if no partition of it is known.
+        lag: None if no partition of it is known, or if another node leads one of them.
         state_since_ms: since when it is in its state, as Unix time; None if that is not known.
     """
 

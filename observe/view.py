@@ -22,7 +22,7 @@ from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.topics.partition import Partition, Standing, Topic
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.runtime.topics import TopicManager
-from ottla.observe.consumer_group_view import assignor_of, group_state, held, member_state, state_with
+from ottla.observe.consumer_group_view import consumer_brief, group_state, held, member_state, state_with
 from ottla.observe.nodes import node_states
 from ottla.observe.record_times import RecordTimes
 from ottla.observe.snapshot import (
@@ -141,20 +141,9 @@ class View:
         group = self._groups.get(group_id)
         if group is None:
             return None
-        lags = [self._lag(topic, index, one) for topic, index, one in group.offsets.items()]
-        known = [lag for lag in lags if lag is not None]
+        lag = self._total_lag(group.offsets.items())
         if isinstance(group, ConsumerGroup):
-            return GroupBrief(
-                group_id=group_id,
-                state=group.state.group_state.value,
-                generation=group.generation,
-                members=group.member_count,
-                protocol_name=assignor_of(self._machine, group),
-                lag=sum(known) if known else None,
-                topics=sorted({*group.offsets.by_topic, *group.state.subscriptions.topics()}),
-                state_since_ms=group.state_since_ms,
-                protocol="consumer",
-            )
+            return consumer_brief(self._machine, group, lag)
         assert isinstance(group, ClassicGroup)
         return GroupBrief(
             group_id=group_id,
@@ -162,7 +151,7 @@ class View:
             generation=group.generation,
             members=len(group.members),
             protocol_name=group.protocol_name,
-            lag=sum(known) if known else None,
+            lag=lag,
             topics=sorted({*group.offsets.by_topic, *(group.topics or ())}),
             state_since_ms=group.state_timestamp_ms,
         )
@@ -300,7 +289,7 @@ class View:
         if group is not None:
             for topic, index, committed in group.offsets.items():
                 partition = self._partition(topic, index, committed)
-                end = None if partition is None else partition.log.high_watermark
+                end = None if partition is None or _has_unknown_end(partition) else partition.log.high_watermark
                 yield OffsetProgress(topic, index, committed.offset, end)
 
     def assignment(self, group_id: str, member_id: str) -> Mapping[str, list[int]]:
@@ -413,24 +402,27 @@ class View:
         return after
 
     def _partition(self, topic: str, index: int, committed: CommittedOffset) -> Partition | None:
-        """The partition that an offset was committed for; None if it is gone, or where its end is not known here."""
+        """The partition that an offset was committed for; None if it is gone."""
         served = self._topics.topics.get(topic)
-        if served is None or not committed.may_be_of(served.topic_id):
-            return None
-        partition = served.partition(index)
-        return partition if partition is not None and partition.standing is Standing.LEADING else None
+        return served.partition(index) if served is not None and committed.may_be_of(served.topic_id) else None
 
-    def _lag(self, topic: str, index: int, committed: CommittedOffset) -> int | None:
-        partition = self._partition(topic, index, committed)
-        if partition is None or committed.offset < 0:
-            return None
-        return max(0, partition.log.high_watermark - committed.offset)
+    def _total_lag(self, offsets: Iterable[tuple[str, int, CommittedOffset]]) -> int | None:
+        """The lag over all partitions that are there; None if there is none, or if that of one is not known here."""
+        total = None
+        for topic, index, committed in offsets:
+            partition = self._partition(topic, index, committed)
+            if _has_unknown_end(partition):
+                return None
+            if (lag := _lag(partition, committed)) is not None:
+                total = lag + (total or 0)
+        return total
 
     def _offset(
         self, topic: str, index: int, committed: CommittedOffset, member_id: str | None, now_ms: int
     ) -> OffsetState:
-        partition, lag = self._partition(topic, index, committed), self._lag(topic, index, committed)
-        log = None if partition is None else partition.log
+        there = self._partition(topic, index, committed)
+        partition = None if _has_unknown_end(there) else there
+        log, lag = None if partition is None else partition.log, _lag(partition, committed)
         return OffsetState(
             topic=topic,
             partition=index,
@@ -442,6 +434,7 @@ class View:
             lag=lag,
             lag_seconds=None if partition is None else self._lag_seconds(partition, committed.offset, lag, now_ms),
             member_id=member_id,
+            has_unknown_end=partition is not there,
         )
 
     def _lag_seconds(self, partition: Partition, offset: int, lag: int | None, now_ms: int) -> float | None:
@@ -452,6 +445,18 @@ class View:
             return 0.0  # what was not consumed is deleted
         appended_ms = self.record_times.appended_ms(partition, first)
         return None if appended_ms is None else max(0, now_ms - appended_ms) / 1000
+
+
+def _has_unknown_end(partition: Partition | None) -> bool:
+    """Whether there is a partition, and this node does not know where it ends."""
+    return partition is not None and partition.standing is not Standing.LEADING
+
+
+def _lag(partition: Partition | None, committed: CommittedOffset) -> int | None:
+    """The lag of a partition whose end is known; None if it is gone, or nothing is committed."""
+    if partition is None or committed.offset < 0:
+        return None
+    return max(0, partition.log.high_watermark - committed.offset)
 
 
 def _metadata(group: ClassicGroup, member: Member) -> bytes:

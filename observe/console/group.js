@@ -73,7 +73,7 @@ export function groupView(store, first) {
       fill(now, group === null && h("p", { class: "notice" }, "There is no such group now. Below is what is remembered of it, if anything."));
       return;
     }
-    const lag = offsets?.some((one) => one.lag !== null) ? offsets.reduce((sum, one) => sum + (one.lag ?? 0), 0) : null;
+    const lag = offsets?.some((one) => one.lag !== null) && !offsets.some((one) => one.has_unknown_end) ? offsets.reduce((sum, one) => sum + (one.lag ?? 0), 0) : null;
     const topics = [...new Set([...group.members.flatMap((member) => member.topics ?? []), ...(offsets ?? []).map((one) => one.topic)])].sort();
     fill(head, h("h1", { class: "mono", title: id }, cut(id, LONGEST)), stateChip(group.state, store.alarmsOf(id).length > 0), alarmChips(store.alarmsOf(id)),
       h("dl", { class: "facts inline" }, [[group.protocol === "consumer" ? "epoch" : "generation", number(group.generation)], ["members", number(group.members.length)], ["assignor", group.protocol_name ?? "–"], ["lag", h("span", { title: number(lag) }, short(lag))], ["topics", topics.length ? topics.slice(0, 4).map((topic, index) => [index ? ", " : "", h("a", { href: topicHref(topic) }, topic)]).concat(topics.length > 4 ? ` +${topics.length - 4}` : "") : "–"]].map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, value)))));

@@ -100,6 +100,7 @@ def _group(families: Families, group: GroupScene, counts: dict[str, int]) -> Non
     group_id = group.state.group_id
     families.add("kafka_consumergroup_members", len(group.state.members), group_id)
     by_topic: dict[str, dict[int, OffsetState]] = {}
+    unknown = group.topics_unknown
     for offset in group.offsets:
         by_topic.setdefault(offset.topic, {})[offset.partition] = offset
     for topic, offsets in by_topic.items():
@@ -117,4 +118,5 @@ def _group(families: Families, group: GroupScene, counts: dict[str, int]) -> Non
                 lag_sum += known.lag
                 families.add("kafka_consumergroup_lag", known.lag, *labels)
         families.add("kafka_consumergroup_current_offset_sum", offset_sum, group_id, topic)
-        families.add("kafka_consumergroup_lag_sum", lag_sum, group_id, topic)
+        if topic not in unknown:
+            families.add("kafka_consumergroup_lag_sum", lag_sum, group_id, topic)

@@ -78,6 +78,7 @@ def _group(families: Families, group: GroupScene, cluster: str) -> None:
     if not rows:
         return
     sums: dict[str, float] = {}
+    unknown = group.topics_unknown
     for row in rows:
         member = owners.get((row.topic, row.partition))
         who = UNKNOWN if member is None else (member.client_host, member.member_id, member.client_id)
@@ -85,10 +86,13 @@ def _group(families: Families, group: GroupScene, cluster: str) -> None:
         families.add("kafka_consumergroup_group_offset", row.offset, *labels)
         families.add("kafka_consumergroup_group_lag", row.lag, *labels)
         families.add("kafka_consumergroup_group_lag_seconds", row.lag_seconds, *labels)
-        sums[row.topic] = sums.get(row.topic, 0) + (0 if row.lag != row.lag else row.lag)
+        known = nan if row.topic in unknown else 0 if row.lag != row.lag else row.lag
+        sums[row.topic] = sums.get(row.topic, 0) + known
     is_simple = "true" if not group.state.protocol_type else "false"
-    families.add("kafka_consumergroup_group_max_lag", _largest([row.lag for row in rows]), cluster, group_id, is_simple)
-    longest = _largest([row.lag_seconds for row in rows])
+    most, longest = (
+        (nan, nan) if unknown else (_largest([row.lag for row in rows]), _largest([row.lag_seconds for row in rows]))
+    )
+    families.add("kafka_consumergroup_group_max_lag", most, cluster, group_id, is_simple)
     families.add("kafka_consumergroup_group_max_lag_seconds", longest, cluster, group_id, is_simple)
     families.add("kafka_consumergroup_group_sum_lag", sum(sums.values()), cluster, group_id)
     for topic, lag in sums.items():
@@ -99,9 +103,9 @@ def _rows(group: GroupScene, owners: dict[tuple[str, int], MemberState]) -> Iter
     committed = set()
     for one in group.offsets:
         committed.add((one.topic, one.partition))
-        if one.lag is not None:
-            seconds = nan if one.lag_seconds is None else one.lag_seconds
-            yield _Row(one.topic, one.partition, one.committed_offset, one.lag, seconds)
+        if one.lag is not None or one.has_unknown_end:
+            lag, seconds = (nan if value is None else value for value in (one.lag, one.lag_seconds))
+            yield _Row(one.topic, one.partition, one.committed_offset, lag, seconds)
     for topic, index in sorted(owners.keys() - committed):
         yield _Row(topic, index, nan, nan, nan)
 

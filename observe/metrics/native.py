@@ -102,7 +102,7 @@ def _lags(families: Families, group: GroupScene) -> None:
         if offset.lag_seconds is not None:
             longest = max(longest, offset.lag_seconds)
             families.add("ottla_group_lag_seconds", offset.lag_seconds, *labels)
-    if known:
+    if known and not group.topics_unknown:
         families.add("ottla_group_total_lag_records", total, group_id)
         families.add("ottla_group_max_lag_seconds", longest, group_id)
 

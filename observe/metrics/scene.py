@@ -55,6 +55,11 @@ class GroupScene:
     state: GroupState
     offsets: list[OffsetState]
 
+    @property
+    def topics_unknown(self) -> set[str]:
+        """Topics of which the group has offsets whose lag is not known here: there is no sum for them."""
+        return {one.topic for one in self.offsets if one.has_unknown_end}
+
 
 @dataclass
 class Scene:

@@ -213,7 +213,18 @@ async def test_offsets_of_a_partition_that_is_not_led_here_have_an_unknown_lag(w
     world.topics.topics["t"].partitions[0].standing = standing
     (offset,) = world.view.offsets("g")
     assert (offset.committed_offset, offset.lag, offset.log_end_offset) == (4, None, None)
+    assert offset.has_unknown_end
     assert world.view.brief("g").lag is None
+
+
+async def test_a_group_has_no_total_lag_if_that_of_a_partition_is_not_known(world):
+    """One node's part of it was taken for all, though another partition was 10,000 behind."""
+    world.write(3)
+    world.commit({0: 1, 1: 0})
+    assert world.view.brief("g").lag == 2
+    world.topics.topics["t"].partitions[1].standing = Standing.ELSEWHERE
+    assert world.view.brief("g").lag is None
+    assert [(one.lag, one.has_unknown_end) for one in world.view.offsets("g")] == [(2, False), (None, True)]
 
 
 async def test_offsets_of_a_topic_that_is_gone_have_no_lag(world):

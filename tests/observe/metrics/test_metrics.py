@@ -7,6 +7,7 @@ import math
 import re
 import threading
 
+import msgspec
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as plain
@@ -15,7 +16,7 @@ from ottla.broker.settings import Settings
 from ottla.observe.metrics.catalogue import SPECS
 from ottla.observe.metrics.collector import Metrics
 from ottla.observe.why.history import Running
-from tests.observe.metrics.looked_at import Looked, Ring, group, member, metrics, topic
+from tests.observe.metrics.looked_at import Looked, Ring, group, member, metrics, offset, topic
 
 ALL = ("kminion", "kafka_exporter", "lag_exporter")
 
@@ -188,6 +189,21 @@ def test_groups_are_told_by_state_members_and_lag(view: Looked) -> None:
     assert found["ottla_group_max_lag_seconds"]["group=simple",] == 60
     assert ("group=empty", "partition=0", "topic=gone") not in found["ottla_group_lag_records"]
     assert found["ottla_group_committed_offset"]["group=empty", "partition=0", "topic=gone"] == 5
+
+
+def test_no_sum_is_told_of_which_another_node_knows_a_part(view: Looked) -> None:
+    view.committed["busy"][1] = msgspec.structs.replace(offset("orders", 1, 5, None, None), has_unknown_end=True)
+    found = scraped(view)
+    assert found["ottla_group_lag_records"]["group=busy", "partition=0", "topic=orders"] == 6
+    assert found["ottla_group_committed_offset"]["group=busy", "partition=1", "topic=orders"] == 5
+    assert found["ottla_group_total_lag_records"] == {("group=empty",): 0, ("group=simple",): 29}
+    assert ("group=busy",) not in found["ottla_group_max_lag_seconds"]
+    kafka, lag, kminion = (scraped(view, name) for name in ("kafka_exporter", "lag_exporter", "kminion"))
+    assert ("consumergroup=busy", "topic=orders") not in kafka["kafka_consumergroup_lag_sum"]
+    sums = {row[1]: value for row, value in lag["kafka_consumergroup_group_sum_lag"].items()}
+    assert math.isnan(sums["group=busy"])
+    assert sums["group=simple"] == 29
+    assert ("group_id=busy", "topic_name=orders") not in kminion["kminion_kafka_consumer_group_topic_lag"]
 
 
 def test_a_barrier_is_told_while_it_is_open(view: Looked) -> None:
