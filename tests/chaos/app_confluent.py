@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +36,10 @@ INSISTS_S = 20.0
 """How long a call is repeated. A broker that is down is not in the metadata, so librdkafka 2.16 throws it away. When it
 comes back as a group's coordinator, send_offsets_to_transaction() may wait for the one that was thrown away, for ever.
 """
+HANGS_S = INSISTS_S + 10
+"""A call hangs that has not come back by then, whatever its timeout says: the thread of the broker that was thrown away
+("Handle is terminating") has what the call waits for, and sends nothing. Nothing but a new process helps.
+"""
 OVER = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL}
 """A static member that another has replaced; or that stood still for longer than its session: librdkafka then sends a
 heartbeat without its member id, and is taken for another. Both are the end of the consumer.
@@ -50,6 +56,21 @@ class MustAbort(Exception):
 
 def insist(call: Callable[[], Any], stopping: threading.Event) -> Any:
     """Call again while the error may pass."""
+    hanging = threading.Timer(HANGS_S, begin_anew)
+    hanging.daemon = True
+    hanging.start()
+    try:
+        return _insist(call, stopping)
+    finally:
+        hanging.cancel()
+
+
+def begin_anew() -> None:
+    """Be a new process, as whoever runs an application would see to it."""
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _insist(call: Callable[[], Any], stopping: threading.Event) -> Any:
     until_s = time.monotonic() + INSISTS_S
     while True:
         try:
