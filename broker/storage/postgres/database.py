@@ -74,16 +74,18 @@ class Register(NamedTuple):
 
 
 class Describe(NamedTuple):
-    """Say of a node what its supervisor or an operator knows → whether it was so.
+    """Say of a node what it, its supervisor or an operator knows → whether it was so.
 
     Attributes:
         ended: the incarnation that was seen to end.
         intent: what the operator wants from now on.
+        endpoints: host and port by the name of a listener, said by the node itself once it listens.
     """
 
     node_id: int
     ended: int | None = None
     intent: int | None = None
+    endpoints: Mapping[str, tuple[str, int]] | None = None
 
 
 class ReadLogs(NamedTuple):
@@ -174,7 +176,13 @@ class Page(NamedTuple):
 
 
 class SaveSnapshot(NamedTuple):
-    """Keep what the rows below an offset say of producers → whether the epoch is this one."""
+    """Keep what the rows below an offset say of producers → whether the epoch is this one.
+
+    One that comes late does not take the place of one with a larger offset: the rows between them may be gone.
+
+    Attributes:
+        state: what MessagePack has; tuples come back as lists.
+    """
 
     log_id: int
     leader_epoch: int
@@ -203,7 +211,10 @@ class Seal(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """Delete rows that lie below the start of their log as a whole → their number. Anybody may, at any time."""
+    """Delete rows that lie below the start of their log as a whole → their number. Anybody may, at any time.
+
+    Not all at once where there are very many: whoever wants them gone asks again until there are none.
+    """
 
     log_id: int
 
@@ -237,6 +248,7 @@ class StoreCatalog(NamedTuple):
     somebody holds one of the logs, as a half-sent append may for ever. He is to be evicted, as by a claim.
 
     Attributes:
+        document: what JSON has; tuples come back as lists.
         created: logs that come with it; their leader is nobody.
         homes: pairs of log and new home.
         deleted: logs that go with it: their epoch rises, and nobody leads them any more.
@@ -311,13 +323,25 @@ class Session(Protocol):
     Attributes:
         on_lost: told once when it has ended, but not by `abort`.
         number: by which `Evict` knows it.
+        server: the life of the server at its other end: two of one life are the same object.
     """
 
     on_lost: Callable[[], None]
-    number: int
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def server(self) -> object: ...
 
     def send(self, statement: Statement, answered: Callable[[Answer], None]) -> None:
         """Send a statement. The one before must have been answered."""
 
     def abort(self) -> None:
         """Let go of the connection at once. What was sent may still be carried out."""
+
+
+class Connect(Protocol):
+    """Connects to the database in one of the roles of a connection: ``H``, ``M``, ``R``, ``L``, ``F0``, ``F1``."""
+
+    def __call__(self, role: str, connected: Callable[[Session | None], None]) -> None:
+        """Connect, and tell the session; None if there is none to be had now."""

@@ -90,6 +90,8 @@ def describe(t: Transaction, s: port.Describe) -> Steps:
         row = row._replace(state=NodeState.DOWN)
     if s.intent is not None:
         row = row._replace(intent=s.intent)
+    if s.endpoints is not None:
+        row = row._replace(endpoints=s.endpoints)
     t.write(row, "node", s.node_id)
     return True
 
@@ -227,7 +229,9 @@ def save_snapshot(t: Transaction, s: port.SaveSnapshot) -> Steps:
     if not (yield from _is_current(t, s.log_id, s.leader_epoch, SHARE)):
         return False
     yield Want(("snapshot", s.log_id), UPDATE)
-    t.write((s.upto_offset, s.state), "snapshot", s.log_id)
+    kept = t.fresh("snapshot", s.log_id)
+    if kept is None or kept[0] <= s.upto_offset:
+        t.write((s.upto_offset, s.state), "snapshot", s.log_id)
     return True
 
 
