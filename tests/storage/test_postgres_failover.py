@@ -142,7 +142,13 @@ async def test_nothing_acknowledged_is_lost_by_a_promotion(pairs: Any, is_dead: 
     await asyncio.to_thread(pair.standby.promote)
     before = writer.count
     other = await connected(nodes[1])
-    assert await answer(other, claim(A)) == ((A, 6),)
+
+    async def is_claimed() -> bool:
+        """A lane that never rests holds its logs nearly always."""
+        return bool(await answer(other, claim(A, skips=False)) == ((A, 6),))
+
+    async with asyncio.timeout(90):
+        await until(is_claimed)
     await writer.until(before + 200)
     writer.is_enough = True
     acknowledged = {log_id: list(rows) for log_id, rows in writer.acknowledged.items()}

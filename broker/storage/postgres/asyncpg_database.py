@@ -312,8 +312,10 @@ class AsyncpgDatabase:
     async def _within(self, connection: asyncpg.Connection[Any], work: Awaitable[_T]) -> _T:
         """Let go of a connection whose server does not answer in time."""
         late = asyncio.get_running_loop().call_later(CONNECT_S, connection.terminate)
+        asking = asyncio.ensure_future(work)
+        asking.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await work
+            return await asyncio.shield(asking)  # whoever is cancelled lets go of the connection, too
         except Exception as error:
             if connection.is_closed():
                 raise Unavailable(f"it does not answer, or not in time: {error}") from None
