@@ -73,11 +73,11 @@ class Pairs:
             self._pair = None
 
 
-def database_of(pair: Pair, node: int, ports: Sequence[int] = (), **options: Any) -> AsyncpgDatabase:
+def database_of(pair: Pair, node: int, ports: Sequence[int] = (), user: str = USER, **options: Any) -> AsyncpgDatabase:
     """The database as a node has it, by the servers' own ports or by those of proxies."""
     hosts = ",".join(f"127.0.0.1:{port}" for port in ports or (pair.primary.port, pair.standby.port))
     options = {"schema": "ottla", "new_cluster_id": lambda: "a cluster"} | options
-    return AsyncpgDatabase(f"postgresql://{USER}@{hosts}/postgres?sslmode=disable", node, **options)
+    return AsyncpgDatabase(f"postgresql://{user}@{hosts}/postgres?sslmode=disable", node, **options)
 
 
 async def connected(database: AsyncpgDatabase, role: str = "M") -> Any:

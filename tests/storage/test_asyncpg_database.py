@@ -11,6 +11,7 @@ import pytest
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed: pip install 'ottla[cluster]'")
 
+from ottla.broker.cluster.plan import LogRow  # noqa: E402
 from ottla.broker.engine import Unavailable  # noqa: E402
 from ottla.broker.storage.postgres import database as port  # noqa: E402
 from ottla.broker.storage.postgres.asyncpg_database import Address, AsyncpgDatabase, Unsuitable  # noqa: E402
@@ -122,6 +123,33 @@ async def test_a_node_does_not_touch_a_schema_that_is_too_new_for_it(
     await admin(pair, "UPDATE newer.cluster SET schema_min_code = 9")
     with pytest.raises(Unsuitable, match="newer Ottla, of schema 9: upgrade this node"):
         await opened(made(schema="newer"))
+
+
+async def test_a_role_without_rights_to_change_the_schema_is_enough_for_a_node(
+    pair: Pair, made: Callable[..., AsyncpgDatabase]
+) -> None:
+    await admin(pair, "CREATE ROLE node LOGIN")
+    with pytest.raises(Unsuitable, match="permission denied"):
+        await opened(made(schema="shared", user="node"))
+    await opened(made(schema="shared"))
+    rights = "SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA shared TO node"
+    await admin(pair, "GRANT USAGE ON SCHEMA shared TO node", f"GRANT {rights}")
+    one, two = made(1, schema="shared", user="node"), made(2, schema="shared", user="node")
+    await opened(one)
+    await opened(two)
+    beating, holding, waiting, evicting = [
+        await connected(one, "H"),
+        await connected(one, "F0"),
+        await connected(two, "M"),
+        await connected(two, "L"),
+    ]
+    logs = [LogRow(1, 1, 1, 1, 5)]
+    assert (await answer(waiting, port.StoreCatalog(0, {}, created=logs))).result == 1
+    assert (await answer(beating, port.Beat(1, 1))).result.held == {1}
+    assert (await answer(holding, port.Append((port.Head(1, 5, 0),), ()))).result == (port.Stored(1, 5, 0),)
+    assert (await answer(evicting, port.Evict(waiting.number))).result == 0
+    for session in (beating, holding, waiting, evicting):
+        session.abort()
 
 
 async def test_what_a_role_has_set_does_not_count(pair: Pair, made: Callable[..., AsyncpgDatabase]) -> None:
