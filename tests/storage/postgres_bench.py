@@ -135,7 +135,9 @@ class PostgresBench:
         self._is_stalled = False
         self._do(self._streams())
         setup = self.session()
-        assert self.start(setup, port.StoreCatalog(0, document, created=logs)).answer is not None
+        assert self.start(setup, port.StoreCatalog(1, document, created=logs)).answer is not None
+        # As if they had been laid out with the tables.
+        self._do(self._ask(pair.primary, f"UPDATE {self._schema}.cluster SET meta_version = 1"))
 
     def close(self) -> None:
         for client in self._clients.values():

@@ -144,7 +144,7 @@ async def test_a_role_without_rights_to_change_the_schema_is_enough_for_a_node(
         await connected(two, "L"),
     ]
     logs = [LogRow(1, 1, 1, 1, 5)]
-    assert (await answer(waiting, port.StoreCatalog(0, {}, created=logs))).result == 1
+    assert (await answer(waiting, port.StoreCatalog(1, {}, created=logs))).result == 2
     assert (await answer(beating, port.Beat(1, 1))).result.held == {1}
     assert (await answer(holding, port.Append((port.Head(1, 5, 0),), ()))).result == (port.Stored(1, 5, 0),)
     assert (await answer(evicting, port.Evict(waiting.number))).result == 0
@@ -224,7 +224,7 @@ async def test_a_session_that_ends_under_a_statement_says_so_once(
     await asyncio.wait_for(lost.wait(), 20)
     session.send(port.ReadCatalog(), told.append)
     assert told == [] and session.server is other.server
-    assert (await answer(other, port.ReadCatalog())).result == (0, None)
+    assert (await answer(other, port.ReadCatalog())).result == (1, None)
     other.abort()
 
 

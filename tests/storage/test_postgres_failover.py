@@ -127,7 +127,7 @@ async def test_nothing_acknowledged_is_lost_by_a_promotion(pairs: Any, is_dead: 
     for node in nodes:
         await opened(node)
     setup = await connected(nodes[0])
-    assert await answer(setup, port.StoreCatalog(0, {}, created=LOGS)) == 1
+    assert await answer(setup, port.StoreCatalog(1, {}, created=LOGS)) == 2
     writer = Writer(partial(connected, nodes[0], "F0"))
     await writer.connect()
     for log in LOGS:

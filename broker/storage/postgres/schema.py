@@ -37,7 +37,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         # One row.
         "CREATE TABLE cluster (only_one bool PRIMARY KEY DEFAULT true CHECK (only_one), cluster_id text NOT NULL,"
         " schema_version int NOT NULL, schema_min_code int NOT NULL,"
-        " meta_version bigint NOT NULL DEFAULT 0, meta bytea NOT NULL DEFAULT 'null')",
+        " meta_version bigint NOT NULL DEFAULT 1, meta bytea NOT NULL DEFAULT 'null')",
         # No sequences: what they gave may be given again after a crash.
         "CREATE TABLE counter (name text PRIMARY KEY, value bigint NOT NULL)",
         "INSERT INTO counter VALUES ('incarnation', 1)",
