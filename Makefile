@@ -11,6 +11,7 @@ SEEDS ?= 300
 CLUSTER_SEEDS ?= 20000
 MINUTES ?= 10
 PROTOCOL ?= classic
+NODES ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help lock audit demo demo-why demo-migrate demo-nodes demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
@@ -88,12 +89,12 @@ long: $(VENV)/.test ## the long tests: simulation, crash points, chaos, incident
 pipeline-long: $(VENV)/.spark ## its long tests: kills, two hours of forty groups, beside Apache Kafka (about fifteen minutes)
 	@if $(BIN)/python -m ottla.pipeline.session; then $(BIN)/python -m pytest -m 'spark and slow' tests/pipeline $(ARGS); fi
 
-sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug (CLUSTER_SEEDS=20000: over an hour)
+sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug (CLUSTER_SEEDS=20000: an hour)
 	@OTTLA_CLUSTER_SEEDS=$(CLUSTER_SEEDS) $(BIN)/python -m pytest -m slow tests/sim $(ARGS)
 
-chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes)
-	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(ARGS)
-	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(ARGS)
+chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes); NODES=3: of several nodes one or another (half an hour)
+	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(NODES:%=--nodes %) $(ARGS)
+	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(NODES:%=--nodes %) $(ARGS)
 
 hostile: $(VENV)/.test ## attacks from outside, what each costs and what honest groups feel of it (two minutes)
 	@$(BIN)/python -m tests.hostile.attacks $(ARGS)
@@ -104,7 +105,8 @@ fuzz: $(VENV)/.test ## seeded nonsense over all APIs and versions, against broke
 
 differential: $(VENV)/.test ## hold Ottla against a real Apache Kafka; SEEDS=300; needs Java 17 and, the first time, Maven
 	@if command -v java >/dev/null && { command -v mvn >/dev/null || ls $${OTTLA_DIFFERENTIAL_CACHE:-$$HOME/.cache/ottla-differential}/jars-* >/dev/null 2>&1; }; \
-	then $(BIN)/python -m tests.differential.group_functions --seeds $(SEEDS) && $(BIN)/python -m tests.differential.run --seeds $(SEEDS) $(ARGS); else echo "skipped: no Java 17 with Maven"; fi
+	then $(BIN)/python -m tests.differential.group_functions --seeds $(SEEDS) && $(BIN)/python -m tests.differential.run --seeds $(SEEDS) $(ARGS) \
+	&& $(BIN)/python -m tests.differential.run --nodes 3 --random --seeds $$(( $(SEEDS) / 10 )) && $(BIN)/python -m tests.differential.wrong_nodes; else echo "skipped: no Java 17 with Maven"; fi
 
 client-on-kafka: $(VENV)/.test ## the included client against a real Apache Kafka; needs what differential needs (three minutes)
 	@$(BIN)/python -m pytest tests/clients/test_on_kafka.py tests/clients/test_kafka_transactions.py $(ARGS)

@@ -20,6 +20,6 @@ setup(
         "ottla.workbench.failures": ["*.yaml"],
         "ottla.pipeline": ["py.typed", "gold/*.sql", "report/*.css", "report/*.html", "*.properties"],
     },
-    exclude_package_data={"ottla.broker.core": ["ruff.toml"]},
+    exclude_package_data={"": ["ruff.toml"]},
     package_dir={f"ottla.{room}": room for room in ROOMS},
 )

@@ -57,6 +57,7 @@ STEPS = {
         "1",
     ),
     "before.py": ("--pairs", "2", "--seconds", "0.3"),
+    "nodes.py": ("--pairs", "2", "--seconds", "0.5"),
     "startup.py": ("--runs", "1"),
     "size.py": ("--members", "4000", "--seconds", "3", "--beside", "2", "--rebalanced", "1000", "--scale", "0.02"),
 }
@@ -137,6 +138,7 @@ QUANTITIES = {
     "mb_per_second": ("MB/s", 0),
     "grown": ("CPU more, share", 3),
     "kept": ("of the rate without, share", 2),
+    "gained": ("times one node's rate", 2),
     "p99_ms": ("p99, ms", 1),
     "max_ms": ("longest, ms", 1),
     "of_a_core": ("share of a core", 2),
@@ -147,12 +149,14 @@ QUANTITIES = {
 """What each is called, and how many digits of it are told."""
 
 
-OF_PAIRS = frozenset({"grown", "kept"})
+OF_PAIRS = frozenset({"grown", "kept", "gained"})
 """Each value is of one pair of turns, so the median of all has an interval."""
 REASONS = {
     "commit, ": "Where a commit goes, and a rebalance",
     "rebalance, ": "Where a commit goes, and a rebalance",
     "commit with rules": "Security",
+    "commits on ": "What several nodes cost, and what limits two",
+    "heartbeats on ": "What several nodes cost, and what limits two",
     "heartbeat with rules": "Security",
     "heartbeat by TLS": "Security",
     "consume by TLS": "Security",
@@ -212,6 +216,9 @@ def goals() -> Iterator[Goal]:
     for quantity, limit in {"process_cpu_ms": 120, "mb": 40}.items():
         yield Goal("`ottla serve` to its first answer", quantity, limit)
     yield Goal("`ottla --help`", "process_cpu_ms", 60)
+    for connections in ("64", "1,024"):
+        for what, limit in {"commits": 1.4, "heartbeats": 1.25}.items():
+            yield Goal(f"{what} on {connections} connections, two nodes", "gained", limit, at_least=True)
     yield Goal("`Broker()` in memory, to where it serves", "process_cpu_ms", 5)
     for what in ("produce", "consume"):
         for size in ("100", "10,000"):
@@ -257,7 +264,16 @@ def main(quick: bool, only: tuple[str, ...], write: bool) -> None:
 def _judge() -> None:
     """Hold what was measured against the goals, and begin RESULTS.md with that and the pictures."""
     figures = Figures.saved(
-        "heartbeats", "commits", "rebalances", "consumer_groups", "records", "security", "before", "size", "startup"
+        "heartbeats",
+        "commits",
+        "rebalances",
+        "consumer_groups",
+        "records",
+        "security",
+        "before",
+        "nodes",
+        "size",
+        "startup",
     )
     bare_us = figures.median(BARE_LOAD, "bare", "cpu_us")
     pace = None if bare_us is None else bare_us / BARE_US

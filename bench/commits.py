@@ -99,9 +99,9 @@ def commits(identities: Sequence[Identity], partitions: int = 1, first: int = 0)
     return Load(frames, error_at - 4 + 7 * partitions + 2, error_at, rising_at)
 
 
-def fill(server: Server) -> None:
+def fill(server: Server, partitions: int = PARTITIONS) -> None:
     """Make the topic, and logs long enough for all offsets."""
-    partitions = MOCK_PARTITIONS if server.name == "mock" else PARTITIONS
+    partitions = MOCK_PARTITIONS if server.name == "mock" else partitions
     if server.name == "mock":  # it makes topics for those who ask
         Producer({"bootstrap.servers": f"{server.host}:{server.port}"}).list_topics(TOPIC, timeout=10)
     else:

@@ -7,8 +7,9 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 
 from servers import BenchError, Load, Server
 
@@ -238,18 +239,22 @@ def form_groups(
     size: int = MEMBERS_PER_GROUP,
     prefix: str = "bench-group",
     assignment: bytes = b"",
+    where: Callable[[str], bool] = lambda group_id: True,
 ) -> list[Identity]:
     """Form as many groups of up to ``size`` members as give each connection a member, with the same assignment.
+
+    ``where`` says of a group's id whether the server coordinates it.
 
     Raises:
         BenchError: the server refused or did not answer.
     """
+    ids = list(islice(filter(where, (f"{prefix}-{number:06d}" for number in count())), -(-connections // size)))
     if server.name == "bare":
-        return [Identity(f"{prefix}-{i // size:06d}", f"bench-{uuid.UUID(int=i)}", 1) for i in range(connections)]
+        return [Identity(ids[i // size], f"bench-{uuid.UUID(int=i)}", 1) for i in range(connections)]
     members: list[Member] = []
     try:
         for i in range(connections):
-            members.append(Member(server, f"{prefix}-{i // size:06d}"))
+            members.append(Member(server, ids[i // size]))
             members[-1].check_versions()
         join_all(members)
         sync_all(members, assignment)

@@ -30,6 +30,8 @@ CALLED = {
     "kfake": "kfake",
     "kfake-classic": "kfake, classic group",
     "mock": "librdkafka's mock",
+    "one-node": "Ottla, one node",
+    "two-nodes": "Ottla, two nodes",
 }
 
 

@@ -30,7 +30,7 @@ from ottla.broker.engine import IN_MEMORY, Catalog, Engine, EngineError
 from ottla.broker.entrance import Entrance, authorizer_of
 from ottla.broker.handlers.services import Cluster, Services
 from ottla.broker.logger import Silent
-from ottla.broker.net.listener import CannotListen
+from ottla.broker.net.listener import CannotListen, check_free
 from ottla.broker.net.socket_server import SocketServer
 from ottla.broker.observing import Address, CannotObserve, Observing
 from ottla.broker.runtime.audit import audit_of
@@ -162,9 +162,10 @@ class Broker:
         """
         self._clock = self._new_clock(asyncio.get_running_loop())
         try:
+            check_free(() if self._node_password is None else self.endpoints)  # a node tries often: that costs no epoch
             await self.observing.start(self._clock)
             await self._start()
-        except CannotObserve as error:
+        except (CannotListen, CannotObserve) as error:
             await self.observing.stop()
             raise CannotStart(str(error)) from error
         except BaseException:
@@ -320,7 +321,7 @@ class Broker:
         self._host.add(OFFSETS_TOPIC, self._groups)
         self._members = MemberConnections(self._groups, self._host.now)
         self._transactions = TransactionNeeds(settings, self._host, self._topics, self.log)
-        self._prepared = PreparedCommits(self._groups, self._host.log_of(OFFSETS_TOPIC), self._topics, clock)
+        self._prepared = PreparedCommits(self._groups, self._host, self._topics, clock)
         self._prepared.audit = self._audit
         self._looking_up = LongWork("ottla-look-up", self.log)
         self._validating = LongWork("ottla-validate", self.log)

@@ -56,6 +56,14 @@ class Outdated(EngineError):
     """Nothing was stored: somebody else has stored a newer document. Refresh the catalog, and plan the change again."""
 
 
+class Fenced(EngineError):
+    """Somebody else leads: nothing of this log may be said any more. An append is in the log only if he shows it."""
+
+
+class Busy(EngineError):
+    """Nothing was queued: too much waits already. Try again later."""
+
+
 class Corrupt(EngineError):
     """Acknowledged data is damaged. The log, or the whole directory, is not served; the message names the place."""
 
@@ -261,6 +269,9 @@ class Catalog(Protocol):
         Raises ``Outdated``, ``StorageFull`` or ``Unavailable``, and then the old one stands; ``Unknown`` where it may
         not: `refresh` tells. Of stores that are made at once over one version the first succeeds alone.
         """
+
+    def look(self) -> None:
+        """Call `on_changed` if others have stored a document since, as far as a system call can tell."""
 
     async def refresh(self) -> None:
         """Read what others have stored: `version` and `load` are not older than this call. Raises `EngineError`."""

@@ -46,11 +46,9 @@ class Observing:
 
     Attributes:
         observer: is told of the group coordinator's events.
-        is_one_of_several: whether the broker is one of several nodes; known before `begin`.
     """
 
     observer: Observer = UNOBSERVED
-    is_one_of_several = False
 
     async def start(self, clock: Clock) -> None:
         """Begin: nothing is opened yet.

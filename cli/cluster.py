@@ -18,6 +18,7 @@ from ottla.cli.output import Refused, Row, Styled, count_of, duration, note, pri
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.cluster_file import (
+    CLUSTER_NAME,
     DOWN,
     NODES_NAME,
     UP,
@@ -54,7 +55,7 @@ def status(data_dir: Path | None, watch: bool, interval: float, output_format: s
     """Show the nodes of DATA_DIR, or those that a broker knows.
 
     DATA_DIR tells of nodes that are down, too, and why, also while nothing runs. A broker tells which are up. Exit code
-    1 if one is down.
+    1 if one is down, or does not answer.
     """
 
     def look() -> dict[str, Any]:
@@ -69,7 +70,7 @@ def status(data_dir: Path | None, watch: bool, interval: float, output_format: s
     if not watch:
         document = look()
         show(document)
-        if document["leaderless"] or any(row["state"] != UP for row in document["nodes"]):
+        if document["leaderless"] or any(row["state"] != UP or row["why"] for row in document["nodes"]):
             raise click.exceptions.Exit(1)
         return
     with suppress(KeyboardInterrupt):
@@ -196,7 +197,7 @@ def _print(document: dict[str, Any]) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would be moved, and move nothing.")
 @formatted
 def spread(data_dir: Path, nodes: int, dry_run: bool) -> Answer:
-    """Move partitions of DATA_DIR so that each of N nodes is the home of as many as the others.
+    """Move partitions of DATA_DIR so that each of N nodes is the home of as many of each topic as the others.
 
     Nothing may run, and everything must have been stopped in order. Directories of logs are renamed: that takes no room
     and hardly any time. It may be interrupted; say the same again, and it goes on. No node starts before that.
@@ -235,6 +236,8 @@ def _spread(data_dir: Path, first_id: int, count: int, *, dry_run: bool) -> Answ
         relocation.begin(after, [Move(directory_name(tp), known[old], known[new]) for tp, old, new in moved])
         relocation.finish()
         _move_snapshots(data_dir, [(directory_name(tp), known[old], known[new]) for tp, old, new in moved])
+    if count == 1 and not dry_run:
+        (data_dir / CLUSTER_NAME).unlink(missing_ok=True)  # a single broker's again
     was, now = (Counter(one for homes in all.values() for one in homes) for all in (before, after))
     found = [{"node_id": one, "before": was[one], "after": now[one]} for one in known]
     document = {"moved": len(moved), "finished": finished, "dry_run": dry_run, "nodes": found}

@@ -7,8 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ottla.protocol.stored.cluster_file import all_directories
+from ottla.cli.output import Refused
+from ottla.protocol.stored.cluster_file import all_directories, whole_of
 from ottla.protocol.stored.names import CATALOG_NAME, parse_directory_name
+
+
+def refuse_a_part(data_dir: Path, command: str = "") -> None:
+    """Refuse the own directory of one of several nodes, which lacks what all share.
+
+    Args:
+        command: is told with the directory of all.
+    """
+    if (whole := whole_of(data_dir)) is not None:
+        raise Refused(
+            f"{data_dir} belongs to node {data_dir.name} of {whole}.", f"Say: {command or '--data-dir'} {whole}"
+        )
 
 
 def catalog_problem(data_dir: Path) -> str | None:

@@ -18,7 +18,7 @@ from ottla.cli.damage import catalog_problem
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
 from ottla.cli.output import say
 from ottla.observe.http.address import parse_address
-from ottla.protocol.stored.cluster_file import all_directories
+from ottla.protocol.stored.cluster_file import all_directories, whole_of
 
 if TYPE_CHECKING:
     from ottla.broker.endpoints import Endpoint
@@ -137,14 +137,15 @@ def _of_its_content(directory: Path, *, shares_catalog: bool) -> Finding:
     except EngineError as error:
         problems = [str(error)]
     catalog = None if shares_catalog else catalog_problem(directory)
+    whole_one = whole_of(directory) or directory
     what = f"content of node {directory.name}" if shares_catalog else "content"
     if catalog is not None and catalog not in problems:
         problems = [*problems, catalog]
     if problems:
-        advice = f"A broker refuses to start with it. What would be lost is said by: ottla recover {directory}"
+        advice = f"A broker refuses to start with it. What would be lost is said by: ottla recover {whole_one}"
         return Finding(what, FAIL, "; ".join(problems), advice, {"problems": problems})
     whole = "checkpoint and journal" if shares_catalog else "catalog, checkpoint and journal"
-    return Finding(what, OK, f"{whole} are whole; `ottla recover {directory}` reads all")
+    return Finding(what, OK, f"{whole} are whole; `ottla recover {whole_one}` reads all")
 
 
 def _ask(bootstrap: str) -> dict[str, Any]:

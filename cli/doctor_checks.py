@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.disk import Latency, measure
 from ottla.cli.greeting import bind_error
 from ottla.cli.output import count_of
+from ottla.protocol.stored.cluster_file import whole_of
 
 if TYPE_CHECKING:
     from ottla.broker.net.tls import Contexts
@@ -109,6 +110,10 @@ def check_directory(path: Path, is_open: Callable[[Path], bool]) -> Finding:
     at = nearest(path)
     if path.exists() and not path.is_dir():
         return Finding("directory", FAIL, f"{path} is a file", "Name a directory with --data-dir.")
+    if (whole := whole_of(path)) is not None:
+        return Finding(
+            "directory", FAIL, f"{path} belongs to node {path.name} of {whole}", f"Name {whole} with --data-dir."
+        )
     if not os.access(at, os.W_OK | os.X_OK):
         return Finding("directory", FAIL, f"{at} cannot be written to", "Give the user of the broker the directory.")
     if is_open(path):

@@ -46,6 +46,9 @@ def warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:
         log.warning(opening[0], listen=opening[1])
     if loaded.settings.super_users and not loaded.settings.authorizer_class_name:
         log.warning("There are no access rules: super.users means nothing without authorizer.class.name")
+    if (factor := loaded.settings.default_replication_factor) > 1:
+        why = f"default.replication.factor={factor}, and there are no replicas"
+        log.warning("No topic can be created without a replication factor of 1 of its own", reason=why)
     slips = {key: meant for key in loaded.unknown if (meant := meant_by(key))}
     for key, meant in slips.items():
         log.warning("Unknown setting is ignored", key=key, did_you_mean=meant)

@@ -180,7 +180,14 @@ def bind_error(host: str, port: int) -> OSError | None:
     return None
 
 
-def free_port(host: str, port: int, used: Collection[int] = ()) -> int | None:
-    """The next port that nobody has at the moment, and that is not to be used for something else."""
-    ports = (other for other in range(port + 1, min(port + 100, 65_536)) if other not in used)
-    return next((other for other in ports if bind_error(host, other) is None), None)
+def free_port(host: str, port: int, used: Collection[int] = (), count: int = 1) -> int | None:
+    """The next port that nobody has at the moment, and that is not to be used for something else.
+
+    Args:
+        count: so many in a row are to be free.
+    """
+
+    def is_free(other: int) -> bool:
+        return all(one not in used and bind_error(host, one) is None for one in range(other, other + count))
+
+    return next(filter(is_free, range(port + 1, min(port + 100 * count, 65_537 - count))), None)

@@ -10,8 +10,8 @@ from typing import Any
 
 from ottla.broker.settings import BadSetting
 from ottla.cli.output import count_of
-from ottla.protocol.stored.cluster_file import NODES_NAME, SPREAD_NAME
-from ottla.protocol.stored.files import is_locked
+from ottla.protocol.stored.cluster_file import NODES_NAME, SPREAD_NAME, whole_of
+from ottla.protocol.stored.files import LOCK_NAME, is_locked
 from ottla.protocol.stored.names import CATALOG_NAME
 
 
@@ -48,10 +48,14 @@ def check_homes(data_dir: Path, first_id: int, count: int | None) -> None:
     Raises:
         BadSetting: with the number that it needs.
     """
+    if (whole := whole_of(data_dir)) is not None:
+        raise BadSetting(f"{data_dir} belongs to node {data_dir.name} of {whole}: name that directory")
     if count is None and not (data_dir / NODES_NAME).is_dir():
         return
     if count is None and is_locked(data_dir / NODES_NAME):
-        raise BadSetting(f"{data_dir} is in use: its nodes run, and have a supervisor")
+        pid = (data_dir / NODES_NAME / LOCK_NAME).read_text(errors="replace").strip() or "unknown"
+        why = f"its nodes run, and have a supervisor (pid {pid})"
+        raise BadSetting(f"{data_dir} is in use: {why}; stop it or choose another data directory")
     if (data_dir / SPREAD_NAME).exists():
         again = f"ottla cluster spread {data_dir} --nodes {count or 1}"
         raise BadSetting(f"{data_dir}: moving its partitions was interrupted; finish it with: {again}")

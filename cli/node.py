@@ -11,14 +11,19 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from select import select
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.output import count_of
+from ottla.cli.supervise import LOOK_MS
+from ottla.cli.taken import tell_taken
 from ottla.protocol.stored.cluster_file import CLUSTER_NAME, UP, BadClusterFile, NodeEntry, directory_of, read_cluster
 
 if TYPE_CHECKING:
@@ -75,11 +80,9 @@ class Node(NamedTuple):
         """The listeners at ports of its own. Where any free one will do, that of its last life does, if it is free."""
         known = self.entry().endpoints
         own = []
-        for one in found:
+        for one in at_place(found, self.place):
             _, port = known.get(one.name, ("", 0))
-            port = self._port(one.port) or (port if port and _free(one.host, port) else 0)
-            told = one.advertised and (one.advertised[0], self._port(one.advertised[1]))
-            own.append(one._replace(port=port, advertised=told))
+            own.append(one if one.port or not port or not _free(one.host, port) else one._replace(port=port))
         return own
 
     def place_among(self, reports: Reports, log: Logger) -> dict[str, Any]:
@@ -131,10 +134,63 @@ class Node(NamedTuple):
             return ""
         before, colon, port = address.rpartition(":")
         known = self.entry().http if port == "0" else None
-        return f"{before}{colon}{known[1] if known and _free(*known) else self._port(int(port))}"
+        return f"{before}{colon}{known[1]}" if known and _free(*known) else http_at_place(address, self.place)
 
-    def _port(self, port: int) -> int:
-        return port and port + self.place
+
+def at_place(found: Sequence[Endpoint], place: int) -> list[Endpoint]:
+    """The listeners of a node: every port plus its place, which is 0 for the first. A port of 0 is any free one."""
+    own = []
+    for one in found:
+        told = one.advertised and (one.advertised[0], _plus(one.advertised[1], place))
+        own.append(one._replace(port=_plus(one.port, place), advertised=told))
+    return own
+
+
+def http_at_place(address: str, place: int) -> str:
+    """The address at which a node serves HTTP; empty for nowhere."""
+    before, colon, port = address.rpartition(":")
+    return address and f"{before}{colon}{_plus(int(port), place)}"
+
+
+def _plus(port: int, place: int) -> int:
+    return port and port + place
+
+
+def would_listen(found: Sequence[Endpoint], nodes: int | None) -> str:
+    """What `ottla serve --check` finds of a broker alone (None), or of so many nodes: all of their listeners."""
+    places = [", ".join(map(str, at_place(found, place))) for place in range(nodes or 1)]
+    who = "A broker" if nodes is None else count_of(nodes, "node")
+    return f"{who} would start and listen at {'; '.join(places)}"
+
+
+class Ports(NamedTuple):
+    """Where several nodes listen.
+
+    Attributes:
+        found: the listeners of the first.
+        http: where that serves HTTP; empty for nowhere.
+        nodes: so many there are.
+    """
+
+    found: Sequence[Endpoint]
+    http: str
+    nodes: int
+
+    def check_free(self) -> None:
+        """Look whether all nodes could listen at the moment. Raises `ottla.broker.net.listener.CannotListen`."""
+        from ottla.broker.net.listener import CannotListen, check_free
+        from ottla.cli.greeting import bind_error
+        from ottla.observe.http.address import parse_address
+
+        for place in range(self.nodes):
+            check_free(at_place(self.found, place))
+            if (http := http_at_place(self.http, place)) and (error := bind_error(*parse_address(http, "--http"))):
+                why = error.strerror or error
+                raise CannotListen(f"cannot listen on {http} for HTTP: {why}; choose another --http") from error
+
+    def tell_taken(self) -> None:
+        """Say who has those that are taken, and how to go on."""
+        tell_taken(self.found, self.http, self.nodes)
 
 
 def check_ports(found: Sequence[Endpoint], http: str, count: int) -> None:
@@ -173,7 +229,7 @@ class Reports:
         self._out = sys.stdout if out is None else out
 
     def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-        """Stop once the supervisor is gone."""
+        """Show signs of life from now on. Stop once the supervisor is gone."""
         handle = sys.stdin.fileno()
         os.set_blocking(handle, False)
 
@@ -187,6 +243,13 @@ class Reports:
             stop()
 
         loop.add_reader(handle, look)
+        self._live(loop)
+
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(LOOK_MS / 1000, self._live, loop)
+        if select([], [self._out], [], 0)[1]:  # a supervisor that stands still must not hold it up
+            with suppress(BrokenPipeError):  # it is gone, and this node is about to end
+                os.write(self._out.fileno(), b"{}\n")
 
     def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
         """The node serves clients."""

@@ -20,14 +20,17 @@ from uuid import uuid4
 from ottla.broker.clock import Clock, LoopClock
 from ottla.broker.engine import Corrupt, EngineError, InUse
 from ottla.broker.logger import Logger
+from ottla.broker.net.listener import CannotListen
 from ottla.broker.runtime.mechanisms import node_password
 from ottla.broker.settings import BadSetting
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import Files, SyncFailed, replace_file
 from ottla.broker.storage.local.layout import Layout, encode_meta
+from ottla.cli.node import Ports
 from ottla.cli.output import say
-from ottla.cli.supervise import Supervisor
+from ottla.cli.supervise import LOOK_MS, Supervisor
+from ottla.cli.taken import is_taken
 from ottla.protocol.stored.cluster_file import (
     CLUSTER_NAME,
     NODES_NAME,
@@ -42,6 +45,7 @@ from ottla.protocol.stored.files import is_locked
 
 ORPHANS_S: Final = 60
 """Processes of a supervisor that was killed end in order; one that starts waits for them so long."""
+PORTS_S: Final = 1
 LOOK_S: Final = 0.05
 STORE_AGAIN_MS: Final = 1_000
 
@@ -195,6 +199,7 @@ async def supervise(
     lodgings: Lodgings,
     log: Logger,
     *,
+    ports: Ports,
     ready: Path | None,
     check: Callable[[], object],
 ) -> int:
@@ -202,17 +207,14 @@ async def supervise(
 
     Args:
         command: gives the command line of a node, from its id and the directory of all.
+        ports: of all nodes. If one is taken, no node starts.
         ready: a file that says where the nodes are, once they are ready.
         check: raises BadSetting if the settings, as they are now, let no node start.
     """
     loop = asyncio.get_running_loop()
     clock, over = LoopClock(loop), asyncio.Event()
     code = 0
-    try:
-        await lodgings.open(log)
-    except (EngineError, OSError, SyncFailed) as error:
-        log.error("Cannot start", reason=str(error))
-        lodgings.close()
+    if not await _open(lodgings, ports, log):
         return 1
     processes = NodeProcesses(lambda node_id: command(node_id, lodgings.shared), loop.call_soon_threadsafe)
 
@@ -226,7 +228,6 @@ async def supervise(
         if ready is not None:
             replace_file(Files(), str(ready.absolute()), f"{','.join(addresses)}\n".encode())
         say(",".join(addresses))
-        log.info("Ready", listen=", ".join(addresses), nodes=len(supervisor.cluster.nodes))
 
     async def restart() -> None:
         if had_terminal and not _has_terminal():
@@ -239,6 +240,10 @@ async def supervise(
         else:
             supervisor.restart_all()
 
+    def look() -> None:
+        clock.call_at(clock.monotonic_ms() + LOOK_MS, look)
+        supervisor.look()
+
     store = _Store(lodgings, clock, log)
     supervisor = Supervisor(lodgings.cluster, processes, clock, log, store=store, on_ready=tell, on_stopped=over.set)
     processes.reported, processes.ended = supervisor.reported, supervisor.ended
@@ -248,12 +253,38 @@ async def supervise(
     restarts: set[asyncio.Task[None]] = set()
     loop.add_signal_handler(signal.SIGHUP, lambda: restarts.add(loop.create_task(restart())))
     supervisor.start()
+    look()
     await over.wait()
     store(supervisor.ended_in_order())
     if ready is not None:
         await asyncio.to_thread(ready.unlink, missing_ok=True)
     lodgings.close()
     return code
+
+
+async def _open(lodgings: Lodgings, ports: Ports, log: Logger) -> bool:
+    """Open the directories, and see that nobody has a port: later a node tries until somebody lets go of it."""
+    try:
+        await lodgings.open(log)
+        await _wait_for(ports)
+    except (EngineError, OSError, SyncFailed, CannotListen) as error:
+        log.error("Cannot start", reason=str(error))
+        if is_taken(error):
+            ports.tell_taken()
+        lodgings.close()
+        return False
+    return True
+
+
+async def _wait_for(ports: Ports) -> None:
+    """Nodes of a supervisor that is gone let go of HTTP a moment later than of their directories."""
+    end = asyncio.get_running_loop().time() + PORTS_S
+    while asyncio.get_running_loop().time() < end:
+        with suppress(CannotListen):
+            ports.check_free()
+            return
+        await asyncio.sleep(LOOK_S)
+    ports.check_free()
 
 
 def _has_terminal() -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.common import Answer, formatted
-from ottla.cli.damage import catalog_problem, reading_progress, topics_by_directory
+from ottla.cli.damage import catalog_problem, reading_progress, refuse_a_part, topics_by_directory
 from ottla.cli.output import Refused, print_fields, print_table, say
 from ottla.protocol.stored.cluster_file import all_directories
 from ottla.protocol.stored.names import CATALOG_NAME
@@ -36,6 +36,7 @@ def command(data_dir: Path, accept_loss: bool) -> Answer:
     from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.repair import examine, recover_accepting_loss
 
+    refuse_a_part(data_dir, "ottla recover")
     catalog = catalog_problem(data_dir)
     try:
         with reading_progress(data_dir) as tell:

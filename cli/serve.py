@@ -28,7 +28,7 @@ from ottla.cli import garbage
 from ottla.cli.doubts import tell_findings, warn
 from ottla.cli.homes import check_homes
 from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
-from ottla.cli.node import MOST_NODES, Node, Reports, check_ports
+from ottla.cli.node import MOST_NODES, Node, Ports, Reports, check_ports, would_listen
 from ottla.cli.output import say
 from ottla.cli.scram_users import initial_users
 from ottla.cli.taken import is_taken, tell_taken
@@ -206,9 +206,7 @@ def command(
         start = given.read(log)
         own = start.alone() if node is None else start.of_node(node, Path(shared_dir), reports, log)
         if check:
-            read, found = start.loaded.settings, start.endpoints
-            check_issuers(found, read, log)
-            tell_findings(read, found, start.directory, config_file, pairs, start.users, log)
+            given.check(start, log)
     except BadSetting as error:
         if node is not None:
             reports.failed(error)
@@ -222,11 +220,11 @@ def command(
     if add_scram:
         log.warning("A password was given as an argument, which others on this machine can see: use --users-file FILE")
     if check:
-        say(f"A broker would start and listen at {', '.join(map(str, start.endpoints))}")
+        say(would_listen(start.endpoints, nodes))
         return
     ready = _ready(ready_file)
     if nodes is not None:
-        sys.exit(_run(_supervise(start, nodes, ready, given.read, log)))
+        sys.exit(_run(_supervise(start, nodes, ready, lambda: given.check(given.read(), log), log)))
     sys.exit(_run(_serve(**own, told=_Told(ready, start, log), log=log, workbench=workbench)))
 
 
@@ -297,6 +295,12 @@ class _Given(NamedTuple):
             check_homes(directory, settings.node_id, self.nodes)
         return _Start(loaded, found, directory, wanted, users)
 
+    def check(self, start: _Start, log: Any) -> None:
+        """Read files and keys as a start would; the ``log`` is told what is doubtful. Raises as `read`."""
+        settings, found = start.loaded.settings, start.endpoints
+        check_issuers(found, settings, log)
+        tell_findings(settings, found, start.directory, self.config_file, self.pairs, start.users, log)
+
 
 class _Told:
     """What a broker that is alone tells of itself: an address on standard output, and in a file.
@@ -325,7 +329,7 @@ class _Told:
 
     def stopped(self) -> None:
         if self._ready is not None:
-            _remove(self._ready)
+            self._ready.unlink(missing_ok=True)
 
 
 async def _serve(
@@ -394,7 +398,8 @@ async def _supervise(start: _Start, nodes: int, ready: Path | None, check: Calla
     from ottla.cli.node_processes import Lodgings, node_command, supervise
 
     lodgings = Lodgings(start.directory, start.loaded.settings.node_id, nodes)
-    return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ready=ready, check=check)
+    ports = Ports(start.endpoints, start.loaded.settings.ottla_http_listen, nodes)
+    return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ports=ports, ready=ready, check=check)
 
 
 def _ready(file: str | None) -> Path | None:
@@ -492,7 +497,3 @@ def _write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)

@@ -20,6 +20,10 @@ LONGEST_WAIT_MS: Final = 5_000
 long as the longest wait lets it begin at the first again."""
 TELL_AGAIN_MS: Final = 60_000
 """The log says so often why a node does not start."""
+LOOK_MS: Final = 1_000
+"""Each node shows a sign of life so often, and the supervisor counts so often who has shown none."""
+SILENT_LOOKS: Final = 5
+"""After so many looks without one, everybody is told of it."""
 STORAGE_FAILED: Final = 70
 """The exit code of a node that could not make anything durable any more."""
 
@@ -51,6 +55,8 @@ class _Life:
     """It came up, or has failed to."""
     sees: frozenset[int] = frozenset()
     """The nodes of which it knows, in this life, that they are up."""
+    silent_looks: int = 0
+    """Since it has told anything."""
     told_ms: int | None = None
     why: str = ""
     """It has told, in this life, why it ends."""
@@ -104,9 +110,16 @@ class Supervisor:
     def reported(self, node_id: int, report: Mapping[str, Any]) -> None:
         """A node tells that it is up, with its ``address``, ``endpoints``, ``http`` and ``epoch``; or ``why`` it ends.
 
-        ``endpoints`` are pairs by name, and ``http`` is a pair or None. It ``sees`` the ids of those that are up.
+        ``endpoints`` are pairs by name, and ``http`` is a pair or None. It ``sees`` the ids of those that are up. An
+        empty report is a sign of life.
         """
         life = self._lives[node_id]
+        if life.silent_looks >= SILENT_LOOKS:
+            self._log.warning("Node answers again", node=node_id, silent_ms=life.silent_looks * LOOK_MS)
+            self._set(node_id, why="")
+        life.silent_looks = 0
+        if not report:
+            return
         if (sees := report.get("sees")) is not None:
             life.sees = frozenset(sees)
             self._ready_yet()
@@ -155,6 +168,20 @@ class Supervisor:
         if node_id == self._restarting:
             self._restart_ends(f"node {node_id} does not start")
 
+    def look(self) -> None:
+        """See who shows no sign of life; to be called every `LOOK_MS`.
+
+        Looks are counted, not the time: where the supervisor, or the machine, stood still, nobody was silent. Such a
+        node is not killed: nobody else can lead what it leads, and it may only have been stopped.
+        """
+        for node_id, life in self._lives.items():
+            if (node := self.cluster.nodes[node_id]).is_up:
+                life.silent_looks += 1
+                if life.silent_looks == SILENT_LOOKS:
+                    self._log.warning("Node does not answer", node=node_id, pid=node.pid)
+                if life.silent_looks % SILENT_LOOKS == 0:
+                    self._set(node_id, why=f"it has not answered for {life.silent_looks * LOOK_MS // 1000} s")
+
     def restart_all(self) -> None:
         """Restart one node after the other; each is to be up before the next one goes down."""
         if self._to_restart or self._restarting is not None or self._is_stopping:
@@ -183,7 +210,7 @@ class Supervisor:
 
     def _start(self, node_id: int) -> None:
         life = self._lives[node_id]
-        life.again, life.why, life.sees = None, "", frozenset()
+        life.again, life.why, life.sees, life.silent_looks = None, "", frozenset(), 0
         try:
             pid = self._processes.start(node_id)
         except OSError as error:  # too many processes, no memory
@@ -212,6 +239,15 @@ class Supervisor:
         if all(self._lives[node_id].sees >= up.keys() for node_id in up):
             self._is_ready = True
             self._on_ready(list(up.values()))
+            self._tell_ready(up)
+
+    def _tell_ready(self, up: Mapping[int, str]) -> None:
+        nodes, listen = self.cluster.nodes, ", ".join(up.values())
+        if len(up) == len(nodes):
+            self._log.info("Ready", listen=listen, nodes=len(nodes))
+        elif up:
+            missing = "; ".join(f"node {one}: {node.why}" for one, node in nodes.items() if one not in up)
+            self._log.warning("Ready, but not all nodes are up", listen=listen, nodes=len(up), missing=missing)
 
     def _restart_next(self) -> None:
         self._restarting = None

@@ -18,28 +18,29 @@ def is_taken(error: BaseException | None) -> bool:
     return error is not None and error.errno == errno.EADDRINUSE
 
 
-def tell_taken(found: Sequence[Endpoint], http: str) -> None:
+def tell_taken(found: Sequence[Endpoint], http: str, count: int = 1) -> None:
     """Say who has the ports, and how to go on: the next command would speak to that one.
 
     Args:
         http: where HTTP was to be served; empty for nowhere.
+        count: of nodes, each of which has every port plus its place.
     """
-    from ottla.cli.greeting import Who, bind_error, free_port, greet, holder
+    from ottla.cli.greeting import Who, free_port, greet, holder
     from ottla.observe.http.address import parse_address
 
     http_host, http_port = parse_address(http, "--http") if http else ("", 0)
-    words, used = sys.argv[1:], {*(one.port for one in found), http_port}
+    words, used = sys.argv[1:], {port + at for port in (*(one.port for one in found), http_port) for at in range(count)}
     lines, advice, export = [], "To have your own beside it:", []
     moved = list(found)
     for at, (host, port, *_) in enumerate(found):
-        if not is_taken(bind_error(host, port)):
-            continue
-        who, process = greet(host or "localhost", port), holder(port)
-        lines.append(f"Port {port} is taken by {who.value}{process and f' ({process})'}.")
-        if port == 9092 and who is Who.OTTLA:
-            lines.append("Commands that name no broker speak to that one.")
-        if (other := free_port(host, port, used)) is not None:
-            used.add(other)
+        taken = _taken(host, port, count)
+        for one in taken:
+            who, process = greet(host or "localhost", one), holder(one)
+            lines.append(f"Port {one} is taken by {who.value}{process and f' ({process})'}.")
+            if one == 9092 and who is Who.OTTLA:
+                lines.append("Commands that name no broker speak to that one.")
+        if taken and (other := free_port(host, port, used, count)) is not None:
+            used.update(range(other, other + count))
             moved[at] = found[at]._replace(port=other)
     if moved != list(found) and len(found) > 1:  # --listen would make one of them
         told = ", and in advertised.listeners, too" if any(one.advertised for one in found) else ""
@@ -49,15 +50,23 @@ def tell_taken(found: Sequence[Endpoint], http: str) -> None:
         words = _with(words, "--listen", f"{host}:{port}")
         advice = "To have your own beside it, and to let the other commands find it:"
         export = [f"  export OTTLA_BOOTSTRAP_SERVERS={host or 'localhost'}:{port}"]
-    if http and is_taken(bind_error(http_host, http_port)):
-        process = holder(http_port)
-        lines.append(f"Port {http_port}, for HTTP, is taken{process and f' by {process}'}.")
-        if (other := free_port(http_host, http_port, used)) is not None:
+    if taken := _taken(http_host, http_port, count) if http else []:
+        for one in taken:
+            process = holder(one)
+            lines.append(f"Port {one}, for HTTP, is taken{process and f' by {process}'}.")
+        if (other := free_port(http_host, http_port, used, count)) is not None:
             words = _with(words, "--http", f"{http.removesuffix(str(http_port))}{other}")
     if words != sys.argv[1:]:
         lines += [advice, f"  {shlex.join(['ottla', *words])}", *export]
     if lines:
         Refused(*lines).show()
+
+
+def _taken(host: str, port: int, count: int) -> list[int]:
+    """Those of so many ports that somebody has."""
+    from ottla.cli.greeting import bind_error
+
+    return [one for one in range(port, port + count) if is_taken(bind_error(host, one))] if port else []
 
 
 def _with(words: Sequence[str], option: str, value: str) -> list[str]:

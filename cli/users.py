@@ -235,7 +235,9 @@ def _catalog(data_dir: Path) -> Iterator[tuple[Any, Callable[[Any], None]]]:
     from ottla.broker.core.topics.catalog import BadCatalog, Catalog
     from ottla.broker.engine import EngineError
     from ottla.broker.storage.local.unused import unused_catalog
+    from ottla.cli.damage import refuse_a_part
 
+    refuse_a_part(data_dir)
     try:
         with unused_catalog(str(data_dir)) as (state, store):
             yield Catalog.from_state(state), lambda catalog: store(catalog.state())

@@ -13,7 +13,7 @@ def node_states(view: ClusterView, why_down: Callable[[int], str]) -> list[NodeS
     """All of several nodes, by id; none where there is one alone.
 
     Args:
-        why_down: says why a node is down.
+        why_down: says why a node is down, or since when it has not answered.
     """
     if len(view.nodes) == 1:
         return []
@@ -23,7 +23,7 @@ def node_states(view: ClusterView, why_down: Callable[[int], str]) -> list[NodeS
             node.state.name.lower(),
             next((f"{host or 'localhost'}:{port}" for host, port in _of_clients(node.endpoints)), None),
             None if node.http is None else f"{node.http[0]}:{node.http[1]}",
-            "" if node.is_up else why_down(node_id),
+            why_down(node_id) if node.is_silent or not node.is_up else "",
         )
         for node_id, node in sorted(view.nodes.items())
     ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from ottla.broker.cluster.view import NodeInfo
     from ottla.broker.core.groups.coordinator import GroupCoordinator
     from ottla.broker.core.topics.partition import Topic
     from ottla.broker.dispatch import Dispatcher
@@ -153,7 +154,7 @@ class Observatory(Observing):
 
     async def begin(self, engine: Engine, topics: TopicManager, directory: Path | None) -> None:
         self._engine, self._topics = engine, topics
-        if self.is_one_of_several:
+        if topics.placement.dealt_to:  # one of several nodes
             self.history.node = str(engine.node_id)
         if directory is not None and self.history.keeps and self.settings.ottla_history_file_enable:
             self._episodes = EpisodeFile(directory / NAME, self.history.store, self.clock, self.log)
@@ -284,7 +285,8 @@ class Observatory(Observing):
         parts.tell_entered = lambda who: audit.tell_debugging("authenticated", who, mechanism="token")
         self.observer.add(parts.changes)
         port.health.refusal = self._refusal
-        port.health.nodes_down = self._nodes_down
+        port.health.nodes_down = lambda: self._nodes(lambda node: not node.is_up)
+        port.health.nodes_silent = lambda: self._nodes(lambda node: node.is_silent)
         port.allow(address.told[0])
         port.open(parts, self.endpoints())
 
@@ -297,10 +299,9 @@ class Observatory(Observing):
         refusal = self._engine.refusal
         return "" if refusal is None else "full" if isinstance(refusal, StorageFull) else "degraded"
 
-    def _nodes_down(self) -> list[int]:
-        """The other nodes that are down, by id."""
-        nodes = self._topics.placement.view.nodes
-        return sorted(node_id for node_id, node in nodes.items() if not node.is_up)
+    def _nodes(self, which: Callable[[NodeInfo], bool]) -> list[int]:
+        """Those of the nodes, by id."""
+        return sorted(node.node_id for node in self._topics.placement.view.nodes.values() if which(node))
 
     def tell_ready(self) -> None:
         if self.http is not None:

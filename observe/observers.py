@@ -80,7 +80,7 @@ class Observers(Observer):
         self._later_by_type: dict[type[Any], _Takers] = {}
         self._now_by_note: _Takers | None = None
         self._counting = tuple(
-            one.count_commit for one in observers if type(one).count_commit is not Observer.count_commit
+            one.count_commits for one in observers if type(one).count_commit is not Observer.count_commit
         )
         for one in observers:
             one.catch_up = self.tell
@@ -127,9 +127,12 @@ class Observers(Observer):
             self._soon(self.tell)
 
     def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        self.count_commits([(group_id, partitions)], wall_ms)
+
+    def count_commits(self, commits: Sequence[tuple[str, int]], wall_ms: int) -> None:
         for count in self._counting:
             try:
-                count(group_id, partitions, wall_ms)
+                count(commits, wall_ms)
             except Exception:  # as above
                 self._log.error("an observer failed", of="a commit", exc_info=True)
 

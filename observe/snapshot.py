@@ -151,7 +151,7 @@ class NodeState(Struct):
     """One of several nodes.
 
     Attributes:
-        state: ``up``, ``draining`` or ``down``; and ``why`` it is down.
+        state: ``up``, ``draining`` or ``down``; and ``why`` it is down, or how long it has not answered.
         listen: host and port for clients of this machine; None if it was never up.
         http: host and port of its console; an empty host is the one by which this one is reached.
     """

@@ -27,7 +27,8 @@ from ottla.protocol.varints import encode_varint
 
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _FIRST_AFTER_CRC: Final = BatchHeader._fields.index("attributes")
-_BEFORE_MAGIC: Final = struct.Struct(">qii")
+_BEFORE_COVERED: Final = struct.Struct(">qiibI")
+_MAGIC: Final = 2
 
 
 class BatchBuilder:
@@ -125,7 +126,7 @@ class BatchBuilder:
             base_sequence,
             self.count,
         )
-        return _seal(base_offset, leader_epoch, after_crc, self._compressed)
+        return _seal(base_offset, leader_epoch, b"".join((after_crc, self._compressed)))
 
 
 def record_body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> bytes:
@@ -142,13 +143,12 @@ def record_body(key: bytes | None, value: bytes | None, headers: Sequence[tuple[
 def plain_batch(bodies: Sequence[bytes], timestamp_ms: int) -> bytes:
     """The batch that a `BatchBuilder` makes of records of one time, as `record_body` gives them; in fewer steps."""
     count = len(bodies)
-    records = bytearray()
+    producer = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
+    pieces = [_AFTER_CRC.pack(0, count - 1, timestamp_ms, timestamp_ms, *producer, count)]
     for delta, body in enumerate(bodies):
         place = encode_varint(delta)
-        records += encode_varint(len(body) + len(place) + 2) + b"\0\0" + place + body
-    producer = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
-    after_crc = _AFTER_CRC.pack(Codec.NONE, count - 1, timestamp_ms, timestamp_ms, *producer, count)
-    return _seal(0, NO_LEADER_EPOCH, after_crc, records)
+        pieces += encode_varint(len(body) + len(place) + 2), b"\0\0", place, body
+    return _seal(0, NO_LEADER_EPOCH, b"".join(pieces))
 
 
 def record_size_bound(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> int:
@@ -193,19 +193,13 @@ def _rewritten(header: BatchHeader, batch: Buffer, attributes: int, max_timestam
 def sealed(header: BatchHeader, records: Buffer) -> bytes:
     """The batch of ``header`` with this records section; length, magic and CRC are made new."""
     after_crc = _AFTER_CRC.pack(*header[_FIRST_AFTER_CRC:])
-    return _seal(header.base_offset, header.partition_leader_epoch, after_crc, records)
+    return _seal(header.base_offset, header.partition_leader_epoch, b"".join((after_crc, records)))
 
 
-def _seal(base_offset: int, leader_epoch: int, after_crc: bytes, records: Buffer) -> bytes:
-    covered = b"".join((after_crc, records))
-    return b"".join(
-        (
-            _BEFORE_MAGIC.pack(base_offset, len(covered) + ATTRIBUTES_AT - LOG_OVERHEAD, leader_epoch),
-            b"\x02",
-            crc32c(covered).to_bytes(4, "big"),
-            covered,
-        )
-    )
+def _seal(base_offset: int, leader_epoch: int, covered: bytes) -> bytes:
+    """The batch of which the checksum covers these bytes: attributes and all that follows."""
+    size = len(covered) + ATTRIBUTES_AT - LOG_OVERHEAD
+    return _BEFORE_COVERED.pack(base_offset, size, leader_epoch, _MAGIC, crc32c(covered)) + covered
 
 
 def _encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ottla.testing.asserts import assert_no_loss, assert_rebalances, assert_stable, count_rebalances
     from ottla.testing.broker import Broker
+    from ottla.testing.cluster import Cluster
     from ottla.testing.fault import FaultNeverFired
     from ottla.testing.process import BrokerProcess
 
 __all__ = [
     "Broker",
     "BrokerProcess",
+    "Cluster",
     "FaultNeverFired",
     "assert_no_loss",
     "assert_rebalances",
@@ -36,6 +38,7 @@ __all__ = [
 _MODULES = {
     "Broker": "ottla.testing.broker",
     "BrokerProcess": "ottla.testing.process",
+    "Cluster": "ottla.testing.cluster",
     "FaultNeverFired": "ottla.testing.fault",
     "assert_no_loss": "ottla.testing.asserts",
     "assert_rebalances": "ottla.testing.asserts",

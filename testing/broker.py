@@ -135,7 +135,7 @@ class Broker(EmbeddedBroker):
     @property
     def clock(self) -> Clock:
         """The broker's time, which a test can freeze and move ahead."""
-        return Clock(self)
+        return Clock(self._thread, lambda: self.workbench.time)
 
     def fault(self, api: str | Iterable[str], **rule: Any) -> Fault:
         """Let something go wrong: a fault is in force from now on, until it is removed or its ``with`` block ends.

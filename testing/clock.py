@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.testing.embedded import EmbeddedBroker
+    from ottla.testing.loop_thread import LoopThread
     from ottla.workbench.time import Time
 
 UNITS_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000, "ms": 1}
@@ -25,31 +25,32 @@ class Clock:
     ```
     """
 
-    def __init__(self, broker: EmbeddedBroker) -> None:
-        self._broker = broker
+    def __init__(self, thread: LoopThread, time: Callable[[], Time]) -> None:
+        self._thread = thread
+        self._of = time
 
     def __repr__(self) -> str:
-        state = self._broker.run(lambda: self._time.state)
+        state = self._thread.run(lambda: self._time.state)
         pace = "frozen" if not state.pace else f"at {state.pace:g} times the real pace"
         return f"<Clock {_date(state.now_ms).isoformat(timespec='milliseconds')}, {pace}>"
 
     @property
     def now(self) -> datetime:
         """The date and time of the broker, in UTC."""
-        return _date(self._broker.run(lambda: self._time.state.now_ms))
+        return _date(self._thread.run(lambda: self._time.state.now_ms))
 
     @property
     def is_frozen(self) -> bool:
         """Whether time stands still between calls of `advance`."""
-        return not self._broker.run(lambda: self._time.state.pace)
+        return not self._thread.run(lambda: self._time.state.pace)
 
     def freeze(self) -> None:
         """Let time stand still: no deadline takes effect but by `advance`."""
-        self._broker.run(lambda: self._time.freeze())
+        self._thread.run(lambda: self._time.freeze())
 
     def resume(self) -> None:
         """Let time go as fast as it really does, from where it is."""
-        self._broker.run(lambda: self._time.resume())
+        self._thread.run(lambda: self._time.resume())
 
     def scale(self, factor: float) -> None:
         """Let time go so many times as fast as it really does: ``scale(60)`` is a minute a second.
@@ -57,7 +58,7 @@ class Clock:
         Raises:
             TypeError, ValueError: the factor is not a number from 0.001 to 10,000.
         """
-        self._broker.run(lambda: self._time.scale(factor))
+        self._thread.run(lambda: self._time.scale(factor))
 
     def advance(
         self,
@@ -85,7 +86,7 @@ class Clock:
             TypeError, ValueError: an argument that cannot be, such as a jump back.
             TimeoutError: what came of the jump was not done in 30 s of real time.
         """
-        self._broker.call(self._time.advance(_sum_ms(days, hours, minutes, seconds, ms), hold), JUMP_S)
+        self._thread.call(self._time.advance(_sum_ms(days, hours, minutes, seconds, ms), hold), JUMP_S)
 
     async def advance_async(
         self,
@@ -98,11 +99,11 @@ class Clock:
         hold: bool | Iterable[str] = False,
     ) -> None:
         """The same as `advance`, for tests with an event loop, which goes on meanwhile."""
-        await self._broker.call_async(self._time.advance(_sum_ms(days, hours, minutes, seconds, ms), hold))
+        await self._thread.call_async(self._time.advance(_sum_ms(days, hours, minutes, seconds, ms), hold))
 
     @property
     def _time(self) -> Time:
-        return self._broker.workbench.time
+        return self._of()
 
 
 def _sum_ms(*amounts: float) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.broker import app
 from ottla.broker.endpoints import Endpoint, endpoints
@@ -18,11 +17,15 @@ from ottla.observe.observatory import Observatory
 from ottla.testing.authority import Authority, ClientCertificate, authority
 from ottla.testing.evidence import WITNESSES
 from ottla.testing.logins import OAUTHBEARER, PASSWORDS, GivenSasl, logins_of
+from ottla.testing.loop_thread import LoopThread
 from ottla.testing.rules import rule_settings, rules_of
 from ottla.testing.tokens import AsyncProvider, Tokens
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
 from ottla.workbench.bench import Workbench
 from ottla.workbench.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from ottla.observe.view import View
 
 T = TypeVar("T")
 
@@ -102,8 +105,7 @@ class EmbeddedBroker:
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._port = port
         self._log = log
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread()
         self._broker: app.Broker | None = None
         self._observatory: Workbench
 
@@ -253,13 +255,26 @@ class EmbeddedBroker:
 
     def start(self) -> Self:
         """Start and wait until clients can connect."""
-        if self._thread is not None:
+        if self._broker is not None:
             raise RuntimeError("the broker runs already")
-        self._loop = _new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-broker", daemon=True)
-        self._thread.start()
-        self._observatory = Workbench(self.settings, self._log)
-        broker = app.Broker(
+        self._begin_loop()
+        self._observatory = self._new_workbench()
+        broker = self._new_broker()
+        try:
+            self.call(self._serve(broker))
+        except BaseException:
+            self._end_loop()
+            raise
+        self._broker = broker
+        for witness in WITNESSES:
+            witness.started(self)
+        return self
+
+    def _new_workbench(self) -> Workbench:
+        return Workbench(self.settings, self._log)
+
+    def _new_broker(self, **parts: Any) -> app.Broker:
+        return app.Broker(
             self.settings,
             directory=self._data_dir,
             endpoints=self._endpoints(),
@@ -268,17 +283,14 @@ class EmbeddedBroker:
             acls=self._acls,
             log=self._log,
             observing=self._observatory,
-            clock=VirtualClock,
+            **{"clock": VirtualClock, **parts},
         )
-        try:
-            self.call(broker.start())
-        except BaseException:
-            self._end_loop()
-            raise
-        self._broker = broker
-        for witness in WITNESSES:
-            witness.started(self)
-        return self
+
+    async def _serve(self, broker: app.Broker) -> None:
+        await broker.start()
+
+    async def _die(self, broker: app.Broker) -> None:
+        await broker.abandon()
 
     def stop(self) -> None:
         """Stop as SIGTERM does: open requests are answered, logs made durable."""
@@ -298,17 +310,12 @@ class EmbeddedBroker:
             for witness in WITNESSES:
                 witness.stopping(self)
             self._broker = None
-            self.call(broker.abandon())
+            self.call(self._die(broker))
             self._end_loop()
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 30) -> T:
         """Run a coroutine on the broker's loop and give its result."""
-        assert self._loop is not None, "the broker does not run"
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result(timeout_s)
-        finally:
-            future.cancel()  # it does not go on for somebody who has given up
+        return self._thread.call(work, timeout_s)
 
     def wait(self, work: Coroutine[Any, Any, None], timeout_s: float) -> None:
         """The same as `call` for what a test waits for. A TimeoutError shows the test, and not how it is waited for."""
@@ -333,16 +340,11 @@ class EmbeddedBroker:
 
     async def call_async(self, work: Coroutine[Any, Any, T]) -> T:
         """The same as `call` for who has an event loop of its own, which goes on meanwhile."""
-        assert self._loop is not None, "the broker does not run"
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        return await self._thread.call_async(work)
 
     def run(self, function: Callable[[], T]) -> T:
         """Call a function on the broker's loop, where its state may be looked at, and give its result."""
-
-        async def call() -> T:
-            return function()
-
-        return self.call(call())
+        return self._thread.run(function)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -373,6 +375,16 @@ class EmbeddedBroker:
         self._running  # noqa: B018 - it runs
         return self._observatory
 
+    @property
+    def benches(self) -> list[Workbench]:
+        """Its workbench; see `ottla.testing.fault.Served`."""
+        return [self.workbench]
+
+    @property
+    def views(self) -> list[View]:
+        """What is known of its logs; where there are several nodes, by all of them."""
+        return [self.observatory.view]
+
     def _endpoints(self) -> list[Endpoint]:
         if "listeners" in self.settings.given:
             return endpoints(self.settings)
@@ -388,13 +400,11 @@ class EmbeddedBroker:
             raise RuntimeError("the broker does not run: use `with Broker() as broker`, or call start()")
         return self._broker
 
+    def _begin_loop(self) -> None:
+        self._thread.start()
+
     def _end_loop(self) -> None:
-        loop, thread = self._loop, self._thread
-        self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+        self._thread.end()
 
 
 def _checked(given: Mapping[str, Any], *more: Mapping[str, str]) -> Settings:
@@ -405,12 +415,3 @@ def _checked(given: Mapping[str, Any], *more: Mapping[str, str]) -> Settings:
     for key in loaded.unknown + loaded.unprotected:
         raise BadSetting(f"unknown setting {key!r}{did_you_mean(key)}")
     return loaded.settings
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # not made for every platform
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop

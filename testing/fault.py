@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
-    from ottla.testing.embedded import EmbeddedBroker
     from ottla.workbench import faults
+    from ottla.workbench.bench import Workbench
     from ottla.workbench.rule import Rule
+
+
+T = TypeVar("T")
+
+
+class Served(Protocol):
+    """A broker, or several nodes, as far as a fault has to do with them.
+
+    Attributes:
+        benches: the workbenches of those that run.
+    """
+
+    @property
+    def is_running(self) -> bool: ...
+    @property
+    def benches(self) -> list[Workbench]: ...
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function on the event loop."""
+        ...
+
+    def wait(self, work: Coroutine[Any, Any, None], timeout_s: float) -> None:
+        """Wait for what a test waits for."""
+        ...
+
+    async def wait_async(self, work: Coroutine[Any, Any, None]) -> None:
+        """The same, for tests with an event loop."""
+        ...
 
 
 class FaultNeverFired(AssertionError):
@@ -27,10 +55,31 @@ class Fault:
     ```
     """
 
-    def __init__(self, broker: EmbeddedBroker, rule: Rule) -> None:
+    def __init__(self, broker: Served, rule: Rule) -> None:
+        self.rule = rule
         self._broker = broker
-        self._fault: faults.Fault = broker.run(lambda: broker.workbench.faults.add(rule))
+        self._parts: list[faults.Fault] = []
         self._is_checked = False
+        broker.run(self._put_everywhere)
+
+    def _put_everywhere(self) -> None:
+        for bench in self._broker.benches:
+            self.put(bench)
+
+    def put(self, bench: Workbench) -> None:
+        """Put it in force at a broker, or at one more node; on the loop. What came of it counts together."""
+        tally = self._parts[0].tally if self._parts else None
+        self._parts.append(bench.faults.add(self.rule, tally))
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is in force."""
+        return any(part.is_set for part in self._parts)
+
+    @property
+    def _fault(self) -> faults.Fault:
+        """The first of its parts, which says of all what came of them."""
+        return self._parts[0]
 
     def __repr__(self) -> str:
         return f"<Fault {self._fault.name}: {self.hits} hits>"
@@ -43,16 +92,20 @@ class Fault:
     @property
     def held(self) -> int:
         """How many requests and answers it holds at this moment."""
-        return self._fault.held
+        return sum(part.held for part in self._parts)
 
     def release(self) -> int:
         """Let go of what it holds, and go on to hold what comes; returns how many that were."""
-        return self._broker.run(self._fault.release)
+        return self._broker.run(lambda: sum(part.release() for part in self._parts))
 
     def remove(self) -> None:
         """Take it out of force, and let go of what it holds."""
         if self._broker.is_running:
-            self._broker.run(self._fault.remove)
+            self._broker.run(self._remove)
+
+    def _remove(self) -> None:
+        for part in self._parts:
+            part.remove()
 
     def wait(self, hits: int = 1, timeout: float = 30) -> None:
         """Wait until it has fired so often since it was set.
@@ -79,7 +132,7 @@ class Fault:
     async def _until(self, hits: int, timeout_s: float) -> None:
         fired = asyncio.Event()
         fault = self._fault
-        fault.on_fired.append(fired.set)
+        fault.tally.on_fired.append(fired.set)
         try:
             async with asyncio.timeout(timeout_s):
                 while fault.hits < hits:
@@ -91,7 +144,7 @@ class Fault:
                 f"{fault.came}"
             ) from None
         finally:
-            fault.on_fired.remove(fired.set)
+            fault.tally.on_fired.remove(fired.set)
 
     def __enter__(self) -> Self:
         return self

@@ -177,16 +177,16 @@ class Group:
         left = [
             max(0, ends[1] - max(committed.get(place, 0), ends[0]))
             for place in dict.fromkeys([*committed, *assigned])
-            if (ends := self._ends(view, *place)) is not None
+            if (ends := self._ends(*place)) is not None
         ]
         return sum(left) if left else None
 
-    @staticmethod
-    def _ends(view: View, topic: str, partition: int) -> tuple[int, int] | None:
-        """The beginning and the end of a log; None if there is no such partition."""
-        found = view.topic(topic)
-        rows = [] if found is None else [one for one in found.partitions if one.partition == partition]
-        return (rows[0].log_start_offset, rows[0].high_watermark) if rows else None
+    def _ends(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """The beginning and the end of a log, as its leader knows them; None if there is no such partition."""
+        topics = [found for view in self._broker.views if (found := view.topic(topic)) is not None]
+        rows = [one for found in topics for one in found.partitions if one.partition == partition]
+        # To those who do not lead it a log is empty.
+        return max(((row.log_start_offset, row.high_watermark) for row in rows), key=lambda ends: ends[1], default=None)
 
     async def _until(self, wanted: _Wanted, timeout_s: float) -> None:
         loop, view = asyncio.get_running_loop(), self._broker.observatory.view

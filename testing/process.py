@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import select
 import signal
 import socket
@@ -17,6 +18,9 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from ottla.testing.topics import GivenTopics, setting_text, wanted_topics
+
+OWN_PORTS = (10_000, 32_000)
+"""Below those of outgoing connections, which begin at 32768 on Linux and later elsewhere."""
 
 
 class BrokerProcess:
@@ -162,10 +166,14 @@ class BrokerProcess:
 
 
 def _free_port(count: int = 1) -> int:
-    """The first of so many ports in a row that nobody has at this moment."""
+    """The first of so many ports in a row that nobody has at this moment.
+
+    None that systems give to outgoing connections: such a one could take the port of a node that is down for a moment,
+    and a client that connects to a port where nobody listens may even reach itself.
+    """
     while True:
-        with ExitStack() as taken, suppress(OSError, OverflowError):
-            port: int = taken.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-            for other in range(port + 1, port + count):
-                taken.enter_context(socket.create_server(("127.0.0.1", other)))
+        port = random.SystemRandom().randrange(*OWN_PORTS)
+        with ExitStack() as taken, suppress(OSError):
+            for one in range(port, port + count):
+                taken.enter_context(socket.create_server(("127.0.0.1", one)))
             return port

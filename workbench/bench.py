@@ -14,7 +14,7 @@ from ottla.workbench.clock import VirtualClock
 from ottla.workbench.control import Control
 from ottla.workbench.faults import Fault, Faults
 from ottla.workbench.rule import Rule
-from ottla.workbench.time import Time
+from ottla.workbench.time import OneBroker, Time
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.observing import Address
     from ottla.broker.runtime.cleaner import Cleaner
     from ottla.broker.runtime.host import Host
+    from ottla.broker.runtime.topics import TopicManager
     from ottla.broker.settings import Settings
     from ottla.observe.http.api import Endpoint
 
@@ -32,14 +33,20 @@ HELD_WHILE_PAUSED = ["JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"]
 class Workbench(Observatory):
     """See the module. Everything here is called on the broker's event loop.
 
+    Args:
+        new_time: gives the time of a broker that is one of several nodes; by default it has its own.
+
     Attributes:
         faults: the rules that are in force. There once the broker is ready.
         time: that of the broker. There once the broker is ready.
         denials: what was denied, as the audit tells it.
     """
 
-    def __init__(self, settings: Settings, log: Any = None) -> None:
+    def __init__(
+        self, settings: Settings, log: Any = None, *, new_time: Callable[[OneBroker], Time] | None = None
+    ) -> None:
         super().__init__(settings, log, records_all=True)
+        self._new_time = new_time or self._own_time
         self.faults: Faults
         self.time: Time
         self._dispatcher: Dispatcher
@@ -69,8 +76,11 @@ class Workbench(Observatory):
         return endpoints(Control(self))
 
     def composed(self, host: Host, cleaner: Cleaner) -> None:
+        self.time = self._new_time(OneBroker(host, self._coordinator, cleaner))
+
+    def _own_time(self, broker: OneBroker) -> Time:
         assert isinstance(self.clock, VirtualClock), "a broker with a workbench is made with clock=VirtualClock"
-        self.time = Time(self.clock, host, self._coordinator, cleaner)
+        return Time(self.clock, broker)
 
     def ready(self, address: Address, server: SocketServer) -> None:
         super().ready(address, server)
@@ -123,7 +133,20 @@ class Workbench(Observatory):
     def coordinates(self, group_id: str) -> bool:
         """Whether a group is this node's, be it loaded or not."""
         cluster = self._services.cluster
-        return cluster.leader(TopicPartition(OFFSETS_TOPIC, self._partition_of(group_id))).node_id == cluster.me
+        return cluster.leader(self.coordinated_by(group_id)).node_id == cluster.me
+
+    def coordinated_by(self, group_id: str) -> TopicPartition:
+        """The partition whose leader coordinates a group."""
+        return TopicPartition(OFFSETS_TOPIC, self._partition_of(group_id))
+
+    def leader(self, tp: TopicPartition) -> int:
+        """The node that leads a partition, as far as this one knows; -1 for nobody."""
+        return self._services.cluster.leader(tp).node_id
+
+    @property
+    def topics(self) -> TopicManager:
+        """The topics as this node serves them."""
+        return self._services.topics
 
     def _partition_of(self, group_id: str) -> int:
         return coordinator_partition(group_id, self._services.groups.partition_count)

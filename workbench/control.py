@@ -155,7 +155,9 @@ class Control:
 
 
 def _state(fault: Fault) -> FaultState:
-    return FaultState(fault.number, fault.name, fault.rule, fault.hits, fault.seen, fault.missed, fault.held)
+    return FaultState(
+        fault.number, fault.name, fault.rule, fault.hits, fault.tally.seen, fault.tally.missed, fault.held
+    )
 
 
 def _list(bench: Bench, given: Nothing) -> FaultStates:

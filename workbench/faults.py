@@ -59,27 +59,44 @@ class _Asked(NamedTuple):
         return names(API_KEYS[self.api], self.request, kind)
 
 
-class Fault:
-    """A rule in force.
+class Tally:
+    """What has come of a rule, at all the nodes at which it is in force.
 
     Attributes:
         hits: how often it fired.
         seen: how many requests of its APIs came in meanwhile.
+        matched: how many of them were as it says.
         missed: why the last of them that it let pass was none for it; empty if there was none.
+        on_fired: called when it has fired.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.hits = self.seen = self.matched = 0
+        self.missed = ""
+        self.random = Random(rule.seed)
+        self.on_fired: list[Callable[[], None]] = []
+
+
+class Fault:
+    """A rule in force at a node.
+
+    Attributes:
+        tally: what has come of the rule.
         is_set: whether it is in force.
     """
 
-    def __init__(self, rule: Rule, number: int, faults: Faults) -> None:
+    def __init__(self, rule: Rule, number: int, faults: Faults, tally: Tally | None = None) -> None:
         self.rule = rule
         self.number = number
-        self.hits = self.seen = 0
-        self.missed = ""
+        self.tally = tally or Tally(rule)
         self.is_set = True
-        self._matched = 0
         self._faults = faults
-        self._random = Random(rule.seed)
         self._held: dict[object, Callable[[], None]] = {}
-        self.on_fired: list[Callable[[], None]] = []
+
+    @property
+    def hits(self) -> int:
+        """How often it fired."""
+        return self.tally.hits
 
     @property
     def name(self) -> str:
@@ -95,10 +112,10 @@ class Fault:
     def came(self) -> str:
         """What came while it was in force, for whoever wonders why it did not fire."""
         what = "request" if ANY_API in self.rule.apis else f"{' or '.join(self.rule.apis)} request"
-        if not self.seen:
+        if not self.tally.seen:
             return f"no {what} came"
-        missed = f"; of the last that it let pass, {self.missed}" if self.missed else ""
-        return f"{self.seen} {what}{'s' * (self.seen != 1)} came{missed}"
+        missed = f"; of the last that it let pass, {self.tally.missed}" if self.tally.missed else ""
+        return f"{self.tally.seen} {what}{'s' * (self.tally.seen != 1)} came{missed}"
 
     @property
     def never_fired(self) -> str:
@@ -129,31 +146,33 @@ class Fault:
         rule = self.rule
         if rule.times is not None:
             return self.hits >= rule.times
-        return rule.nth is not None and self._matched >= rule.nth
+        return rule.nth is not None and self.tally.matched >= rule.nth
 
     def wants(self, asked: _Asked, services: Services) -> bool:
         """Whether it fires for a request, which is counted."""
         rule = self.rule
-        self.seen += 1
+        self.tally.seen += 1
         if self._is_over:
-            self.missed = "it had fired as often as it should"
+            self.tally.missed = "it had fired as often as it should"
             return False
         missed = self._mismatch(asked) or self._out_of_phase(asked, services)
         if missed:
-            self.missed = missed
+            self.tally.missed = missed
             return False
-        self._matched += 1
-        if rule.nth is not None and self._matched < rule.nth:
-            self.missed = f"it was number {self._matched} of its kind, and {rule.nth} is wanted"
+        self.tally.matched += 1
+        if rule.nth is not None and self.tally.matched < rule.nth:
+            self.tally.missed = f"it was number {self.tally.matched} of its kind, and {rule.nth} is wanted"
             return False
-        if rule.chance is not None and self._random.random() >= rule.chance:
-            self.missed = "chance let it pass"
+        if rule.chance is not None and self.tally.random.random() >= rule.chance:
+            self.tally.missed = "chance let it pass"
             return False
         return True
 
     def _mismatch(self, asked: _Asked) -> str:
         """Why a request can never be one for it; empty if it may be."""
         rule = self.rule
+        if rule.node not in (None, self._faults.node_id):
+            return f"it came to node {self._faults.node_id}, not {rule.node}"
         if rule.client_id is not None and rule.client_id != asked.client_id:
             return f"its client id was {asked.client_id!r}, not {rule.client_id!r}"
         wanted = (
@@ -257,11 +276,11 @@ class Fault:
 
     def fired(self, ctx: FaultyContext, done: str) -> None:
         """Count it, and tell observers."""
-        self.hits += 1
+        self.tally.hits += 1
         self._tell(ctx, done)
         if self._is_over:
             self._faults.refresh()
-        for tell in self.on_fired:
+        for tell in self.tally.on_fired:
             tell()
 
     def _tell(self, ctx: FaultyContext, done: str) -> None:
@@ -303,7 +322,7 @@ class Fault:
     def _corrupt(self, ctx: FaultyContext, response: Any) -> None:
         frame = bytearray(bytes(ctx.encode(response)))
         for _ in range(CHANGED_BYTES if len(frame) > HEAD_BYTES else 0):
-            frame[self._random.randrange(HEAD_BYTES, len(frame))] ^= self._random.randrange(1, 256)
+            frame[self.tally.random.randrange(HEAD_BYTES, len(frame))] ^= self.tally.random.randrange(1, 256)
         ctx.connection.finish(ctx, bytes(frame))
 
 
@@ -372,10 +391,19 @@ class Faults:
         self._numbers = 0
         self._unused: deque[Fault] = deque(maxlen=MOST_UNUSED)
 
-    def add(self, rule: Rule) -> Fault:
-        """Put a rule in force."""
+    @property
+    def node_id(self) -> int:
+        """The node whose requests they are about."""
+        return self._services.cluster.me
+
+    def add(self, rule: Rule, tally: Tally | None = None) -> Fault:
+        """Put a rule in force.
+
+        Args:
+            tally: of the rule, where it is in force at other nodes, too.
+        """
         self._numbers += 1
-        fault = Fault(rule, self._numbers, self)
+        fault = Fault(rule, self._numbers, self, tally)
         self.current.append(fault)
         self.refresh()
         return fault

@@ -47,6 +47,7 @@ _ALLOWED = {
     "corrupt": "True",
     "allow_unused": "True or False",
     "generation": _NUMBER,
+    "node": "the id of a node",
     "nth": _NUMBER,
     "times": _NUMBER,
     "seed": _NUMBER,
@@ -69,6 +70,7 @@ class Rule(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True,
         phase: the state of the request's group when it comes: ``CompletingRebalance``, for example.
         leader: whether the sender is the leader of the group at that moment.
         generation: of the group at that moment.
+        node: the id of the node that the request comes to, where there are several.
         nth: only the nth of the requests that are so, counted from 1.
         times: it fires so often at most.
         chance: it fires with this probability, from a generator with the seed ``seed``.
@@ -97,6 +99,7 @@ class Rule(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True,
     phase: str | None = None
     leader: bool | None = None
     generation: int | None = None
+    node: int | None = None
     nth: int | None = None
     times: int | None = None
     chance: float | None = None
@@ -146,7 +149,7 @@ class Rule(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True,
         self._check_named(apis)
         if self.phase is not None and self.phase not in PHASES:
             raise BadRule(f"phase={self.phase!r}: write one of {', '.join(PHASES)}")
-        for name, least in (("nth", 1), ("times", 1), ("generation", 0)):
+        for name, least in (("nth", 1), ("times", 1), ("generation", 0), ("node", 0)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or value < least):
                 raise BadRule(f"{name}={value!r}: write a number from {least}")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -46,8 +47,55 @@ class TimeState(Struct):
     held: list[str]
 
 
-class Time:
-    """See the module. Everything here is called on the broker's event loop.
+class Timed(Protocol):
+    """What goes by the clock: one broker, or several nodes.
+
+    Attributes:
+        due_ms: the next deadline of coordinators; None if there is none.
+        is_at_rest: whether all that was asked for is done and durable.
+        groups: those that there are. holds: those that are held.
+    """
+
+    @property
+    def due_ms(self) -> int | None: ...
+    @property
+    def is_at_rest(self) -> bool: ...
+    @property
+    def groups(self) -> Collection[str]: ...
+    @property
+    def holds(self) -> Collection[str]: ...
+
+    def hold(self, group_id: str) -> None:
+        """Let no deadline of a group take effect."""
+        ...
+
+    def let_go(self, group_id: str) -> None:
+        """Let them take effect again."""
+        ...
+
+    def jumps(self, target_ms: int) -> None:
+        """The clock is about to jump."""
+        ...
+
+    def jumped(self) -> None:
+        """It has."""
+        ...
+
+    def put_off_sweeps(self, until_ms: int) -> None:
+        """Let no coordinator look at whole partitions before a time."""
+        ...
+
+    def ring(self) -> None:
+        """Handle what is due."""
+        ...
+
+    async def rest(self) -> None:
+        """Let no work by an older time be under way."""
+        ...
+
+
+class OneBroker:
+    """A broker, as far as it goes by its clock; see `Timed`.
 
     Args:
         host: has the deadlines of all coordinators.
@@ -55,11 +103,55 @@ class Time:
         cleaner: of retention and compaction.
     """
 
-    def __init__(self, clock: VirtualClock, host: Host, groups: GroupCoordinator, cleaner: Cleaner) -> None:
-        self._clock = clock
+    def __init__(self, host: Host, groups: GroupCoordinator, cleaner: Cleaner) -> None:
         self._host = host
         self._groups = groups
         self._cleaner = cleaner
+        self.ring = host.ring
+        self.put_off_sweeps = host.put_off_sweeps
+        self.rest = cleaner.rest
+
+    @property
+    def due_ms(self) -> int | None:
+        return self._host.due_ms
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self._host.is_at_rest
+
+    @property
+    def groups(self) -> Collection[str]:
+        return self._groups.groups
+
+    @property
+    def holds(self) -> Collection[str]:
+        return self._groups.holds
+
+    def hold(self, group_id: str) -> None:
+        self._groups.hold(group_id, *self._host.now())
+        self._host.settle()
+
+    def let_go(self, group_id: str) -> None:
+        self._groups.let_go(group_id, *self._host.now())
+        self._host.settle()
+
+    def jumps(self, target_ms: int) -> None:
+        """Coordinators are led from deadline to deadline."""
+
+    def jumped(self) -> None:
+        """They are there."""
+
+
+class Time:
+    """See the module. Everything here is called on the broker's event loop.
+
+    Args:
+        timed: what goes by the clock.
+    """
+
+    def __init__(self, clock: VirtualClock, timed: Timed) -> None:
+        self._clock = clock
+        self._timed = timed
         self._jumping = asyncio.Lock()
         self._jumps_to_ms: int | None = None
 
@@ -68,7 +160,7 @@ class Time:
         """How time goes at the moment."""
         clock = self._clock
         now_ms = clock.wall_ms()
-        return TimeState(now_ms, now_ms - clock.real.wall_ms(), clock.pace, self._jumps_to_ms, list(self._groups.holds))
+        return TimeState(now_ms, now_ms - clock.real.wall_ms(), clock.pace, self._jumps_to_ms, list(self._timed.holds))
 
     # Pace
 
@@ -101,8 +193,7 @@ class Time:
         Sessions, ids that were issued, the initial delay, and the join and sync phases are held. There need be no such
         group yet. Offsets of a group without members expire all the same.
         """
-        self._groups.hold(group_id, *self._host.now())
-        self._host.settle()
+        self._timed.hold(group_id)
 
     def let_go(self, group_id: str) -> None:
         """Let the deadlines of a group go on where they were held.
@@ -110,10 +201,9 @@ class Time:
         Raises:
             ValueError: the group is not held.
         """
-        if group_id not in self._groups.holds:
-            raise ValueError(f"group {group_id!r} is not held; these are: {list(self._groups.holds)}")
-        self._groups.let_go(group_id, *self._host.now())
-        self._host.settle()
+        if group_id not in self._timed.holds:
+            raise ValueError(f"group {group_id!r} is not held; these are: {list(self._timed.holds)}")
+        self._timed.let_go(group_id)
 
     # Jumps
 
@@ -136,10 +226,11 @@ class Time:
             clock = self._clock
             if clock.wall_ms() + by_ms > LAST_MS:
                 raise ValueError(f"advance: {by_ms:,} ms from now is beyond the year 9999")
-            held = list(self._groups.groups) if wanted is True else wanted or []
+            held = list(self._timed.groups) if wanted is True else wanted or []
             with clock.still():
                 target_ms = clock.monotonic_ms() + by_ms
                 self._jumps_to_ms = clock.wall_ms() + by_ms
+                self._timed.jumps(target_ms)
                 for group_id in held:
                     self.hold(group_id)
                 try:
@@ -150,40 +241,41 @@ class Time:
                 finally:
                     self._jumps_to_ms = None
                     clock.move_to(target_ms)
+                    self._timed.jumped()
                     for group_id in held:
                         self.let_go(group_id)
 
     async def _jump(self, target_ms: int) -> None:
-        clock, host = self._clock, self._host
+        clock, timed = self._clock, self._timed
         await self._settled()
-        await self._cleaner.rest()  # a round that has begun has looked at the time already
-        host.put_off_sweeps(target_ms)
+        await timed.rest()  # a round that has begun has looked at the time already
+        timed.put_off_sweeps(target_ms)
         await self._ring_until(target_ms)
         clock.move_to(target_ms)
         clock.ring()
         await self._settled()
-        await self._cleaner.rest()
+        await timed.rest()
         await self._ring_until(target_ms)
 
     async def _ring_until(self, target_ms: int) -> None:
-        clock, host = self._clock, self._host
-        while (due_ms := host.due_ms) is not None and due_ms <= target_ms:
+        clock, timed = self._clock, self._timed
+        while (due_ms := timed.due_ms) is not None and due_ms <= target_ms:
             clock.move_to(max(due_ms, clock.monotonic_ms()))
-            host.ring()
+            timed.ring()
             await self._settled()
-            host.put_off_sweeps(target_ms)
+            timed.put_off_sweeps(target_ms)
 
     async def _settled(self) -> None:
         """Wait until what was done is durable, and so is what follows from it."""
         await asyncio.sleep(0)
         turns = 0
-        while not self._host.is_at_rest:
+        while not self._timed.is_at_rest:
             turns += 1
             await asyncio.sleep(0 if turns < EAGER_TURNS else LOOK_EVERY_S)
 
     def _stuck(self, target_ms: int) -> str:
         left_ms = target_ms - self._clock.monotonic_ms()
-        what = "deadlines come up without end" if self._host.is_at_rest else "records on their way are not durable"
+        what = "deadlines come up without end" if self._timed.is_at_rest else "records on their way are not durable"
         return (
             f"advance: after {PATIENCE_S:g} s of real time {left_ms:,} ms of the jump were left, because {what}: "
             "remove what keeps the storage from its work, or jump in smaller steps"

@@ -56,30 +56,30 @@ def plan(view: ClusterView, logs: Iterable[LogRow], *, is_settled: bool) -> Plan
     keen = [node.node_id for node in view.up if node.state is NodeState.UP]
     load = {kind: Counter[int]() for kind in (True, False)}
     for row in heads:
-        if _is_led(row, view):
+        if is_led(row, view):
             load[row.is_internal][row.leader_id] += 1
     claims = []
     for row in heads:
         owner = row.leader_id
-        if not _is_led(row, view):
+        if not is_led(row, view):
             owner = _heir(row, keen, load[row.is_internal])
             load[row.is_internal][owner] += 1
             if owner == view.me:
                 claims.append(row.log_id)
         if owner == view.me:  # what follows goes along
-            claims += [one.log_id for one in followers.get(row.log_id, ()) if not _is_led(one, view)]
+            claims += [one.log_id for one in followers.get(row.log_id, ()) if not is_led(one, view)]
     return Plan(tuple(claims), tuple(_hand_overs(view, heads, followers, keen, load, is_settled)))
 
 
-def _is_led(row: LogRow, view: ClusterView) -> bool:
+def is_led(row: LogRow, view: ClusterView) -> bool:
     """Whether the leader is up, and in the life in which it became the leader.
 
     The logs may have been read after the nodes: a leader in a life that nobody here has heard of has just begun.
     """
     node = view.nodes.get(row.leader_id)
-    is_there = node is not None and node.is_up and node.incarnation == row.leader_incarnation
-    is_new = row.leader_incarnation > max((one.incarnation for one in view.nodes.values()), default=0)
-    return is_there or is_new
+    if node is not None and node.is_up and node.incarnation == row.leader_incarnation:
+        return True
+    return row.leader_incarnation > max((one.incarnation for one in view.nodes.values()), default=0)
 
 
 def _heir(row: LogRow, keen: Collection[int], load: Counter[int]) -> int:
@@ -100,11 +100,11 @@ def _hand_overs(
     drains = view.me in view.nodes and view.nodes[view.me].state is NodeState.DRAINING
     left = DRAINED_AT_ONCE if drains else 1 if is_settled else 0
     for row in heads:  # of a claim that others won in part, what follows may be left here
-        if row.leader_id not in (view.me, NOBODY) and row.leader_id in keen and _is_led(row, view):
+        if row.leader_id not in (view.me, NOBODY) and row.leader_id in keen and is_led(row, view):
             left_here = [one.log_id for one in followers.get(row.log_id, ()) if one.leader_id == view.me]
             if left_here:
                 yield HandOver(tuple(left_here), row.leader_id)
-    mine = [row for row in heads if row.leader_id == view.me and _is_led(row, view)]
+    mine = [row for row in heads if row.leader_id == view.me and is_led(row, view)]
     for row in sorted(mine, key=lambda row: (not row.is_internal, row.log_id)):
         heir = _heir(row, keen, load[row.is_internal]) if drains else row.home if row.home in keen else view.me
         if left and heir not in (view.me, NOBODY):

@@ -30,6 +30,7 @@ class NodeInfo(NamedTuple):
         epoch: the leader epoch of what it leads in this life, where the node itself gives epochs (``--nodes``).
         incarnation: which life of the node this is, where a database counts them.
         http: host and port of its console; None if it has none.
+        is_silent: it is up, and has not answered for a while. It leads all the same where nobody else can.
     """
 
     node_id: int
@@ -39,6 +40,7 @@ class NodeInfo(NamedTuple):
     rack: str | None = None
     http: tuple[str, int] | None = None
     incarnation: int = 0
+    is_silent: bool = False
 
     @property
     def is_up(self) -> bool:

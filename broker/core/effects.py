@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from ottla.broker.core.topics.producers import TransactionMarker
 from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.records import TopicPartition
@@ -37,8 +39,7 @@ class Asker(Protocol):
         """An OffsetCommit as it came, without its header; empty for other requests, and where it is not at hand."""
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(Struct):
     """Send ``response`` as the answer to the parked request of ``ctx``."""
 
     ctx: Asker

@@ -86,6 +86,20 @@ HANDLERS: dict[ApiKey, range] = {
 """The APIs that are served, every one whose messages are declared, and the versions that ApiVersions advertises."""
 
 
+OF_THE_CATALOG = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+    }
+)
+"""Those that show what clients may change at any node."""
+
+
 class Handler(NamedTuple):
     """The parts that a handler module offers."""
 

@@ -1,9 +1,12 @@
 """ConsumerGroupHeartbeat (key 68): join a group of the ``consumer`` protocol, stay in it, leave it (KIP-848).
 
-A member that has nothing to say and nothing to do is answered the short way, without the host.
+A member that has nothing to say and nothing to do is answered the short way, without the host. Others may wait for a
+turn: thousands may come at once.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
@@ -30,10 +33,21 @@ def handle(
         return None
     answer = repeat(request, ctx, services)
     if answer is None:
-        answer = services.host.enter(services.groups.consumer_heartbeat, request, ctx)
-        if not request.member_epoch:
-            services.members.beats(request, ctx)
+        answer = services.host.turns.serve(partial(_serve, request, ctx, services), ctx, _failed)
     return answer
+
+
+def _serve(
+    request: ConsumerGroupHeartbeatRequest, ctx: RequestContext, services: Services
+) -> ConsumerGroupHeartbeatResponse | None:
+    answer = services.host.enter(services.groups.consumer_heartbeat, request, ctx)
+    if not request.member_epoch:
+        services.members.beats(request, ctx)
+    return answer
+
+
+def _failed() -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _refusal(request: ConsumerGroupHeartbeatRequest, ctx: RequestContext, services: Services) -> ErrorCode:

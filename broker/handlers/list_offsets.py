@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
@@ -59,6 +59,10 @@ _SINCE: dict[int, int] = {
 
 AT_ONCE_MS = 5
 """Longer than that a request does not look for records without a pause."""
+
+
+def names(request: ListOffsetsRequest, ctx: RequestContext) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
 
 
 def handle(request: ListOffsetsRequest, ctx: RequestContext, services: Services) -> ListOffsetsResponse | None:

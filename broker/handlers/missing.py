@@ -26,20 +26,25 @@ def after_a_look(
     handle: Callable[[Any, RequestContext, Any], Any],
     names: Callable[[Any, RequestContext], Iterable[str | UUID]],
     again: Callable[[Any, RequestContext], None],
+    *,
+    of_the_catalog: bool,
 ) -> Callable[[Any, RequestContext, Any], Any]:
     """A handler for a node of several: it looks at what the others have changed before it says that there is no topic.
 
-    For a group's offsets, and for tools, that answer is the last word.
+    For a group's offsets, and for tools, that answer is the last word. What shows the catalog is answered after a look,
+    too, if there is something new: whoever has heard of a change finds it at every node.
 
     Args:
         handle: serves a request.
         names: gives the names or ids of its topics.
         again: serves it after the look, with an answer through its context.
+        of_the_catalog: whether it shows the catalog.
     """
 
     def looked(request: Any, ctx: RequestContext, services: Any) -> Any:
         topics = services.topics
-        if all(name in topics.topics or name in topics.by_id for name in names(request, ctx)):
+        is_new = of_the_catalog and topics.is_behind()
+        if not is_new and all(name in topics.topics or name in topics.by_id for name in names(request, ctx)):
             return handle(request, ctx, services)
 
         def go_on() -> None:

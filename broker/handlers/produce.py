@@ -5,8 +5,7 @@ Versions 0 to 2 are advertised, because older librdkafka takes their absence for
 
 A transactional batch that is the first of its transaction in a partition waits until the transaction coordinator has
 said that the partition takes part; from version 12 on it is made to (KIP-890). From version 13 on topics are named by
-their ids (KIP-516). Who sends a batch to a node that
-does not lead is told who does (KIP-951).
+their ids (KIP-516). Who sends a batch to a node that does not lead is told who does (KIP-951).
 """
 
 from __future__ import annotations

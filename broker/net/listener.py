@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -108,6 +109,14 @@ class Listener:
         if self.tls is not None:
             rooms.append(server.room_for_handshakes())
         return min(rooms)
+
+
+def check_free(endpoints: Iterable[Endpoint]) -> None:
+    """Look whether listeners could bind their addresses at the moment. Raises CannotListen."""
+    for one in endpoints:
+        listener = Listener(one)
+        listener.bind()
+        listener.close()
 
 
 def bind(host: str, port: int) -> list[socket.socket]:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from ottla.broker.clock import Clock
 from ottla.broker.core.security.session import Session
 from ottla.broker.logger import Logger, Silent
-from ottla.broker.settings import Settings
+from ottla.broker.settings import INT64_MAX, Settings
 
 LOGGER = "ottla.audit"
 """The name of the logger, by which its lines can be sent elsewhere."""
@@ -163,8 +163,9 @@ class Audit:
         self.on_event: Callable[[str, dict[str, Any]], None] = lambda event, row: None
         self.denied: Counter[tuple[str, str]] = Counter()
         self._left_out = 0
-        self._crowds: dict[str, _Told] = {}  # of more events of a kind than are told
-        self._told: defaultdict[str, dict[Hashable, _Told]] = defaultdict(dict)  # by event, the oldest first
+        self._crowds: dict[str, Told] = {}  # of more events of a kind than are told
+        self._told: defaultdict[str, dict[Hashable, Told]] = defaultdict(dict)  # by event, the oldest first
+        self._calm_until_ms = 0  # before that there is nothing to tell of others
 
     @property
     def dropped(self) -> int:
@@ -184,11 +185,14 @@ class Audit:
         """The same for what happens all the time, and is wanted by those alone who look for something."""
         self._write(self._log.debug, event, self._of(who, fields))
 
-    def tell_once(self, event: str, who: Who, key: Hashable, **fields: Any) -> None:
+    def tell_once(self, event: str, who: Who, key: Hashable, **fields: Any) -> Told | None:
         """Tell of something that clients can cause at will.
 
         Args:
             key: what makes it equal to others, besides event, principal, listener and host.
+
+        Returns:
+            What `tell_again` takes, when the same comes from the same; None where it was left out.
         """
         now_ms = self._wall_ms()
         self._tell_of_others(now_ms - QUIET_MS)
@@ -198,15 +202,31 @@ class Audit:
         if (told := kind.get(of)) is not None:
             told.others += 1
             self._wake_for(told, now_ms)
-        elif len(kind) >= MOST_DIFFERENT:
+            return told
+        if len(kind) >= MOST_DIFFERENT:
             self._left_out += 1
-            crowd = self._crowds.setdefault(event, _Told(now_ms, {"of": event}))
+            crowd = self._crowds.setdefault(event, Told(now_ms, {"of": event}))
             crowd.others += 1
             self._wake_for(crowd, now_ms)
-        else:
-            row = self._of(who, fields)
-            kind[of] = _Told(now_ms, row)
-            self._write(self._log.info, event, row)
+            return None
+        row = self._of(who, fields)
+        told = kind[of] = Told(now_ms, row)
+        self._calm_until_ms = min(self._calm_until_ms, now_ms + QUIET_MS)
+        self._write(self._log.info, event, row)
+        return told
+
+    def tell_again(self, told: Told, now_ms: int) -> bool:
+        """Tell of the same once more; False if `tell_once` is to be asked, as nobody knows of it any more.
+
+        Args:
+            now_ms: Unix time.
+        """
+        if now_ms >= self._calm_until_ms or told.is_over:
+            return False
+        told.others += 1
+        if not self._is_to_wake:
+            self._wake_for(told, now_ms)
+        return True
 
     def stop(self) -> None:
         """Tell how many others there were: nothing more is told."""
@@ -225,14 +245,18 @@ class Audit:
                 if before_ms is not None and told.at_ms > before_ms:
                     break
                 del kind[of]
+                told.is_over = True
                 if told.others:
                     self._write(self._log.info, event, told.row | {"others": told.others})
         for event, crowd in list(self._crowds.items()):
             if before_ms is None or crowd.at_ms <= before_ms:
                 del self._crowds[event]
                 self._write(self._log.warning, "left_out", crowd.row | {"events": crowd.others})
+        oldest = [next(iter(kind.values())).at_ms for kind in self._told.values() if kind]
+        oldest += [crowd.at_ms for crowd in self._crowds.values()]
+        self._calm_until_ms = min(oldest, default=INT64_MAX) + QUIET_MS
 
-    def _wake_for(self, told: _Told, now_ms: int) -> None:
+    def _wake_for(self, told: Told, now_ms: int) -> None:
         """Tell of the others of an event in time, whether or not anything happens until then."""
         if not self._is_to_wake:
             self._is_to_wake = True
@@ -269,15 +293,20 @@ class Audit:
             self._file.write(json.dumps(line, ensure_ascii=False).encode(errors="replace") + b"\n")
 
 
-class _Told:
-    """An event that was told, when, and how many equal ones were not."""
+class Told:
+    """An event that was told, when, and how many equal ones were not.
 
-    __slots__ = ("at_ms", "others", "row")
+    Attributes:
+        is_over: an equal one will be told.
+    """
+
+    __slots__ = ("at_ms", "is_over", "others", "row")
 
     def __init__(self, at_ms: int, row: dict[str, Any]) -> None:
         self.at_ms = at_ms
         self.row = row
         self.others = 0
+        self.is_over = False
 
 
 def shown(value: Any) -> Any:

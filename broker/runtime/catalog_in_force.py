@@ -79,6 +79,7 @@ class CatalogInForce(ServedTopics):
         self._change = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_outdated = False
+        self._is_following = False
         self._waiting: list[Callable[[], None]] = []
         self._look_again_ms = 0
 
@@ -178,6 +179,11 @@ class CatalogInForce(ServedTopics):
 
     # ------------------------------------------------------------------------------------------------ changes of others
 
+    def is_behind(self) -> bool:
+        """Whether other nodes have changed something that is not in force here yet, as far as can be seen at once."""
+        self._engine.catalog.look()
+        return self._is_outdated or self._is_following
+
     async def refresh(self) -> None:
         """Put in force what other nodes have changed until now. Raises as `ottla.broker.engine.Catalog.refresh`."""
         async with self._change:
@@ -222,12 +228,14 @@ class CatalogInForce(ServedTopics):
 
     async def _follow_changes(self) -> None:
         async with self._change:
-            self._is_outdated = False
+            self._is_outdated, self._is_following = False, True
             try:
                 await self._refresh()
             except Exception:  # a bug of ours, or a disk that fails, must not keep this node from what comes later
                 self._log.error("changes of other nodes could not be put in force", exc_info=True)
                 self._clock.call_at(self._clock.monotonic_ms() + FOLLOWED_AGAIN_MS, self._changed_elsewhere)
+            finally:
+                self._is_following = False
 
     async def follow_placement(self) -> None:
         """Open the logs of partitions that this node has come to lead, and let those go that it leads no more."""

@@ -8,7 +8,8 @@ asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,9 @@ from ottla.protocol.records import (
     record_body,
 )
 
+# A member of an enumeration takes longer to find than all else that is done with it.
+NONE, COORDINATOR_NOT_AVAILABLE = ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE
+
 FULL_BYTES = 64 << 10
 """Keys and values of this size together make a batch that is not kept waiting for more."""
 
@@ -69,6 +73,44 @@ class _Queued:
         self.size_bytes = 0
 
 
+class Outcomes:
+    """Writes of which the outcome is known, in their order: an iterator of the steps that tell the machine of it.
+
+    Batches that come to their end while earlier ones wait are told with them: a sync makes dozens durable.
+    """
+
+    __slots__ = ("_batches", "_clock", "machine")
+
+    def __init__(self, machine: CoordinatorMachine[Any], clock: Clock) -> None:
+        self.machine = machine
+        self._clock = clock
+        self._batches: deque[tuple[list[object], ErrorCode]] = deque()  # with one outcome each
+
+    def add(self, tokens: list[object], error: ErrorCode) -> None:
+        """Tell of these as well, after the others."""
+        if self._batches and self._batches[-1][1] is error:
+            self._batches[-1][0].extend(tokens)
+        else:
+            self._batches.append((tokens, error))
+
+    def __iter__(self) -> Outcomes:
+        return self
+
+    def __next__(self) -> None:
+        if not self._batches:
+            raise StopIteration
+        tokens, error = self._batches[0]
+        told = iter(tokens[:TOLD_A_STEP])
+        del tokens[:TOLD_A_STEP]
+        if not tokens:
+            self._batches.popleft()
+        try:
+            self.machine.appended_all(told, error, self._clock.monotonic_ms(), self._clock.wall_ms())
+        except Exception:  # a bug in what one came to; the others are still to be told
+            self._batches.appendleft((list(told), error))
+            raise
+
+
 class CoordinatorLog:
     """See the module.
 
@@ -76,7 +118,7 @@ class CoordinatorLog:
         partition: gives a partition that is served, None where there is none.
         max_batch_bytes: a single write that makes a larger batch is refused, as the log would refuse it.
         defer: None appends everything at once.
-        outcome: takes the steps that tell the machine of the outcome of writes, outside of its own entries.
+        over: takes writes and their outcome, which the machine is to be told outside of its own entries.
     """
 
     def __init__(
@@ -88,7 +130,7 @@ class CoordinatorLog:
         partition: Callable[[TopicPartition], Partition | None],
         max_batch_bytes: int,
         defer: Defer | None,
-        outcome: Callable[[Iterator[object]], None],
+        over: Callable[[CoordinatorLog, list[object], ErrorCode], None],
         report: Logger,
     ) -> None:
         self.topic = topic
@@ -97,7 +139,7 @@ class CoordinatorLog:
         self._partition = partition
         self._max_batch_bytes = max_batch_bytes
         self._defer = defer
-        self._outcome = outcome
+        self._over = over
         self._report = report
         self._partitions: dict[int, Partition] = {}
         self._queued: dict[int, _Queued] = {}
@@ -131,12 +173,14 @@ class CoordinatorLog:
                 self.machine.load_started(partition, self._clock.monotonic_ms())
                 self.machine.load_failed(partition, self._clock.monotonic_ms())
             return
+        log = served.log
         try:
-            await self.load(partition)
+            await self.load(partition, again=self.machine.shards[partition].state is ShardState.FAILED)
         except (EngineError, MalformedFrame) as error:
             if damaged is None:
                 raise
-            damaged(served, error)
+            if served.log is log:  # else it was lost meanwhile
+                damaged(served, error)
         if served.standing is Standing.LOADING and self.machine.shards[partition].state is ShardState.ACTIVE:
             served.standing = Standing.LEADING
 
@@ -144,10 +188,11 @@ class CoordinatorLog:
         """Replay a partition and take its shard over. Others get a turn after every `LOAD_BYTES`.
 
         Args:
-            again: it was given up before, and nobody else has had it meanwhile.
+            again: it was given up before, or could not be loaded, and nobody else has had it meanwhile.
 
         Raises:
             ottla.broker.engine.DamagedLog: what was acknowledged cannot be read.
+            ottla.broker.engine.EngineError: nothing can be read at the moment.
             ottla.protocol.errors.MalformedFrame: a record of ours does not parse.
         """
         served = self._served(partition)
@@ -174,7 +219,7 @@ class CoordinatorLog:
         except (Corrupt, BatchError) as error:
             self.machine.load_failed(partition, self._clock.monotonic_ms())
             raise DamagedLog(TopicPartition(self.topic, partition), str(error)) from error
-        except MalformedFrame:
+        except (EngineError, MalformedFrame):
             self.machine.load_failed(partition, self._clock.monotonic_ms())
             raise
         for _ in self.machine.activating(partition, *self._now()):
@@ -256,7 +301,7 @@ class CoordinatorLog:
             return
         for token, bodies in zip(queued.tokens, queued.bodies, strict=True):
             if len(queued.tokens) == 1 or not self._append(partition, [token], [bodies]):
-                self._over([token], ErrorCode.MESSAGE_TOO_LARGE)
+                self._over(self, [token], ErrorCode.MESSAGE_TOO_LARGE)
 
     def _append(self, partition: int, tokens: list[object], writes: list[list[bytes]]) -> bool:
         """Append writes as one batch; False if it would be too large."""
@@ -281,28 +326,18 @@ class CoordinatorLog:
         batch = builder.build(producer_id=effect.producer_id, producer_epoch=effect.producer_epoch)
         tokens = [effect.token]
         if len(batch) > self._max_batch_bytes:
-            self._over(tokens, ErrorCode.MESSAGE_TOO_LARGE)
+            self._over(self, tokens, ErrorCode.MESSAGE_TOO_LARGE)
             return
         try:
             self._served(effect.partition).append_offsets(batch, wall_ms, partial(self._done, tokens), effect.verified)
         except BatchError as error:
-            self._over(tokens, error.error_code)
+            self._over(self, tokens, error.error_code)
         except EngineError as error:
             self._refused(tokens, error)
 
     def _refused(self, tokens: list[object], error: EngineError) -> None:
         self._report.error("coordinator records were refused", topic=self.topic, reason=str(error))
-        self._over(tokens, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._over(self, tokens, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _done(self, tokens: list[object], base_offset: int, error: Exception | ErrorCode | None) -> None:
-        self._over(tokens, ErrorCode.COORDINATOR_NOT_AVAILABLE if error else ErrorCode.NONE)
-
-    def _over(self, tokens: list[object], error: ErrorCode) -> None:
-        self._outcome(self._tell(tokens, error))
-
-    def _tell(self, tokens: list[object], error: ErrorCode) -> Iterator[None]:
-        for first in range(0, len(tokens), TOLD_A_STEP):
-            now_ms, wall_ms = self._now()
-            for token in tokens[first : first + TOLD_A_STEP]:
-                self.machine.appended(token, error, now_ms, wall_ms)
-            yield
+        self._over(self, tokens, COORDINATOR_NOT_AVAILABLE if error else NONE)

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
-from ottla.broker.clock import Clock, TimerHandle
+from ottla.broker.clock import Clock
 from ottla.broker.core.coordination.machine import CoordinatorMachine
 from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.effects import Append, Reply, Work, WriteMarker
@@ -26,7 +26,9 @@ from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.core.topics.producers import Settled, TransactionMarker
 from ottla.broker.engine import EngineError
 from ottla.broker.logger import Logger
-from ottla.broker.runtime.coordinator_log import CoordinatorLog, Damaged, Defer
+from ottla.broker.runtime.alarm import Alarm, Machine
+from ottla.broker.runtime.coordinator_log import CoordinatorLog, Damaged, Defer, Outcomes
+from ottla.broker.runtime.turns import Turns
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.steps import Steps
@@ -37,8 +39,7 @@ REPLIES_A_TURN = 128
 OUTCOMES_MS = 5
 """Outcomes of writes are told for so long in a turn."""
 
-_TOLD: Final = object()
-"""The end of an outcome."""
+_TOLD: Final = object()  # the end of an outcome
 
 MarkerWriter = Callable[[TopicPartition, TransactionMarker, Settled], None]
 
@@ -48,77 +49,11 @@ A = TypeVar("A")
 P = ParamSpec("P")
 
 
-class Machine(Protocol):
-    """A part of the core that has deadlines and leaves effects."""
-
-    effects: list[Any]
-
-    def take_effects(self) -> list[Any]: ...
-    def next_deadline_ms(self) -> int | None: ...
-    def advance(self, now_ms: int, wall_ms: int) -> None: ...
-
-
 class _Hosted(NamedTuple):
     """A machine, and who carries out its effects, by their type."""
 
     machine: Machine
     carry_out: Mapping[type, Callable[[Any], None]]
-
-
-class _Alarm:
-    """One timer, for the earliest deadline of some machines.
-
-    Attributes:
-        due_ms: when it rings; None if it is not set.
-        is_off: it is never set again.
-    """
-
-    __slots__ = ("_clock", "_machines", "_report", "_settle", "_timer", "due_ms", "is_off")
-
-    def __init__(self, clock: Clock, machines: list[Machine], report: Logger, settle: Callable[[], None]) -> None:
-        self.due_ms: int | None = None
-        self.is_off = False
-        self._clock = clock
-        self._machines = machines
-        self._report = report
-        self._settle = settle
-        self._timer: TimerHandle | None = None
-
-    def arm(self) -> None:
-        """Set it anew if the earliest deadline is another than it was."""
-        if self.is_off:
-            return
-        when_ms: int | None = None
-        for machine in self._machines:
-            due_ms = machine.next_deadline_ms()
-            if due_ms is not None and (when_ms is None or due_ms < when_ms):
-                when_ms = due_ms
-        if when_ms == self.due_ms:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self.due_ms = when_ms
-        self._timer = None if when_ms is None else self._clock.call_at(when_ms, self.ring)
-
-    def ring(self) -> None:
-        """Let the machines handle what is due."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.due_ms = None
-        now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
-        for machine in self._machines:
-            try:
-                machine.advance(now_ms, wall_ms)
-            except Exception:  # a bug in one deadline: the others are still due, and are handled by the next ring
-                self._report.error("a deadline failed", of=type(machine).__name__, exc_info=True)
-        self._settle()
-
-    def turn_off(self) -> None:
-        """Do not ring any more."""
-        self.is_off = True
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.due_ms = None
 
 
 class Host:
@@ -159,21 +94,24 @@ class Host:
         self._hosted = [_Hosted(fetches, {Wake: self._wake})]
         self._logs: dict[str, CoordinatorLog] = {}
         self._settling = False
-        self._outcomes: deque[Iterator[object]] = deque()  # of appends and markers, in their order, by steps
+        self.outcomes: deque[Iterator[object]] = deque()
+        """Of appends and markers, in their order, by steps: the coordinators are to be told."""
         self._is_due = False
         self._has_paused = False  # the outcomes that are left wait for the next turn
         self._unsaid: deque[Reply] = deque()  # answers that wait for their turn
+        self.turns = Turns(clock, defer, self._reply, report)
+        """Serves requests that may wait, as those of thousands of members who change something in one moment."""
         self._markers = 0  # that are on their way for a coordinator
         self.elsewhere: MarkerWriter | None = None
         """Has markers written where another node leads; None where there is no other node."""
         self._timed: list[Machine] = []
-        self._alarm = _Alarm(clock, self._timed, report, self.settle)
+        self._alarm = Alarm(clock, self._timed, report, self.settle)
         self._arm = self._alarm.arm
         self._alarm_of_fetches = self._alarm
         if clock.real is clock:
             self._timed.append(fetches)
         else:
-            self._alarm_of_fetches = _Alarm(clock.real, [fetches], report, self.settle)
+            self._alarm_of_fetches = Alarm(clock.real, [fetches], report, self.settle)
             self._arm = self._arm_both
 
     def add(self, topic: str, coordinator: CoordinatorMachine[Any]) -> None:
@@ -185,7 +123,7 @@ class Host:
             partition=self._partition,
             max_batch_bytes=self._max_batch_bytes,
             defer=self._defer,
-            outcome=self._together,
+            over=self._together,
             report=self._report,
         )
         carry_out: dict[type, Callable[[Any], None]] = {
@@ -262,6 +200,7 @@ class Host:
         for parked in self._fetches.take_all():
             parked.expired = True
             self._look_again(parked)
+        self.turns.finish()
         self.settle()
         while self._unsaid:
             self._say_some()
@@ -269,8 +208,9 @@ class Host:
 
     def silence(self) -> None:
         """Let no timer fire any more, and do nothing more that waits for its turn."""
+        self.turns.clear()
         self._unsaid.clear()
-        self._outcomes.clear()
+        self.outcomes.clear()
         self._alarm.turn_off()
         self._alarm_of_fetches.turn_off()
 
@@ -398,7 +338,7 @@ class Host:
                             effects = self._put_off(effects, self._defer)
                         for effect in effects:
                             carry_out[type(effect)](effect)
-                if self._outcomes and not self._has_paused:
+                if self.outcomes and not self._has_paused:
                     is_busy = True
                     self._tell_outcomes()
         finally:
@@ -415,12 +355,11 @@ class Host:
 
     def _tell_outcomes(self) -> None:
         """Tell the core of outcomes, for as long as a turn allows."""
-        now_ms, outcomes = self._clock.real.monotonic_ms, self._outcomes
+        now_ms, outcomes = self._clock.real.monotonic_ms, self.outcomes
         until_ms = now_ms() + OUTCOMES_MS
         while outcomes:
-            outcome = outcomes.popleft()
-            if next(outcome, _TOLD) is not _TOLD:
-                outcomes.appendleft(outcome)
+            if next(outcomes[0], _TOLD) is _TOLD:
+                outcomes.popleft()
             if outcomes and self._defer is not None and now_ms() >= until_ms:
                 self._has_paused = True
                 return self._settle_soon(self._defer)
@@ -428,12 +367,15 @@ class Host:
 
     def _later(self, outcome: Callable[[], object]) -> None:
         """Tell the core of an outcome, after those before it, and not within one of its own entries."""
-        self._outcomes.append(outcome() for _ in range(1))
+        self.outcomes.append(outcome() for _ in range(1))
         self.settle()
 
-    def _together(self, outcome: Iterator[object]) -> None:
+    def _together(self, log: CoordinatorLog, tokens: list[object], error: ErrorCode) -> None:
         """The same for the writes of a batch: a sync makes one durable for each partition; all are told together."""
-        self._outcomes.append(outcome)
+        last = self.outcomes[-1] if self.outcomes else None
+        if not isinstance(last, Outcomes) or last.machine is not log.machine:
+            self.outcomes.append(last := Outcomes(log.machine, self._clock))
+        last.add(tokens, error)
         if self._defer is None:
             self.settle()
         else:
@@ -494,6 +436,6 @@ class Host:
     @property
     def is_at_rest(self) -> bool:
         """Whether all that the coordinators asked for is done and durable, and all answers are given."""
-        if self._unsaid or self._outcomes or self._markers or self._works:
+        if self.turns or self._unsaid or self.outcomes or self._markers or self._works:
             return False
         return not any(shard.in_flight for log in self._logs.values() for shard in log.machine.shards)

@@ -8,7 +8,7 @@ topics once it is loaded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.cluster.view import ClusterView
@@ -20,6 +20,8 @@ from ottla.broker.runtime.topics import TopicManager
 
 AGAIN_MS = 1_000
 """Until something is tried again that could not be opened."""
+AGAIN_MAX_MS = 60_000
+"""The longest until a coordinator's log is tried again that could not be read; before that twice as long each time."""
 
 
 class Leadership:
@@ -44,6 +46,7 @@ class Leadership:
         self._task: asyncio.Task[None] | None = None
         self._timer: TimerHandle | None = None
         self._is_due = False
+        self._again_ms = AGAIN_MS
 
     async def start(self) -> None:
         """Load what is led now, and follow the placement from now on. Raises as `Host.load` where the node is alone."""
@@ -53,6 +56,7 @@ class Leadership:
             placement.on_changed = self._view_changed
             self._topics.on_leaders = self.look
         await self._load()
+        self._see_to_unread()
 
     def stop(self) -> None:
         """Follow nothing any more."""
@@ -102,5 +106,29 @@ class Leadership:
                 await self._load()
         except Exception:  # a disk that fails, or a bug of ours, must not keep this node from what comes later
             self._report.error("partitions could not be opened", exc_info=True)
-            self._timer = self._clock.call_at(self._clock.monotonic_ms() + AGAIN_MS, self.look)
+            self._look_in(AGAIN_MS)
+        else:
+            self._see_to_unread()
         self._task = None
+
+    def _see_to_unread(self) -> None:
+        """Try coordinators' logs again that could not be read: a disk may not answer for a while."""
+        if not any(True for _ in self._unread()):
+            self._again_ms = AGAIN_MS
+        elif self._topics.placement.dealt_to:
+            self._look_in(self._again_ms)
+            self._again_ms = min(2 * self._again_ms, AGAIN_MAX_MS)
+
+    def _unread(self) -> Iterator[Partition]:
+        topics = (self._topics.topics[name] for name in COORDINATED if name in self._topics.topics)
+        return (one for topic in topics for one in topic.partitions if one.standing is Standing.OFFLINE)
+
+    def _look_in(self, wait_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_at(self._clock.monotonic_ms() + wait_ms, self._look_again)
+
+    def _look_again(self) -> None:
+        for partition in self._unread():
+            self._topics.lose(partition)  # to be opened and loaded as if it had come
+        self.look()

@@ -66,6 +66,8 @@ class MemberConnections:
         group = self._coordinator.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and request.member_id in group.state.members:
             self._bind((group.group_id, request.member_id), ctx)
+            if ctx.closed:  # while the request waited for its turn
+                self._gone(ctx.connection)
 
     def leaving(self, request: LeaveGroupRequest, ctx: RequestContext) -> None:
         """Take note of the connection of members that leave, and not of somebody else who removes them."""

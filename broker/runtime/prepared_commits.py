@@ -16,11 +16,12 @@ from ottla.broker.clock import Clock
 from ottla.broker.context import RequestContext
 from ottla.broker.core.groups.coordinator import GroupCoordinator
 from ottla.broker.core.groups.offsets.prepared import PreparedCommit, prepare
-from ottla.broker.runtime.audit import Audit
-from ottla.broker.runtime.coordinator_log import CoordinatorLog
+from ottla.broker.runtime.audit import Audit, Told
+from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.topics import TopicManager
 from ottla.protocol.framing import Gathered
 from ottla.protocol.gaps import HIGH, LOW, layout_of, pieces_around, struct_of
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 
 MOST_BYTES = 32 << 20
@@ -53,15 +54,16 @@ class PreparedCommits:
     def __init__(
         self,
         groups: GroupCoordinator,
-        log: CoordinatorLog,
+        host: Host,
         topics: TopicManager,
         clock: Clock,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self.groups = groups
-        self.log = log
+        self.host = host
+        self.log = host.log_of(OFFSETS_TOPIC)
         self.topics = topics
-        self.clock = clock
+        self.monotonic_ms, self.wall_ms = clock.monotonic_ms, clock.wall_ms
         self.audit = Audit()
         self.ordinary: dict[str, None] = {}
         self.number = 0
@@ -104,7 +106,7 @@ class PreparedCommits:
         if not shapes.wants(length) or not self._make_room(held_bytes):
             return
         body = _pieces(request, ctx)
-        prepared = None if body is None else prepare(self.groups, request, ctx.api_version)
+        prepared = None if body is None else prepare(self.groups, request, ctx)
         if body is None or prepared is None:
             return
         shape = Shape(bytes(data[start:]), body_at - start, body, prepared, ctx, route, held_bytes)
@@ -142,11 +144,11 @@ class Shape:
         unpack, fixed: split a request as long as this one into bytes and numbers, by turns; those bytes if it has the
             shape. The numbers are the correlation id and the offsets.
         is_used: it has served a commit since somebody was in need of room.
-        is_of_no_member: the audit is told of each.
+        is_of_no_member: the audit is told of each; of one it was told as ``told``.
     """
 
     __slots__ = ("_after", "_before", "_encode", "_pack", "body_at", "ctx", "fixed", "held_bytes",
-                 "is_of_no_member", "is_used", "length", "number", "prepared", "revision", "route",
+                 "is_of_no_member", "is_used", "length", "number", "prepared", "revision", "route", "told",
                  "unpack")  # fmt: skip
 
     def __init__(
@@ -167,6 +169,7 @@ class Shape:
         self.held_bytes = held_bytes
         self.is_used = False
         self.is_of_no_member = is_of_no_member(prepared.request)
+        self.told: Told | None = None
         self.number = self.revision = 0
 
     def answer(self, response: Any, correlation_id: int) -> bytes | Gathered:
@@ -216,8 +219,8 @@ class Shapes:
         self.serving = shape
         ctx.correlation_id = found[1]
         ctx.encoded = frame[start + shape.body_at :]
-        clock = common.clock
-        write = common.groups.commit_prepared(shape.prepared, found[3::2], ctx, clock.monotonic_ms(), clock.wall_ms())
+        wall_ms = common.wall_ms()
+        write = common.groups.commit_prepared(shape.prepared, found[3::2], ctx, common.monotonic_ms(), wall_ms)
         if write is None:
             self._peer.open = None
             self.remove(shape)
@@ -225,8 +228,10 @@ class Shapes:
         shape.is_used = True
         self._served += 1
         common.log.put(write.shard.partition, write, write.bodies)
-        if shape.is_of_no_member:
-            tell_altered(common.audit, ctx, shape.prepared.request.group_id)
+        if common.host.outcomes:  # they are told after an ordinary commit, too
+            common.host.settle()
+        if shape.is_of_no_member and (shape.told is None or not common.audit.tell_again(shape.told, wall_ms)):
+            shape.told = tell_altered(common.audit, ctx, shape.prepared.group_id)
         return True
 
     def wants(self, length: int) -> bool:
@@ -266,9 +271,9 @@ def is_of_no_member(request: OffsetCommitRequest) -> bool:
     return request.generation_id_or_member_epoch < 0 and not request.member_id
 
 
-def tell_altered(audit: Audit, ctx: RequestContext, group_id: str) -> None:
+def tell_altered(audit: Audit, ctx: RequestContext, group_id: str) -> Told | None:
     """Tell the audit that offsets of a group were altered by somebody who is no member."""
-    audit.tell_once("offsets_altered", ctx, group_id, group=group_id)
+    return audit.tell_once("offsets_altered", ctx, group_id, group=group_id)
 
 
 def _pieces(request: OffsetCommitRequest, ctx: RequestContext) -> list[bytes] | None:

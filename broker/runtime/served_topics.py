@@ -16,7 +16,7 @@ from ottla.broker.core.topics.configs import TopicConfig
 from ottla.broker.core.topics.partition import Partition, Standing, Topic
 from ottla.broker.core.topics.producers import Producers
 from ottla.broker.core.topics.transactions import Transactions
-from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, Log, LogConfig, Unavailable
+from ottla.broker.engine import Corrupt, Durability, Engine, EngineError, Fenced, Log, LogConfig, Unavailable
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.runtime.stand_in_log import StandInLog
@@ -157,6 +157,8 @@ class ServedTopics:
         try:
             log = await self._engine.open_log(topic.name, topic.topic_id, index, config)
             return log, Standing.LOADING if is_loaded_later else Standing.LEADING
+        except Fenced:  # another node has claimed it meanwhile
+            return self._elsewhere(topic, index, leader), Standing.ELSEWHERE
         except Corrupt as error:
             if topic.name in COORDINATED and not is_loaded_later:
                 raise
@@ -181,7 +183,8 @@ class ServedTopics:
         try:
             await self._producer_states.rebuild(partition, since_ms=since_ms)
         except (EngineError, BatchError) as error:
-            self.take_offline(partition, error)
+            if partition.standing is not Standing.ELSEWHERE:  # else it was lost meanwhile
+                self.take_offline(partition, error)
 
     def take_offline(self, partition: Partition, error: Exception) -> None:
         """The log of a partition is damaged: it is not served."""

@@ -33,6 +33,7 @@ from ottla.broker.runtime.setting_changes import Keys, Report, no_report, tell
 from ottla.broker.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.protocol.records import TopicPartition
 
 Outcome = TopicEntry | Refusal
 """The outcome of one wanted change: the topic as it is now (with validate_only: would be), or why not."""
@@ -307,6 +308,26 @@ class TopicManager(CatalogInForce):
             await self.keys.use(self._settings)
         await tell(alterations, refusals, self._log)
         return refusals
+
+    async def rehome(self, tp: TopicPartition, home: int) -> list[TopicPartition]:
+        """Let a partition, and those that follow it, be at home at another node. Returns all of them.
+
+        Raises:
+            EngineError: the change could not be made durable.
+        """
+        names = [tp.topic, *(name for name, followed in FOLLOWERS.items() if followed == tp.topic)]
+
+        async def moved(before: Catalog) -> tuple[Catalog, list[TopicPartition]]:
+            found = [before.topics[name] for name in names if name in before.topics]
+            entries = [
+                entry._replace(homes=(*entry.homes[: tp.partition], home, *entry.homes[tp.partition + 1 :]))
+                for entry in found
+            ]
+            moves = [TopicPartition(entry.name, tp.partition) for entry in entries]
+            return before if entries == found else before.with_topics(entries), moves
+
+        async with self._change:
+            return await self._make(moved)
 
     def auto_create(
         self, names: Sequence[str], created: Callable[[Sequence[Outcome]], None], *, permit: Permit | None = None

@@ -275,6 +275,9 @@ class MemoryCatalog:
                 catalog.on_changed()
         return self.version
 
+    def look(self) -> None:
+        """Each is told of what the others store."""
+
     async def refresh(self) -> None:
         self._read()
 

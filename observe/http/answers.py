@@ -86,9 +86,10 @@ class GroupNow(Struct):
 
 class HealthNow(Struct, omit_defaults=True):
     """State of the broker: ``starting``, ``ready``, ``stopping`` or ``failed``; or ``full`` or ``degraded`` while it is
-    ready and nothing can be written. ``nodes_down`` are the ids of other nodes that are down, if there are any:
-    ``/v1/cluster`` says why.
+    ready and nothing can be written. ``nodes_down`` are the ids of other nodes that are down, if there are any, and
+    ``nodes_silent`` of those that are up and do not answer: ``/v1/cluster`` says why.
     """
 
     status: str
     nodes_down: list[int] = []
+    nodes_silent: list[int] = []

@@ -25,12 +25,13 @@ class Health:
 
     Attributes:
         refusal: says while it is ready why nothing can be written, ``full`` or ``degraded``; empty while it can.
-        nodes_down: the ids of other nodes that are down.
+        nodes_down, nodes_silent: the ids of other nodes that are down, or are up and do not answer.
     """
 
     status: str = "starting"
     refusal: Callable[[], str] = lambda: ""
     nodes_down: Callable[[], list[int]] = list
+    nodes_silent: Callable[[], list[int]] = list
 
     @property
     def now(self) -> str:

@@ -117,7 +117,7 @@ def health_routes(health: Health) -> list[BaseRoute]:
 
 
 def _health(health: Health, now: str, well: bool) -> Response:
-    body = msgspec.json.encode(HealthNow(now, health.nodes_down()))
+    body = msgspec.json.encode(HealthNow(now, health.nodes_down(), health.nodes_silent()))
     return Response(body, 200 if well else 503, NOT_KEPT, JSON)
 
 

@@ -8,6 +8,7 @@ while, new ones find no place. Else, of more groups than there is room for, noth
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.core.events import Event, Observer, OffsetsCommitted
@@ -92,12 +93,16 @@ class Traffic(Observer):
             self.count_commit(event.group_id, event.partitions, event.wall_ms)
 
     def count_commit(self, group_id: str, partitions: int, wall_ms: int) -> None:
+        self.count_commits([(group_id, partitions)], wall_ms)
+
+    def count_commits(self, commits: Sequence[tuple[str, int]], wall_ms: int) -> None:
         bucket, new = wall_ms // FINEST_MS, self._new
         if bucket != self._bucket or len(new) >= MOST_NEW:
             self._store()
             self._bucket = bucket
             new = self._new
-        new[group_id] = new.get(group_id, 0) + 1
+        for group_id, _ in commits:
+            new[group_id] = new.get(group_id, 0) + 1
 
     def _store(self) -> None:
         """Put the commits of a bucket into the rows."""

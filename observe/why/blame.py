@@ -52,11 +52,13 @@ class Still(NamedTuple):
     Attributes:
         partitions: how many.
         account: the index of whom that is put down to while nobody is late, -1 for nobody.
+        until_ms: when they did no more, if that was before the moment that is asked about.
     """
 
     since_ms: int
     partitions: int
     account: int
+    until_ms: int = 1 << 62
 
 
 class Accounts(NamedTuple):
@@ -76,7 +78,7 @@ def divide(still: Iterable[Still], late: Sequence[Late], until_ms: int) -> Accou
 
     It takes one pass over the moments at which anything changes: groups of thousands of members are of one second, too.
     """
-    rows = [row for row in still if row.partitions and row.since_ms < until_ms]
+    rows = [row for row in still if row.partitions and row.since_ms < min(row.until_ms, until_ms)]
     blamed: dict[int, int] = {}
     longest: dict[int, int] = {}
     if not rows:
@@ -88,7 +90,7 @@ def divide(still: Iterable[Still], late: Sequence[Late], until_ms: int) -> Accou
     for row in rows:
         if row.account < 0:
             continue
-        for_ms = nobody_late[until_ms] - nobody_late[row.since_ms]
+        for_ms = nobody_late[min(row.until_ms, until_ms)] - nobody_late[row.since_ms]
         blamed[row.account] = blamed.get(row.account, 0) + row.partitions * for_ms
         longest[row.account] = max(longest.get(row.account, 0), for_ms)
     shares = [each[one.until_ms] - each[one.from_ms] for one in waits]
@@ -108,6 +110,8 @@ def _clocks(rows: Sequence[Still], waits: Sequence[Late], until_ms: int) -> tupl
 
     for row in rows:
         step(row.since_ms, row.partitions, 0)
+        if row.until_ms < until_ms:
+            step(row.until_ms, -row.partitions, 0)
     for one in waits:
         step(one.from_ms, 0, 1)
         step(one.until_ms, 0, -1)

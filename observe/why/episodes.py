@@ -69,7 +69,11 @@ def running(account: Account, now_ms: int | None = None) -> Episode | None:
         account.settle(account.input)
     at_ms = account.present_ms(run, now_ms)
     copy = replace(
-        run, episode=_decode(_encode(run.episode)), awaited=dict(run.awaited), longest_ms=dict(run.longest_ms)
+        run,
+        episode=_decode(_encode(run.episode)),
+        awaited=dict(run.awaited),
+        longest_ms=dict(run.longest_ms),
+        unshared=[*run.unshared],
     )
     if account.interference is not None:
         if paused_ms := account.interference.paused_ms:

@@ -17,6 +17,9 @@ MOST_TRIGGERS = 1_000
 """The same of what began a rebalance and added to it: a barrier may be open for hours while members come and go."""
 
 
+MANY_LATE = 100
+"""If more are late, what stood still is put on their accounts now and then, and not with every step of each of them."""
+SHARED_EVERY_MS = 250
 HELD_UP = frozenset((Cause.JOIN_BARRIER_MISSED, Cause.SYNC_TIMEOUT, Cause.LEADER_NEVER_SYNCED, Cause.NOBODY_REJOINED))
 """Causes that are told however much came before: they held everybody up."""
 LEFT = frozenset(("left", "expired", "refused", "vanished"))
@@ -36,6 +39,7 @@ class Run:
             ``none_late_before_ms``.
         late: who was late, as far as that is over.
         longest_ms: see `ottla.observe.why.blame.Accounts`; known once what stood still is charged.
+        unshared: what stood still and is on nobody's account yet; shared_ms: when that was looked at last.
     """
 
     episode: Episode
@@ -48,6 +52,8 @@ class Run:
     none_late_before_ms: int = NEVER_LATE_MS
     late: list[Late] = field(default_factory=list)
     longest_ms: dict[int, int] = field(default_factory=dict)
+    unshared: list[Still] = field(default_factory=list)
+    shared_ms: int = NEVER
 
     def at(self, event: Event) -> int:
         """Milliseconds after the start of the episode."""
@@ -149,8 +155,26 @@ class Run:
         self.none_late_before_ms = min((late_ms for _, late_ms in self.awaited.values()), default=NEVER_LATE_MS)
         return [*self.late, *(Late(self.index[one], since_ms, at_ms) for one, since_ms in due if one in self.index)]
 
+    def share(self, at_ms: int) -> None:
+        """Put what stood still until now on the accounts of those who are to blame for it."""
+        if not self.unshared:
+            return
+        unshared, self.unshared, self.shared_ms = self.unshared, [], at_ms
+        accounts = divide(unshared, self.late_until(at_ms), at_ms)
+        for index, for_ms in accounts.longest_ms.items():
+            self.longest_ms[index] = max(self.longest_ms.get(index, 0), for_ms)
+        for index, blamed_ms in accounts.blamed_ms.items():
+            self.episode.members[index].blamed_ms += blamed_ms
+
+    def share_some(self, at_ms: int) -> None:
+        """The same, unless very many are late, and it was done a moment ago."""
+        awaited = self.awaited if at_ms >= self.none_late_before_ms else ()
+        if len(self.late) + len(awaited) <= MANY_LATE or at_ms >= self.shared_ms + SHARED_EVERY_MS:
+            self.share(at_ms)
+
     def paused(self, since_ms: int, until_ms: int) -> None:
         """No deadline ran between two times: what is open is open for longer, and nobody was late meanwhile."""
+        self.share(since_ms)
         if (wait := self.open_wait()) is not None:
             wait.limit_ms += until_ms - max(since_ms, self.start_ms + wait.opened_ms)
         for member_id, (from_ms, late_ms) in self.awaited.items():
@@ -213,7 +237,8 @@ class Standing:
         """Somebody consumes partitions again, while others may stand: put what they stood on an episode's accounts."""
         again = Standing({one: self.since.pop(one) for one in partitions if one in self.since})
         if again.since:
-            again.charge(run, at_ms)
+            run.unshared += again.stood(run, at_ms)
+            run.share_some(at_ms)
 
     def stood_ms(self, at_ms: int) -> int:
         """Partition-milliseconds in which they stood still until a moment, on no account so far."""
@@ -221,6 +246,15 @@ class Standing:
 
     def charge(self, run: Run, at_ms: int) -> None:
         """Put what stood still until now on an episode's accounts; what goes on standing begins afresh."""
+        run.unshared += self.stood(run, at_ms)
+        run.share(at_ms)
+
+    def stood(self, run: Run, at_ms: int) -> list[Still]:
+        """Count what stood still until now for an episode; what goes on standing begins afresh.
+
+        Returns:
+            What is to be put on accounts.
+        """
         episode = run.episode
         together: dict[tuple[int, str, bool], int] = {}
         for partition, row in self.since.items():
@@ -237,12 +271,7 @@ class Standing:
                 part.stood_ms += for_ms
             self.since[partition] = (at_ms, member_id, is_gone)
         began = beginner(episode.triggers)
-        still = [
-            Still(since_ms, count, run.index.get(member_id, -1) if is_gone else began)
+        return [
+            Still(since_ms, count, run.index.get(member_id, -1) if is_gone else began, at_ms)
             for (since_ms, member_id, is_gone), count in together.items()
         ]
-        accounts = divide(still, run.late_until(at_ms), at_ms)
-        for index, for_ms in accounts.longest_ms.items():
-            run.longest_ms[index] = max(run.longest_ms.get(index, 0), for_ms)
-        for index, blamed_ms in accounts.blamed_ms.items():
-            episode.members[index].blamed_ms += blamed_ms

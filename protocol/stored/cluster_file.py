@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.protocol.stored.files import LOCK_NAME
+
 CLUSTER_NAME: Final = "cluster.json"
 SPREAD_NAME: Final = "spread.json"
 """What moves logs between nodes has written down, and has not finished: nothing may start meanwhile."""
@@ -37,7 +39,7 @@ class NodeEntry:
         directory: relative to that of the file.
         state: one of `STATES`. pid: of its process; 0 while there is none.
         epoch: the leader epoch of its engine in its last life that came up; -1 before that.
-        why: says why it does not start, or how it ended; empty while it is up.
+        why: says why it does not start, or how it ended; empty while it is up, unless it does not answer.
         endpoints: host and port by the name of a listener; an empty host is the one that a client reached. They stay
             while the node is down.
         address: ``host:port`` at which this machine reaches its first listener; empty before it came up.
@@ -95,6 +97,13 @@ def node_directories(data_dir: Path) -> dict[int, Path]:
 def all_directories(data_dir: Path) -> list[Path]:
     """A data directory and those of the other nodes below it."""
     return [data_dir, *node_directories(data_dir).values()]
+
+
+def whole_of(data_dir: Path) -> Path | None:
+    """The data directory of all nodes, if this is the own one of a node below it: it is no whole one by itself."""
+    below = data_dir.absolute().parent
+    is_part = data_dir.name.isdecimal() and below.name == NODES_NAME and (below / LOCK_NAME).exists()
+    return below.parent if is_part else None
 
 
 def encode_cluster(cluster: ClusterFile) -> bytes:

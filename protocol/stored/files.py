@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import Final, Protocol
 
-_LOCKS: Final = (("LOCK", fcntl.flock), (".lock", fcntl.lockf))
+LOCK_NAME: Final = "LOCK"
+"""The file that a broker, or a supervisor, holds as long as it lives. It has its pid."""
+_LOCKS: Final = ((LOCK_NAME, fcntl.flock), (".lock", fcntl.lockf))
 """Ottla's lock and Kafka's."""
 
 

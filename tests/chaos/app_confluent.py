@@ -30,7 +30,10 @@ NO_NEW_BEGINNING = {"metadata.recovery.strategy": "none"}
 """When all brokers are gone, librdkafka 2.16 begins anew from the bootstrap servers (KIP-899), and a transactional
 producer then holds on to the coordinator that it has thrown away: its calls never come back.
 """
-
+INSISTS_S = 20.0
+"""How long a call is repeated. A broker that is down is not in the metadata, so librdkafka 2.16 throws it away. When it
+comes back as a group's coordinator, send_offsets_to_transaction() may wait for the one that was thrown away, for ever.
+"""
 OVER = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL}
 """A static member that another has replaced; or that stood still for longer than its session: librdkafka then sends a
 heartbeat without its member id, and is taken for another. Both are the end of the consumer.
@@ -47,6 +50,7 @@ class MustAbort(Exception):
 
 def insist(call: Callable[[], Any], stopping: threading.Event) -> Any:
     """Call again while the error may pass."""
+    until_s = time.monotonic() + INSISTS_S
     while True:
         try:
             return call()
@@ -56,8 +60,8 @@ def insist(call: Callable[[], Any], stopping: threading.Event) -> Any:
                 raise MustAbort(error) from failure
             if not error.retriable():
                 raise Unusable(error) from failure
-        if stopping.wait(0.02):
-            raise Unusable("stopping")
+        if stopping.wait(0.02) or time.monotonic() > until_s:
+            raise Unusable("stopping, or nothing comes of it")
 
 
 def work(app: Application, stopping: threading.Event) -> None:

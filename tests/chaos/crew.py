@@ -57,6 +57,11 @@ class Crew:
             if not worker.runs
         ]
 
+    def write_no_more(self) -> None:
+        """Let those end that write; all the others go on."""
+        for worker in self.workers.values():
+            worker.say("enough")
+
     def finish(self, timeout_s: float) -> list[str]:
         """Let all finish; give the names of those that do not."""
         for worker in self.workers.values():

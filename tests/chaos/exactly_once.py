@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ottla.testing import BrokerProcess
+from tests.chaos import load_java
 from tests.chaos.crew import Crew
-from tests.chaos.killing import PATIENCE_S, SETTINGS, Broken, Killing
-from tests.chaos.pipeline import INPUT, KINDS, PARTITIONS, PROCESSES, group_of, output_of
-from tests.chaos.readback import unfinished_transactions
+from tests.chaos.killing import PATIENCE_S, Broken
+from tests.chaos.nodes import killing_of
+from tests.chaos.pipeline import INPUT, KINDS, PARTITIONS, PROCESSES, SESSION_MS, group_of, output_of
+from tests.chaos.readback import Reader, unfinished_transactions
 from tests.chaos.results import Results
 from tests.chaos.watch import WATCHERS
-from tests.support.client import Client
 
 CALM_EVERY = 10
 """After so many rounds every application must have got further before the next kill."""
@@ -32,13 +32,20 @@ class ExactlyOnce:
         directory: the broker's data.
         seed: of who is killed and when.
         say: is told how it goes.
+        nodes: of so many nodes one is killed, stopped or restarted; None: there is one broker, alone.
     """
 
-    def __init__(self, directory: Path, seed: int, say: Callable[[str], None]) -> None:
+    def __init__(self, directory: Path, seed: int, say: Callable[[str], None], nodes: int | None = None) -> None:
         self._say = say
         self.results = Results()
-        topics = dict.fromkeys([INPUT, *map(output_of, KINDS)], PARTITIONS)
-        self._killing = Killing(BrokerProcess(directory, settings=SETTINGS, topics=topics), seed, self.results)
+        reason = load_java.missing()
+        if reason:
+            say(f"without Java: {reason}")
+        self._kinds = [kind for kind in KINDS if not reason or kind != "java"]
+        topics = dict.fromkeys([INPUT, *map(output_of, self._kinds)], PARTITIONS)
+        settings = {"group.consumer.session.timeout.ms": SESSION_MS}
+        self._killing = killing_of(directory, nodes, seed, self.results, settings=settings, topics=topics)
+        self._always = nodes is not None
         self._frozen: dict[str, int] = {}
         self._counts = {"broker": 0, "application": 0, "zombie": 0}
 
@@ -50,8 +57,9 @@ class ExactlyOnce:
         """
         with self._killing.broker, Crew(self.results.take) as crew:
             self._start(crew, "feed", "tests.chaos.feed")
-            self._start(crew, "watch", "tests.chaos.watch")
-            for kind in KINDS:
+            shown = [word for kind in self._kinds for word in ("--topic", output_of(kind))]
+            self._start(crew, "watch", "tests.chaos.watch", *shown)
+            for kind in self._kinds:
                 for number in range(PROCESSES):
                     self._start_application(crew, kind, number)
             self._everyone_goes_on(crew)
@@ -62,7 +70,7 @@ class ExactlyOnce:
                 if number % CALM_EVERY == 0:
                     self._everyone_goes_on(crew)
                 else:
-                    self._some_go_on(crew, self._killing.chance.choice([1, len(KINDS)]))
+                    self._some_go_on(crew, self._killing.chance.choice([1, len(self._kinds)]))
                     time.sleep(self._killing.chance.uniform(0, 0.8))
                 self._say(f"round {number}, {what}: {time.monotonic() - began:.1f} s; {self.results.totals()}")
             self._thaw(crew, None)
@@ -84,24 +92,27 @@ class ExactlyOnce:
 
     def _round(self, crew: Crew, number: int) -> str:
         chance = self._killing.chance
-        kind, which = chance.choice(KINDS), chance.randrange(PROCESSES)
+        kind, which = chance.choice(self._kinds), chance.randrange(PROCESSES)
         name = f"{kind}-{which}"
         draw = chance.random()
-        if draw < FREEZE and not self._frozen:
-            return self._freeze(crew, kind, name, number)
+        done = []
         kill_broker = draw < FREEZE + BROKER + BOTH
         kill_application = not kill_broker or draw < FREEZE + BOTH
+        if draw < FREEZE and not self._frozen:
+            done.append(self._freeze(crew, kind, name, number))
+            kill_broker = kill_application = False
         if kill_application:
+            done.append(f"{name} killed")
             crew.workers[name].kill()
             crew.drain()
             self._frozen.pop(name, None)
             self._counts["application"] += 1
-        if kill_broker:
-            self._killing.kill_and_restart()
+        if kill_broker or self._always:
+            done.append(self._killing.kill_and_restart())
             self._counts["broker"] += 1
         if kill_application:
             self._start_application(crew, kind, which)
-        return " and ".join(["broker"] * kill_broker + [name] * kill_application) + " killed"
+        return " and ".join(done)
 
     def _freeze(self, crew: Crew, kind: str, name: str, number: int) -> str:
         """Let a process stand still, in the middle of a transaction as like as not: either until others have taken its
@@ -152,9 +163,8 @@ class ExactlyOnce:
 
         self._killing.wait(crew, all_go_on, "results of all, with both watchers", self.results.totals)
 
-    @staticmethod
-    def _watched() -> list[tuple[str, str]]:
-        return [(watcher, output_of(kind)) for watcher in WATCHERS for kind in KINDS]
+    def _watched(self) -> list[tuple[str, str]]:
+        return [(watcher, output_of(kind)) for watcher in WATCHERS for kind in self._kinds]
 
     # the end
 
@@ -176,26 +186,26 @@ class ExactlyOnce:
         self._killing.kill_and_restart()
         for key in self._watched():
             self.results.check_complete(*key)
-        with self._killing.reader() as client:
-            self._nothing_hangs(client)
-            for kind in KINDS:
-                self.results.check_offsets(group_of(kind), client.all_committed(group_of(kind)), INPUT)
-                stored = [client.read_log(output_of(kind), number)[0] for number in range(PARTITIONS)]
-                ends = sum(client.offset(output_of(kind), partition=number).offset for number in range(PARTITIONS))
-                self._say(f"{output_of(kind)}: {sum(map(len, stored))} records stored, {ends} offsets")
+        reader = self._killing.reader()
+        self._nothing_hangs(reader)
+        for kind in self._kinds:
+            self.results.check_offsets(group_of(kind), reader.all_committed(group_of(kind)), INPUT)
+            stored = [reader.read_log(output_of(kind), number)[0] for number in range(PARTITIONS)]
+            ends = sum(reader.end(output_of(kind), number) for number in range(PARTITIONS))
+            self._say(f"{output_of(kind)}: {sum(map(len, stored))} records stored, {ends} offsets")
         self._killing.raise_problems()
 
-    def _nothing_hangs(self, client: Client) -> None:
+    def _nothing_hangs(self, reader: Reader) -> None:
         """No transaction is left open, and committed readers come to the end of every partition."""
 
         def left() -> list[str]:
-            places = [(output_of(kind), number) for kind in KINDS for number in range(PARTITIONS)]
+            places = [(output_of(kind), number) for kind in self._kinds for number in range(PARTITIONS)]
             behind = [
                 (topic, number)
                 for topic, number in places
-                if client.read_log(topic, number, level=1)[1] < client.offset(topic, partition=number).offset
+                if reader.read_log(topic, number, level=1)[1] < reader.end(topic, number)
             ]
-            return [*unfinished_transactions(client), *(f"{place} is held up" for place in behind)]
+            return [*unfinished_transactions(reader), *(f"{place} is held up" for place in behind)]
 
         deadline = time.monotonic() + PATIENCE_S
         while (found := left()) and time.monotonic() < deadline:

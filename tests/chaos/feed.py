@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from tests.chaos.load import role_of, run_threads
@@ -9,6 +10,6 @@ from tests.chaos.load_confluent import produce
 from tests.chaos.pipeline import INPUT, PARTITIONS
 
 if __name__ == "__main__":
-    mine = role_of()
-    pace = {"partitions": PARTITIONS, "burst": 8, "pause_s": 0.03}
-    run_threads(mine, [partial(produce, mine, INPUT, **pace, **{"enable.idempotence": True})])
+    mine = replace(role_of(), pause_s=0.03)
+    pace = {"partitions": PARTITIONS, "burst": 8}
+    run_threads(mine, [], [partial(produce, mine, INPUT, **pace, **{"enable.idempotence": True})])

@@ -13,12 +13,15 @@ from typing import Protocol
 
 from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
-from tests.support.client import Client
+from tests.chaos.readback import Reader
 from tests.support.waiting import wait_for
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": 200,
     "group.min.session.timeout.ms": 1000,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 300,
     # Small segments, and compaction all the time, so that kills come in the middle of both.
     "log.segment.bytes": 30_000,
     "offsets.topic.segment.bytes": 10_000,
@@ -60,8 +63,11 @@ class Killing:
         self.chance = random.Random(seed)
         self._account = account
 
-    def kill_and_restart(self) -> None:
-        """SIGKILL the broker, sometimes while it stops; start it again, sometimes after another kill on the way."""
+    def kill_and_restart(self) -> str:
+        """SIGKILL the broker, sometimes while it stops; start it again, sometimes after another kill on the way.
+
+        Gives what was done, in words.
+        """
         if self.chance.random() < STOPPED:
             os.kill(self.broker.pid, signal.SIGTERM)
             time.sleep(self.chance.uniform(0, 0.5))
@@ -69,6 +75,7 @@ class Killing:
         if self.chance.random() < INTERRUPTED:
             self._start_and_kill(self.chance.uniform(0.05, 0.9))
         self.broker.restart()
+        return "broker killed"
 
     def _start_and_kill(self, after_s: float) -> None:
         def kill() -> None:
@@ -82,9 +89,9 @@ class Killing:
         timer.join()
         self.broker.kill()
 
-    def reader(self) -> Client:
-        """A connection to the broker."""
-        return Client(self.broker.port)
+    def reader(self) -> Reader:
+        """Reads what is stored."""
+        return Reader(self.broker.bootstrap_servers)
 
     def wait(self, crew: Crew, condition: Callable[[], bool], what: str, show: Callable[[], object] = str) -> None:
         """Wait until the clients have got somewhere.

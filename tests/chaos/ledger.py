@@ -1,14 +1,19 @@
 """What was promised to the load processes, and whether the broker keeps it. Pure.
 
-Every promise is held against what is read back over the wire:
+Every promise is held against what is read back over the wire. The names of what breaks them are those of Jepsen's
+workload for Kafka, where it has one:
 
-* a record that was acknowledged is at its place, and nothing is at a place where there is nothing to be;
-* offsets have no gaps, and what was read once reads the same for ever;
-* an idempotent producer's records are there once each and in order, and none between two others is missing;
-* another producer's records may be there twice, but their first appearances are in order and without a gap;
-* a group's committed offset is not behind what was acknowledged to it, and everything before it was seen;
-* a group's generation never falls, neither for a member nor in what the coordinator has written;
-* a topic that was created is there, one that was deleted is not.
+* *lost write*: a record that was acknowledged is not at its place; or there is less than was read before;
+* *inconsistent offset*: an offset was given to two records, or reads otherwise than it did; offsets have a gap;
+* *duplicate*: a record of an idempotent producer is there twice; those of others may be;
+* *nonmonotonic send*: a record comes before another one that its producer has sent before it, or without it;
+* *nonmonotonic poll*, *skipped poll*: a member of a settled group is shown an offset that is not the next one;
+* *unseen*: a record that no member of a group has seen, though its offset was committed, or nothing else is left;
+* *lost commit*: a group's committed offset is behind what was acknowledged to it;
+* *phantom read*, *phantom commit*: what a member saw, or its group committed, was never stored;
+* *generation*: one falls, for a member or in what the coordinator has written; or that of a settled group changes;
+* *topic*: one that was created is not there, or one that was deleted is;
+* *client*: something happened that no client should see.
 """
 
 from __future__ import annotations
@@ -52,6 +57,8 @@ class Ledger:
         self._gone: set[str] = set()
         self._last: dict[Place, int] = {}
         self._numbers: dict[Place, set[int]] = defaultdict(set)
+        self._settled: dict[str, int] = {}
+        self._shown: dict[tuple[str, Place], int] = {}
 
     # what the load processes tell
 
@@ -61,17 +68,20 @@ class Ledger:
                 self.acked[topic] += 1
                 before = self._unchecked[topic, partition].setdefault(offset, value)
                 if before != value:
-                    self._broken(f"{topic}-{partition}: offset {offset} was given to {before} and to {value}")
+                    self._broken(
+                        "inconsistent offset",
+                        f"{topic}-{partition}: offset {offset} was given to {before} and to {value}",
+                    )
             case Saw(group, topic, partition, offset, value):
-                before = self._seen[group, (topic, partition)].setdefault(offset, value)
-                if before != value:
-                    self._broken(f"{group} read {before}, then {value} at {topic}-{partition} offset {offset}")
+                self._saw(group, (topic, partition), offset, value)
             case Committed(group, topic, partition, offset):
                 offsets = self._committed[group]
                 offsets[topic, partition] = max(offset, offsets.get((topic, partition), 0))
             case Generation(group, member, generation):
                 if generation < self._of_member.get((group, member), 0):
-                    self._broken(f"{group}: generation {generation} of {member} after a later one")
+                    self._broken("generation", f"{group}: generation {generation} of {member} after a later one")
+                if generation != self._settled.get(group, generation):
+                    self._broken("generation", f"{group}: {member} is in {generation} after {self._settled[group]}")
                 self._of_member[group, member] = generation
                 self._generations[group] = max(generation, self._generations[group])
             case Created(topic, partitions):
@@ -81,13 +91,34 @@ class Ledger:
             case Deleted(topic):
                 self._gone.add(topic)
             case Trouble(words):
-                self._broken(words)
+                self._broken("client", words)
             case Ended(name):
                 self.ended.add(name)
 
-    def _broken(self, words: str) -> None:
+    def _saw(self, group: str, place: Place, offset: int, value: str) -> None:
+        before = self._seen[group, place].setdefault(offset, value)
+        if before != value:
+            self._broken("inconsistent offset", f"{group} read {before}, then {value} at {place} offset {offset}")
+        if group in self._settled:
+            last = self._shown.get((group, place), offset - 1)
+            if offset != last + 1:
+                rule = "skipped poll" if offset > last else "nonmonotonic poll"
+                self._broken(rule, f"{group} was shown offset {offset} of {place} after {last}")
+            self._shown[group, place] = offset
+
+    def _broken(self, rule: str, words: str) -> None:
         if len(self.problems) < 50:
-            self.problems.append(words)
+            self.problems.append(f"{rule}: {words}")
+
+    def is_one(self, group: str, members: Collection[str]) -> bool:
+        """Whether all members are in the same generation, as they have told last."""
+        return len({self._of_member.get((group, member)) for member in members} - {None}) == 1 and all(
+            (group, member) in self._of_member for member in members
+        )
+
+    def settle(self, group: str) -> None:
+        """From now on the group stays in its generation, and its members are shown each record once and in order."""
+        self._settled[group] = self._generations[group]
 
     # what was promised by now
 
@@ -107,15 +138,17 @@ class Ledger:
         for offset, value in records:
             if offset < len(values):
                 if values[offset] != value:
-                    self._broken(f"{place}: offset {offset} had {values[offset]} and has {value}")
+                    self._broken(
+                        "inconsistent offset", f"{place}: offset {offset} had {values[offset]} and has {value}"
+                    )
             elif offset > len(values):
-                self._broken(f"{place}: offset {offset} comes after {len(values) - 1}")
+                self._broken("inconsistent offset", f"{place}: offset {offset} comes after {len(values) - 1}")
                 return
             else:
                 values.append(value)
                 self._in_order(place, value)
         if first + len(records) < len(values):
-            self._broken(f"{place}: it ends at {first + len(records)}, and had {len(values)} records")
+            self._broken("lost write", f"{place}: it ends at {first + len(records)}, and had {len(values)} records")
 
     def check_acked(self, place: Place, promised: Mapping[int, str]) -> None:
         """Hold acknowledgements against what is stored."""
@@ -123,7 +156,7 @@ class Ledger:
         for offset, value in promised.items():
             found = values[offset] if offset < len(values) else None
             if found != value:
-                self._broken(f"{place}: {value} was acknowledged at {offset}, where there is {found}")
+                self._broken("lost write", f"{place}: {value} was acknowledged at {offset}, where there is {found}")
             del self._unchecked[place][offset]
 
     def promised(self, place: Place) -> dict[int, str]:
@@ -136,12 +169,12 @@ class Ledger:
         known = self._numbers[place]
         if number in known:
             if topic in self._once:
-                self._broken(f"{place}: {value} is stored twice")
+                self._broken("duplicate", f"{place}: {value} is stored twice")
             return
         last = self._last.get(place)
         expected = partition if last is None else last + PARTITIONS
         if number != expected:
-            self._broken(f"{place}: {value} follows number {last}")
+            self._broken("nonmonotonic send", f"{place}: {value} follows number {last}")
         known.add(number)
         self._last[place] = number
 
@@ -156,15 +189,18 @@ class Ledger:
         """
         for place, offset in promised.items():
             if found.get(place, 0) < offset:
-                self._broken(f"{group}: {place} was committed up to {offset}, and is at {found.get(place)}")
+                self._broken(
+                    "lost commit", f"{group}: {place} was committed up to {offset}, and is at {found.get(place)}"
+                )
         furthest = self._found[group]
         furthest |= {place: max(offset, furthest.get(place, 0)) for place, offset in found.items()}
         for place, offset in found.items() if final else ():
             if furthest[place] > len(self.stored[place]):
-                self._broken(f"{group}: {place} was at {furthest[place]}, and has {len(self.stored[place])} records")
+                words = f"{group}: {place} was at {furthest[place]}, and has {len(self.stored[place])} records"
+                self._broken("phantom commit", words)
             seen = self._seen[group, place]
             if unseen := [one for one in range(offset) if one not in seen]:
-                self._broken(f"{group}: {place} is at {offset}, and nobody saw {unseen[:10]}")
+                self._broken("unseen", f"{group}: {place} is at {offset}, and nobody saw {unseen[:10]}")
 
     def check_seen(self) -> None:
         """Hold what consumers saw against what is stored."""
@@ -172,23 +208,39 @@ class Ledger:
             values = self.stored[place]
             for offset, value in seen.items():
                 if offset >= len(values) or values[offset] != value:
-                    self._broken(f"{group} saw {value} at {place} offset {offset}, which is not stored there")
+                    words = f"{group} saw {value} at {place} offset {offset}, which is not stored there"
+                    self._broken("phantom read", words)
+
+    def unseen(self, group: str, topics: Collection[str]) -> dict[Place, list[int]]:
+        """Offsets of what is stored that no member of a group has seen."""
+        missing = {
+            place: [offset for offset in range(len(values)) if offset not in self._seen[group, place]]
+            for place, values in self.stored.items()
+            if place[0] in topics
+        }
+        return {place: offsets for place, offsets in missing.items() if offsets}
+
+    def check_unseen(self, group: str, topics: Collection[str]) -> None:
+        """Nothing that is stored is left to be seen."""
+        for place, offsets in self.unseen(group, topics).items():
+            self._broken("unseen", f"{group}: nobody saw {offsets[:10]} of {place}")
 
     def found_generations(self, group: str, written: Sequence[int]) -> None:
         """Generations of a group in the order in which the coordinator wrote them."""
         if any(later < earlier for earlier, later in itertools.pairwise(written)):
-            self._broken(f"{group}: its generation fell: {written}")
+            self._broken("generation", f"{group}: it fell: {written}")
         if written and max(written) < self._generations[group]:
-            self._broken(f"{group}: a member was in generation {self._generations[group]}, written is {written[-1]}")
+            words = f"{group}: a member was in {self._generations[group]}, written is {written[-1]}"
+            self._broken("generation", words)
 
     def found_topics(self, made: Mapping[str, int], gone: Collection[str], found: Mapping[str, int]) -> None:
         """Hold the topics that exist against those that were made and deleted before they were asked for."""
         for topic, partitions in made.items():
             if found.get(topic) != partitions:
-                self._broken(f"topic {topic} was created with {partitions} partitions, and has {found.get(topic)}")
+                self._broken("topic", f"{topic} was created with {partitions} partitions, and has {found.get(topic)}")
         for topic in gone:
             if topic in found:
-                self._broken(f"topic {topic} was deleted, and is there")
+                self._broken("topic", f"{topic} was deleted, and is there")
 
     def totals(self) -> str:
         """In a few words."""

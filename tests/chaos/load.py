@@ -25,6 +25,16 @@ MIXED = "mixed"
 COMES_AND_GOES = "comes-and-goes"
 """A group of two, one of whom leaves it again and again."""
 SESSION_MS = 3_000
+STEADY = {"steady-classic": "classic", "steady-consumer": "consumer"}
+"""Groups whose members stay, and their protocols: once all are there, nothing moves them to another generation."""
+STEADY_SESSION_MS = 30_000
+"""Longer than any node is away."""
+STEADY_MEMBERS = ("confluent", "java", "ottla")
+
+
+def steady(topics: Sequence[str]) -> list[str]:
+    """The topics that steady groups read: those in which each record is once."""
+    return [topic for topic in topics if topic.endswith("-once")]
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class Role:
 
     Attributes:
         static: its name is also its group.instance.id.
+        pause_s: between two bursts of a producer.
     """
 
     name: str
@@ -40,6 +51,7 @@ class Role:
     topics: list[str]
     seed: int = 0
     static: bool = False
+    pause_s: float = PAUSE_S
 
 
 def value_of(number: int) -> str:
@@ -100,50 +112,59 @@ def role_of(arguments: Sequence[str] | None = None) -> Role:
     parser.add_argument("--topic", action="append", default=[], dest="topics")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--static", action="store_true")
+    parser.add_argument("--pause-s", type=float, default=PAUSE_S)
     return Role(**vars(parser.parse_args(arguments)))
 
 
-def until_told() -> threading.Event:
-    """An event that is set when the parent closes standard input: finish, and end."""
-    told = threading.Event()
+def told() -> tuple[threading.Event, threading.Event]:
+    """Events that are set when the parent writes a line, which ends writers, and when it closes standard input."""
+    enough, over = threading.Event(), threading.Event()
 
     def wait() -> None:
+        sys.stdin.buffer.readline()
+        enough.set()
         sys.stdin.buffer.read()
-        told.set()
+        over.set()
 
     threading.Thread(target=wait, daemon=True).start()
-    return told
+    return enough, over
 
 
-def run_threads(role: Role, parts: Sequence[Callable[[threading.Event], None]]) -> None:
-    """Run each part in a thread of its own until the parent says stop."""
+Thread = Callable[[threading.Event], None]
+Task = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+
+
+def run_threads(role: Role, parts: Sequence[Thread], writers: Sequence[Thread] = ()) -> None:
+    """Run each part in a thread of its own until the parent says stop; writers stop earlier."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)  # shows where a process hangs
-    stopping = until_told()
+    enough, over = told()
 
-    def guarded(part: Callable[[threading.Event], None]) -> None:
+    def guarded(part: Thread, stopping: threading.Event) -> None:
         try:
             part(stopping)
         except BaseException as error:
             tell(Trouble(f"{role.name}: {part} ended with {error!r}"))
             raise
 
-    threads = [threading.Thread(target=guarded, args=(part,)) for part in parts]
+    whole = [*((part, over) for part in parts), *((part, enough) for part in writers)]
+    threads = [threading.Thread(target=guarded, args=one) for one in whole]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    over.wait()  # one who only writes is to be there until then, too
     tell(Ended(role.name))
 
 
-def run_tasks(role: Role, parts: Sequence[Callable[[asyncio.Event], Coroutine[Any, Any, None]]]) -> None:
-    """Run each part as a task of one event loop until the parent says stop."""
+def run_tasks(role: Role, parts: Sequence[Task], writers: Sequence[Task] = ()) -> None:
+    """Run each part as a task of one event loop until the parent says stop; writers stop earlier."""
     faulthandler.register(signal.SIGUSR1, all_threads=True)
 
     async def main() -> None:
-        told = until_told()
-        stopping = asyncio.Event()
+        enough, over = told()
+        written, stopping = asyncio.Event(), asyncio.Event()
 
-        async def guarded(part: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+        async def guarded(part: Task, stopping: asyncio.Event) -> None:
             try:
                 await part(stopping)
             except BaseException as error:
@@ -152,8 +173,12 @@ def run_tasks(role: Role, parts: Sequence[Callable[[asyncio.Event], Coroutine[An
 
         async with asyncio.TaskGroup() as tasks:
             for part in parts:
-                tasks.create_task(guarded(part))
-            await asyncio.to_thread(told.wait)
+                tasks.create_task(guarded(part, stopping))
+            for part in writers:
+                tasks.create_task(guarded(part, written))
+            await asyncio.to_thread(enough.wait)
+            written.set()
+            await asyncio.to_thread(over.wait)
             stopping.set()
 
     asyncio.run(main())

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,13 +19,26 @@ from aiokafka.errors import KafkaError as AiokafkaError
 import ottla.clients
 from ottla.clients import CommitFailed, KafkaError, MemberState
 from tests.chaos.events import Acked, Trouble, tell
-from tests.chaos.load import MIXED, PARTITIONS, SESSION_MS, Member, Role, bursts, pause, role_of, run_tasks, value_of
+from tests.chaos.load import (
+    MIXED,
+    PARTITIONS,
+    SESSION_MS,
+    STEADY,
+    STEADY_SESSION_MS,
+    Member,
+    Role,
+    Task,
+    bursts,
+    pause,
+    role_of,
+    run_tasks,
+    steady,
+    value_of,
+)
 from tests.support.clients import aiokafka as stock
 
 COMMON = {"retry_backoff_ms": 50, "retry_backoff_max_ms": 300, "reconnect_backoff_max_ms": 300}
 """Of the included client."""
-
-Part = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,7 @@ async def produce(client: Client, role: Role, topic: str, stopping: asyncio.Even
         for numbers in bursts():
             if stopping.is_set():
                 return
-            await pause(stopping)
+            await pause(stopping, role.pause_s)
             for number in numbers:
                 value = value_of(number)
                 future = await producer.send(topic, value.encode(), partition=number % PARTITIONS)
@@ -112,7 +125,10 @@ async def visit(client: Client, role: Role, group: str, stopping: asyncio.Event,
         await pause(stopping, stays_s / 4)
 
 
-async def consume(client: Client, role: Role, group: str, stopping: asyncio.Event) -> None:
+async def consume(client: Client, role: Role, group: str, stopping: asyncio.Event, **options: Any) -> None:
+    if options.get("group_protocol") != "consumer":
+        classic = {"partition_assignment_strategy": [client.assignor], "session_timeout_ms": SESSION_MS}
+        options = classic | {"heartbeat_interval_ms": 300} | options
     consumer = client.consumer(
         *role.topics,
         bootstrap_servers=role.bootstrap,
@@ -120,10 +136,8 @@ async def consume(client: Client, role: Role, group: str, stopping: asyncio.Even
         client_id=role.name,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        partition_assignment_strategy=[client.assignor],
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=300,
         **client.common,
+        **options,
     )
     member = Member(group, role.name)
     async with consumer:
@@ -138,11 +152,16 @@ if __name__ == "__main__":
     logging.disable(logging.CRITICAL)  # brokers come and go here
     mine = role_of()
     chosen = CLIENTS[mine.name]
-    parts: list[Part] = [
-        partial(produce, chosen, mine, f"{mine.name}-once", enable_idempotence=True),
-        partial(produce, chosen, mine, f"{mine.name}-acks-1", enable_idempotence=False, acks=1, **chosen.plainly),
-        partial(consume, chosen, mine, MIXED),
+    producing = partial(produce, chosen, mine)
+    writers: list[Task] = [
+        partial(producing, f"{mine.name}-once", enable_idempotence=True),
+        partial(producing, f"{mine.name}-acks-1", enable_idempotence=False, acks=1, **chosen.plainly),
     ]
+    parts: list[Task] = [partial(consume, chosen, mine, MIXED)]
     if mine.name == "ottla":
         parts.append(partial(visit, chosen, replace(mine, name="visitor"), MIXED, stays_s=6.0))
-    run_tasks(mine, parts)
+        stays = replace(mine, topics=steady(mine.topics))
+        for group, protocol in STEADY.items():
+            lasting = {"session_timeout_ms": STEADY_SESSION_MS} if protocol == "classic" else {}
+            parts.append(partial(consume, chosen, stays, group, group_protocol=protocol, **lasting))
+    run_tasks(mine, parts, writers)

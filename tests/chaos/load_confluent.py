@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,13 +18,15 @@ from tests.chaos.load import (
     COMES_AND_GOES,
     MIXED,
     PARTITIONS,
-    PAUSE_S,
     SESSION_MS,
+    STEADY,
+    STEADY_SESSION_MS,
     Member,
     Role,
     bursts,
     role_of,
     run_threads,
+    steady,
     value_of,
 )
 from tests.support.clients import confluent
@@ -57,6 +60,16 @@ LOST = {
     *HARMLESS,
 }
 """Why a commit may fail without anybody being to blame."""
+CLASSIC = {
+    "partition_assignment_strategy": "roundrobin",
+    "session_timeout_ms": SESSION_MS,
+    "heartbeat_interval_ms": 300,
+}
+STAYING: dict[str, dict[str, Any]] = {
+    "classic": CLASSIC | {"session_timeout_ms": STEADY_SESSION_MS},
+    "consumer": {"group_protocol": "consumer"},
+}
+"""Options of a member that stays, by the protocol of its group."""
 
 
 def produce(
@@ -66,7 +79,6 @@ def produce(
     *,
     partitions: int = PARTITIONS,
     burst: int = BURST,
-    pause_s: float = PAUSE_S,
     **options: Any,
 ) -> None:
     """Records with rising numbers, to the partitions in turn."""
@@ -79,7 +91,7 @@ def produce(
             tell(Acked(topic, message.partition(), message.offset(), message.value().decode()))
 
     for numbers in bursts(burst):
-        if stopping.wait(pause_s):
+        if stopping.wait(role.pause_s):
             break
         for number in numbers:
             while True:
@@ -93,7 +105,7 @@ def produce(
         tell(Trouble(f"{topic}: {left} records are not delivered"))
 
 
-def consume(role: Role, group: str, stopping: threading.Event, *, stays_s: float | None = None) -> None:
+def consume(role: Role, group: str, stopping: threading.Event, *, stays_s: float | None = None, **options: Any) -> None:
     """Read as a member of a group, and commit what was read; with ``stays_s`` leave after so long and come back."""
     while not stopping.is_set():
         left = threading.Event()
@@ -101,20 +113,20 @@ def consume(role: Role, group: str, stopping: threading.Event, *, stays_s: float
             timer = threading.Timer(stays_s, left.set)
             timer.daemon = True
             timer.start()
-        _membership(role, group, stopping, left)
+        _membership(role, group, stopping, left, options or CLASSIC)
 
 
-def _membership(role: Role, group: str, stopping: threading.Event, left: threading.Event) -> None:
+def _membership(
+    role: Role, group: str, stopping: threading.Event, left: threading.Event, options: dict[str, Any]
+) -> None:
     member = Member(group, role.name)
     made = confluent.consumer(
         role.bootstrap,
         group,
         client_id=role.name,
         auto_offset_reset="earliest",
-        partition_assignment_strategy="roundrobin",
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=300,
         topic_metadata_refresh_interval_ms=5_000,
+        **options,
         **COMMON,
     )
     with closing(made) as consumer:
@@ -174,8 +186,15 @@ def _done(future: Any, what: str, topic: str) -> bool:
 
 if __name__ == "__main__":
     mine = role_of()
+    stays = replace(mine, topics=steady(mine.topics))
     run_threads(
         mine,
+        [
+            partial(consume, mine, MIXED),
+            partial(consume, mine, COMES_AND_GOES),
+            partial(consume, mine, COMES_AND_GOES, stays_s=4.0),
+            *(partial(consume, stays, group, **STAYING[protocol]) for group, protocol in STEADY.items()),
+        ],
         [
             partial(produce, mine, "confluent-once", **{"enable.idempotence": True}),
             partial(
@@ -184,9 +203,6 @@ if __name__ == "__main__":
                 "confluent-acks-1",
                 **{"enable.idempotence": False, "acks": 1, "max.in.flight.requests.per.connection": 1},
             ),
-            partial(consume, mine, MIXED),
-            partial(consume, mine, COMES_AND_GOES),
-            partial(consume, mine, COMES_AND_GOES, stays_s=4.0),
             partial(make_topics, mine),
         ],
     )

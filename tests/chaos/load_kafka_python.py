@@ -16,7 +16,6 @@ from tests.chaos.events import Acked, Trouble, tell
 from tests.chaos.load import (
     MIXED,
     PARTITIONS,
-    PAUSE_S,
     SESSION_MS,
     Member,
     Role,
@@ -42,7 +41,7 @@ def produce(role: Role, topic: str, stopping: threading.Event, **options: Any) -
         tell(Trouble(f"{topic}: {error!r}"))
 
     for numbers in bursts():
-        if stopping.wait(PAUSE_S):
+        if stopping.wait(role.pause_s):
             break
         for number in numbers:
             value = value_of(number)
@@ -82,9 +81,9 @@ if __name__ == "__main__":
     options = {"enable_idempotence": False, "acks": "all", "max_in_flight_requests_per_connection": 1}
     run_threads(
         mine,
+        [partial(consume, mine, MIXED)],
         [
             partial(produce, mine, "kafka-python-once", enable_idempotence=True),
             partial(produce, mine, "kafka-python-acks-all", **options),
-            partial(consume, mine, MIXED),
         ],
     )

@@ -57,4 +57,4 @@ def work(role: Role, stopping: threading.Event) -> None:
 
 if __name__ == "__main__":
     mine = role_of()
-    run_threads(mine, [partial(work, mine)])
+    run_threads(mine, [], [partial(work, mine)])

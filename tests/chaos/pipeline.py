@@ -8,7 +8,7 @@ from tests.chaos.load import Role
 
 INPUT = "input"
 PARTITIONS = 4
-KINDS = ("confluent", "ottla")
+KINDS = ("confluent", "ottla", "java")
 PROCESSES = 2
 BATCH = 40
 ABORTS = 0.08

@@ -1,8 +1,8 @@
 """What came of every input record, and whether each came to exactly one result. Pure.
 
 Inputs are numbered, partition by partition, and an application writes to the partition of the same number: so the
-results of a partition are its inputs, in their order, each once. A number that is not the next one is a result that
-is there twice, or not at all.
+results of a partition are its inputs, in their order, each once. What is wrong is named as in `ledger`: a number that
+is not the next one is a *duplicate* or a *skipped poll*, and a result of an aborted transaction an *aborted read*.
 """
 
 from __future__ import annotations
@@ -43,28 +43,29 @@ class Results:
             case Saw(watcher, topic, partition, offset, value):
                 self._saw(watcher, (topic, partition), offset, value)
             case Trouble(words):
-                self._wrong(words)
+                self._wrong("client", words)
             case Ended(name):
                 self.ended.add(name)
 
     def _saw(self, watcher: str, place: Place, offset: int, value: str) -> None:
         last = self._at.get((watcher, place), -1)
         if offset <= last:
-            self._wrong(f"{watcher}: {place} shows offset {offset} after {last}")
+            self._wrong("nonmonotonic poll", f"{watcher}: {place} shows offset {offset} after {last}")
         self._at[watcher, place] = offset
         if not value.startswith(PROMISED):
-            self._wrong(f"{watcher}: {place} shows {value}, which was aborted")
+            self._wrong("aborted read", f"{watcher}: {place} shows {value}, which was aborted")
             return
         number = number_of(value.removeprefix(PROMISED))
         expected = self._next.get((watcher, place), place[1])
         if number != expected:
-            self._wrong(f"{watcher}: {place} shows number {number} where {expected} comes next")
+            rule = "duplicate" if number < expected else "skipped poll"
+            self._wrong(rule, f"{watcher}: {place} shows number {number} where {expected} comes next")
         self._next[watcher, place] = number + PARTITIONS
         self.shown[watcher, place[0]][value] += 1
 
-    def _wrong(self, words: str) -> None:
+    def _wrong(self, rule: str, words: str) -> None:
         if len(self.problems) < 50:
-            self.problems.append(words)
+            self.problems.append(f"{rule}: {words}")
 
     def reached(self, topic: str) -> dict[int, int]:
         """By partition the number that comes next, as the watcher has it that is ahead."""
@@ -82,16 +83,16 @@ class Results:
         """Every input, and nothing else, has its result."""
         wanted = {PROMISED + value for value in self.fed}
         found = set(self.shown[watcher, topic])
-        if wanted != found:
-            self._wrong(
-                f"{watcher}: {topic} lacks {sorted(wanted - found)[:10]}, and has besides {sorted(found - wanted)[:10]}"
-            )
+        if missing := sorted(wanted - found)[:10]:
+            self._wrong("unseen", f"{watcher}: {topic} lacks {missing}")
+        if besides := sorted(found - wanted)[:10]:
+            self._wrong("phantom read", f"{watcher}: {topic} has {besides} besides")
 
     def check_offsets(self, group: str, committed: Mapping[Place, int], topic: str) -> None:
         """The group's offsets are the ends of what was fed."""
         wanted = {(topic, partition): end for partition, end in self._ends.items()}
         if dict(committed) != wanted:
-            self._wrong(f"{group}: committed are {dict(committed)}, and fed were {wanted}")
+            self._wrong("lost commit", f"{group}: committed are {dict(committed)}, and fed were {wanted}")
 
     def totals(self) -> str:
         shown = ", ".join(f"{topic} {sum(values.values())}" for (_, topic), values in sorted(self.shown.items()))

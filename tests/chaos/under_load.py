@@ -1,4 +1,4 @@
-"""A broker that is killed again and again while stock clients use it, which live on through all of it."""
+"""Brokers that are killed again and again while stock clients use them, which live on through all of it."""
 
 from __future__ import annotations
 
@@ -6,43 +6,55 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ottla.testing import BrokerProcess
+from tests.chaos import load_java
 from tests.chaos.crew import Crew
-from tests.chaos.killing import PATIENCE_S, SETTINGS, Broken, Killing
+from tests.chaos.killing import PATIENCE_S, Broken
 from tests.chaos.ledger import Ledger, Place
-from tests.chaos.load import COMES_AND_GOES, MIXED, PARTITIONS
+from tests.chaos.load import COMES_AND_GOES, MIXED, PARTITIONS, STEADY, STEADY_MEMBERS, STEADY_SESSION_MS, steady
+from tests.chaos.nodes import killing_of
 from tests.chaos.readback import read_generations, read_offsets, read_on, read_topics
 
-ONCE = ("confluent-once", "kafka-python-once", "aiokafka-once", "ottla-once", "raw-once")
 OTHERS = ("confluent-acks-1", "kafka-python-acks-all", "aiokafka-acks-1", "ottla-acks-1")
-TOPICS = (*ONCE, *OTHERS)
-GROUPS = (MIXED, COMES_AND_GOES)
 LOADS = {
     "confluent": "confluent",
-    "kafka_python": "kafka_python",
+    "kafka-python": "kafka_python",
     "aiokafka": "asyncio",
     "ottla": "asyncio",
+    "java": "java",
     "raw": "raw",
 }
-"""Processes, and the modules that they run."""
+"""Processes, and the modules that they run. The first topic of each is named for it."""
 CALM_EVERY = 10
-"""After so many rounds every client must have got further before the next kill."""
+"""After so many kills of the one broker every client must have got further before the next one."""
+SETTINGS = {"group.consumer.session.timeout.ms": STEADY_SESSION_MS}
 
 
 class UnderLoad:
     """Rounds of kill and restart.
 
     Args:
-        directory: the broker's data.
+        directory: the brokers' data.
         seed: of the moments of the kills.
         say: is told how it goes.
+        nodes: of so many nodes one is killed, stopped or restarted in each round; None: there is one broker, alone.
     """
 
-    def __init__(self, directory: Path, seed: int, say: Callable[[str], None]) -> None:
+    def __init__(self, directory: Path, seed: int, say: Callable[[str], None], nodes: int | None = None) -> None:
         self._say = say
-        self.ledger = Ledger(TOPICS, ONCE)
-        broker = BrokerProcess(directory, settings=SETTINGS, topics=dict.fromkeys(TOPICS, PARTITIONS))
-        self._killing = Killing(broker, seed, self.ledger)
+        left_out = {"raw"} if nodes else set()  # it knows one broker
+        if reason := load_java.missing():
+            say(f"without Java: {reason}")
+            left_out.add("java")
+        self._loads = {load: module for load, module in LOADS.items() if load not in left_out}
+        once = [f"{load}-once" for load in self._loads]
+        self._topics = [*once, *OTHERS]
+        self._readers = dict.fromkeys((MIXED, COMES_AND_GOES), self._topics) | dict.fromkeys(STEADY, steady(once))
+        self._steady_members = [one for one in STEADY_MEMBERS if one in self._loads]
+        self._calm_every = 1 if nodes else CALM_EVERY
+        self._pace = ["--pause-s", "0.2"] if nodes else []  # more processes share the cores, and all read everything
+        self.ledger = Ledger(self._topics, once)
+        topics = dict.fromkeys(self._topics, PARTITIONS)
+        self._killing = killing_of(directory, nodes, seed, self.ledger, settings=SETTINGS, topics=topics)
 
     def run(self, rounds: int) -> str:
         """Kill so many times, and give what was done in a few words.
@@ -52,32 +64,43 @@ class UnderLoad:
         """
         killing = self._killing
         with killing.broker as broker, Crew(self.ledger.take) as crew:
-            wanted = [part for topic in TOPICS for part in ("--topic", topic)]
-            for load, module in LOADS.items():
+            wanted = [part for topic in self._topics for part in ("--topic", topic)] + self._pace
+            for load, module in self._loads.items():
                 crew.add(load, f"tests.chaos.load_{module}", "--bootstrap", broker.bootstrap_servers, *wanted)
-            self._everyone_goes_on(crew)
+            self._settle(crew)
             for number in range(1, rounds + 1):
                 began = time.monotonic()
                 before = dict(self.ledger.acked)
-                killing.kill_and_restart()
+                what = killing.kill_and_restart()
                 self._read(crew)
-                if number % CALM_EVERY == 0:
+                if number % self._calm_every == 0:
                     self._everyone_goes_on(crew)
                 else:
                     self._two_go_on(crew, before)
                     time.sleep(killing.chance.uniform(0, 0.8))
-                self._say(f"round {number}: {time.monotonic() - began:.1f} s; {self.ledger.totals()}")
+                self._say(f"round {number}, {what}: {time.monotonic() - began:.1f} s; {self.ledger.totals()}")
             self._everyone_goes_on(crew)
             self._end(crew)
         return self.ledger.totals()
 
+    def _settle(self, crew: Crew) -> None:
+        """Wait until all who stay are in their groups."""
+
+        def settled() -> bool:
+            return all(self.ledger.is_one(group, self._steady_members) for group in STEADY)
+
+        self._killing.wait(crew, settled, "all to be in their groups", self.ledger.totals)
+        self._everyone_goes_on(crew)
+        for group in STEADY:
+            self.ledger.settle(group)
+
     def _read(self, crew: Crew) -> None:
         """Hold what was promised by now against what is there."""
         crew.drain()
-        with self._killing.reader() as client:
-            read_offsets(client, self.ledger)
-            read_topics(client, self.ledger)
-            read_on(client, self.ledger)
+        reader = self._killing.reader()
+        read_offsets(reader, self.ledger)
+        read_topics(reader, self.ledger)
+        read_on(reader, self.ledger)
         self._killing.check(crew)
 
     def _further(self, before: dict[str, int]) -> int:
@@ -100,24 +123,41 @@ class UnderLoad:
             now = self.ledger.committed()
             return [
                 (group, place)
-                for group in GROUPS
+                for group, topics in self._readers.items()
                 for place in self.ledger.stored
-                if now.get(group, {}).get(place, 0) <= commits.get(group, {}).get(place, 0)
+                if place[0] in topics and now.get(group, {}).get(place, 0) <= commits.get(group, {}).get(place, 0)
             ]
 
         self._killing.wait(crew, lambda: not stuck(), "every group to get further everywhere", stuck)
 
+    def _all_seen(self, crew: Crew) -> None:
+        """Wait until nothing is written any more, and every group has seen all of it."""
+
+        def unseen() -> dict[str, dict[Place, list[int]]]:
+            stored = list(map(len, self.ledger.stored.values()))
+            self._read(crew)
+            left = {group: self.ledger.unseen(group, topics) for group, topics in self._readers.items()}
+            if stored != list(map(len, self.ledger.stored.values())):
+                return left | {"written meanwhile": {}}
+            return {group: places for group, places in left.items() if places}
+
+        self._killing.wait(crew, lambda: not unseen(), "everything to be seen", unseen)
+
     def _end(self, crew: Crew) -> None:
-        """Let everyone finish, kill once more, and read everything."""
+        """Let everyone see everything and finish, kill once more, and read all of it."""
+        crew.write_no_more()
+        self._all_seen(crew)
         if late := crew.finish(PATIENCE_S):
             raise Broken(f"{', '.join(late)}: not finished within {PATIENCE_S:.0f} s")
         self._killing.kill_and_restart()
-        with self._killing.reader() as client:
-            read_on(client, self.ledger, again=True)
-            read_offsets(client, self.ledger, final=True)
-            read_topics(client, self.ledger)
-            read_generations(client, self.ledger)
+        reader = self._killing.reader()
+        read_on(reader, self.ledger, again=True)
+        read_offsets(reader, self.ledger, final=True)
+        read_topics(reader, self.ledger)
+        read_generations(reader, self.ledger)
         self.ledger.check_seen()
-        if missing := set(LOADS) - self.ledger.ended:
+        for group, topics in self._readers.items():
+            self.ledger.check_unseen(group, topics)
+        if missing := set(self._loads) - self.ledger.ended:
             self.ledger.problems.append(f"{', '.join(missing)} did not end well")
         self._killing.raise_problems()

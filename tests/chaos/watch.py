@@ -15,15 +15,15 @@ from tests.chaos.load import Role, role_of, run_tasks
 from tests.chaos.load_asyncio import COMMON
 from tests.chaos.load_confluent import COMMON as CONFLUENT
 from tests.chaos.load_confluent import LOST
-from tests.chaos.pipeline import KINDS, PARTITIONS, output_of
+from tests.chaos.pipeline import PARTITIONS
 from tests.support.clients import confluent
 
-WATCHERS = tuple(f"watched by {kind}" for kind in KINDS)
+WATCHERS = ("watched by confluent", "watched by ottla")
 
 
 def with_confluent(role: Role, stopping: threading.Event) -> None:
     consumer = confluent.consumer(role.bootstrap, isolation_level="read_committed", **CONFLUENT)
-    consumer.assign([ConfluentPlace(output_of(kind), number, 0) for kind in KINDS for number in range(PARTITIONS)])
+    consumer.assign([ConfluentPlace(topic, number, 0) for topic in role.topics for number in range(PARTITIONS)])
     while not stopping.is_set():
         for message in consumer.consume(200, 0.1):
             if (error := message.error()) is None:
@@ -41,7 +41,7 @@ async def with_ottla(role: Role, stopping: asyncio.Event) -> None:
         auto_offset_reset="none",
         **COMMON,
     ) as consumer:
-        places = [TopicPartition(output_of(kind), number) for kind in KINDS for number in range(PARTITIONS)]
+        places = [TopicPartition(topic, number) for topic in role.topics for number in range(PARTITIONS)]
         consumer.assign(places)
         for place in places:
             consumer.seek(place, 0)

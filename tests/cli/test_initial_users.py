@@ -68,6 +68,21 @@ def test_a_start_can_be_checked() -> None:
     assert "s3cret" not in result.output
 
 
+def test_a_check_tells_of_a_default_with_which_no_topic_can_be_created() -> None:
+    result = check("--nodes", "3", "--set", "default.replication.factor=3")
+    (told,) = map(json.loads, result.stderr.splitlines())
+    assert (told["level"], told["reason"]) == ("warning", "default.replication.factor=3, and there are no replicas")
+
+
+def test_a_start_of_several_nodes_can_be_checked() -> None:
+    names = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
+    result = check("--nodes", "2", "--set", names, "--set", "listeners=A://localhost:9092,B://localhost:0")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "2 nodes would start and listen at A://localhost:9092, B://localhost:0; A://localhost:9093, B://localhost:0\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -1,11 +1,12 @@
-"""Who leads what: a node that is alone, and nodes that lead what is at home with them."""
+"""Who leads what: a node that is alone, nodes that lead what is at home with them, nodes that share a database."""
 
 import uuid
 
 import pytest
 
-from ottla.broker.cluster.placement import Alone, Static, view_of
-from ottla.broker.cluster.view import NOBODY, Leader, NodeState
+from ottla.broker.cluster.placement import Alone, Shared, Static, view_of
+from ottla.broker.cluster.plan import LogRow
+from ottla.broker.cluster.view import NOBODY, ClusterView, Leader, NodeInfo, NodeState
 from ottla.broker.core.topics.catalog import TopicEntry
 
 ENTRY = TopicEntry("t", uuid.UUID(int=1), 4, {}, (1, 2, 3, 9))
@@ -81,3 +82,63 @@ def test_a_change_of_the_document_is_told_once():
     with pytest.raises(ValueError, match="it is no document"):
         placement.read({"format": 1})
     assert placement.view.nodes[2].state is NodeState.DOWN
+
+
+TOPIC = TopicEntry("orders", uuid.UUID(int=1), 2, {}, (1, 2))
+
+
+UP, OTHER = NodeInfo(1, NodeState.UP, incarnation=3), NodeInfo(2, NodeState.UP, incarnation=2)
+
+
+def shared(*nodes: NodeInfo) -> Shared:
+    """What node 1 sees, in its third life, of a topic whose logs are 10 and 11."""
+    placement = Shared(1, lambda topic_id: [10, 11] if topic_id == TOPIC.topic_id else [])
+    placement.incarnation = 3
+    placement.look(ClusterView(1, {node.node_id: node for node in nodes or (UP, OTHER)}))
+    return placement
+
+
+def led_by(node_id: int, incarnation: int, epoch: int, log_id: int = 10) -> LogRow:
+    return LogRow(log_id, 1, node_id, incarnation, epoch)
+
+
+def test_who_leads_stands_in_the_database() -> None:
+    placement = shared()
+    assert placement.leader(TOPIC, 0) == (NOBODY, -1)
+    placement.take([led_by(1, 3, 5), led_by(2, 2, 7, log_id=11)])
+    assert [placement.leader(TOPIC, partition) for partition in (0, 1)] == [(1, 5), (2, 7)]
+    assert placement.led == {10: 5}
+    placement.take([led_by(2, 2, 4)])  # an older reading
+    assert placement.leader(TOPIC, 0) == (1, 5)
+
+
+def test_nobody_leads_for_a_node_that_is_down_or_in_an_earlier_life() -> None:
+    placement = shared(UP, OTHER._replace(state=NodeState.DOWN))
+    placement.take([led_by(2, 2, 7), led_by(1, 2, 5, log_id=11)])
+    assert [placement.leader(TOPIC, partition) for partition in (0, 1)] == [(NOBODY, 7), (NOBODY, 5)]
+
+
+def test_what_was_given_up_is_led_under_another_epoch_only() -> None:
+    placement = shared()
+    placement.take([led_by(1, 3, 5)])
+    placement.give_up({10: 5})
+    placement.take([led_by(1, 3, 5)])
+    assert (placement.leader(TOPIC, 0), placement.led) == ((NOBODY, 5), {})
+    placement.take([led_by(1, 3, 6)])
+    assert placement.leader(TOPIC, 0) == (1, 6)
+
+
+def test_a_log_that_was_lost_meanwhile_is_lost_before_it_is_gained() -> None:
+    placement = shared()
+    placement.take([led_by(1, 3, 5)])
+    seen: list[Leader] = []
+    placement.on_changed = lambda before, after: seen.append(placement.leader(TOPIC, 0))
+    placement.take([led_by(1, 3, 7)])
+    assert seen == [(NOBODY, 5), (1, 7)]
+
+
+def test_a_log_that_is_gone_is_led_no_more() -> None:
+    placement = shared()
+    placement.take([led_by(1, 3, 5), led_by(2, 2, 7, log_id=11)])
+    placement.take([led_by(2, 2, 7, log_id=11)], is_everything=True)
+    assert (placement.led, placement.leader(TOPIC, 0)) == ({}, (NOBODY, -1))

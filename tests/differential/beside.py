@@ -12,7 +12,8 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing import BrokerProcess
 from tests.differential.calls import GROUP_PARTITIONS, TOPIC
-from tests.differential.real_kafka import RealKafka, free_pair, listeners
+from tests.differential.real_kafka import RealKafka, free_row, listeners
+from tests.differential.several import Nodes, Ways
 from tests.differential.tracing import Trace
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS
 from tests.differential.users import DELAY_MS, LIFETIME_MS, OF_SCRAM, SUPER_USERS, jaas, scram_credentials
@@ -81,17 +82,22 @@ PROFILES: dict[str, dict[str, object]] = {
 class Beside(BrokerProcess):
     """Ottla with the listeners of its settings, on ports like those of Kafka."""
 
-    def __init__(self, settings: Mapping[str, object]) -> None:
-        super().__init__(settings={**settings, "listeners": listeners(free_pair(), settings)})
+    def __init__(self, settings: Mapping[str, object], nodes: int | None = None) -> None:
+        super().__init__(settings={**settings, "listeners": listeners(free_row(), settings)}, nodes=nodes)
 
 
 @contextmanager
-def brokers(profile: str) -> Iterator[tuple[int, int]]:
+def brokers(profile: str, nodes: int | None = None) -> Iterator[tuple[int, int]]:
+    """The ports of Apache Kafka and of Ottla, which may be so many `Nodes`."""
     settings = PROFILES[profile]
-    with RealKafka(QUIET | settings) as kafka, Beside(settings) as ottla:
-        for port in (kafka.port, ottla.port):
+    with RealKafka(QUIET | settings) as kafka, Beside(settings, nodes) as ottla:
+        ports = kafka.port, ottla.port
+        if nodes:
+            ways = Ways(ottla.port)
+            ports = Nodes([kafka.port] * nodes, ways), Nodes(range(ottla.port, ottla.port + nodes), ways)
+        for port in ports:
             prepare(port, settings)
-        yield kafka.port, ottla.port
+        yield ports
 
 
 def prepare(port: int, settings: Mapping[str, object]) -> None:

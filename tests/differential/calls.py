@@ -193,15 +193,17 @@ def delete_offsets(t: Trace, wanted: dict[str, list[int]], group: str | None = N
 
 def log_end(t: Trace) -> int:
     """The current end of the log that holds this trace's group."""
-    with Client(t.port, READER) as client:
-        return int(client.offset(GROUP_TOPIC, partition=coordinator_partition(t.name, GROUP_PARTITIONS)).offset)
+    partition = coordinator_partition(t.name, GROUP_PARTITIONS)
+    with Client(t.port_of(GROUP_TOPIC, partition), READER) as client:
+        return int(client.offset(GROUP_TOPIC, partition=partition).offset)
 
 
 def note_log(t: Trace, start: int) -> None:
     """Note the records of this trace's groups from ``start`` on in the coordinator's log, without their times."""
     if log_end(t) > start:
-        with Client(t.port, READER) as client:
-            found, _ = client.read_log(GROUP_TOPIC, coordinator_partition(t.name, GROUP_PARTITIONS), start)
+        partition = coordinator_partition(t.name, GROUP_PARTITIONS)
+        with Client(t.port_of(GROUP_TOPIC, partition), READER) as client:
+            found, _ = client.read_log(GROUP_TOPIC, partition, start)
         note_records(t, found)
 
 

@@ -59,6 +59,20 @@ def trace_consumers_are_away(t: Trace) -> None:
     describe_consumers(t)
 
 
+def trace_consumers_come_back_as_another(t: Trace) -> None:
+    """What the one whose id is taken had is free a heartbeat later."""
+    join(t, "a", TOPIC, instance="i")
+    join(t, "b", TOPIC)
+    beat(t, "a")
+    for who in "aba":
+        beat(t, who, owned="mine")
+    leave_group(t, "a", instance="i", epoch=IS_AWAY)
+    beat(t, "a", instance="i", member="=b", epoch=0, owned="none", **says([TOPIC, "more"]))
+    describe_consumers(t)
+    beat(t, "b", epoch="+0", instance="i")
+    describe_consumers(t)
+
+
 def trace_consumers_do_not_revoke(t: Trace) -> None:
     join(t, "a", TOPIC, rebalance_timeout_ms=1_500)
     join(t, "b", TOPIC, rebalance_timeout_ms=1_500)
@@ -133,6 +147,26 @@ def trace_consumers_come_by_regex_while_others_wait(t: Trace) -> None:
         for who in "abcd":
             beat(t, who, owned="mine")
     describe_consumers(t)
+
+
+def trace_consumers_go_after_a_topic_grew(t: Trace) -> None:
+    """A departure is no occasion to look at topics: they are looked at with the next request, and the assignor is told
+    of the group as it is then, though who comes by a regex that is not resolved changes no epoch. It does not matter
+    whether anybody subscribes by then to the topic that grew.
+    """
+    for stays, goes in (("t", "t"), ("v", "w")):
+        names = {suffix: log_calls.made(t, suffix, 2) for suffix in {stays, goes}}
+        t.settle(500)
+        join(t, "a", names[stays], server_assignor="range")
+        join(t, "b", names[goes], server_assignor="range")
+        beat(t, "a", owned="none")
+        log_calls.grow(t, log_calls.change(names[goes], 5))
+        t.settle(500)
+        leave_group(t, "b")
+        beat(t, "b", joins=says(None, subscribed_topic_regex="nothing.*", server_assignor="range"))
+        describe_consumers(t)
+        leave_group(t, "b")
+        leave_group(t, "a")
 
 
 def trace_waiting_for_who_is_of_the_other_protocol(t: Trace) -> None:

@@ -16,6 +16,7 @@ from uuid import UUID
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.records import decode_batch, iter_batches
 from tests.differential.compare import first_difference
+from tests.differential.real_kafka import TO_SASL
 from tests.differential.tracing import PATIENCE_S, Trace, whole_batches
 from tests.differential.wire import Sent, Wire
 from tests.support.requests import request
@@ -96,12 +97,15 @@ class Half(Trace):
         self._woken = woken
         self._came: list[tuple[Open, Sent, Any]] = []
 
-    def connect(self, who: str | None) -> Line:
-        return Line(self.port, who, self._woken)
+    def line(self, port: int, who: str | None) -> Line:
+        return Line(port, who, self._woken)
+
+    def wake(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._woken.set)
 
     def dial(self) -> Line:
         """A new connection to the listener with SASL, on which nothing has been said."""
-        line = Line(self.port + 1, "a guest", self._woken)
+        line = self.line(self.port + TO_SASL, "a guest")
         self.wires.append(line)
         return line
 

@@ -24,7 +24,7 @@ from tests.differential.talks import CLOSE_S
 from tests.differential.talks import SILENCE_S as GUEST_SILENCE_S
 from tests.differential.txn_calls import TRANSACTION_PARTITIONS, TRANSACTIONS_TOPIC, note_state
 from tests.differential.wire import Sent, decoded, plain
-from tests.support.requests import create_fields, fetch_fields, leave_fields, list_offsets_fields
+from tests.support.requests import create_fields, fetch_fields, leave_fields, list_offsets_fields, offset_fetch_fields
 
 ALL = 1 << 24
 RESOLUTION_S = 3.0  # a regex that is not resolved within that, by either broker, is not resolved
@@ -185,6 +185,7 @@ async def _deleted(half: Half, fields: dict[str, Any]) -> None:
         name = item.name or half.names_of_ids.get(item.topic_id)
         if item.error_code == 0 and name:
             await _wait_for(half, name, gone=True)
+            await _offsets_gone(half, name)
 
 
 async def _grown(half: Half, fields: dict[str, Any]) -> None:
@@ -275,6 +276,17 @@ async def _metadata(half: Half, names: Sequence[str]) -> Any:
 
 
 # What happens beside the requests
+
+
+async def _offsets_gone(half: Half, topic: str) -> None:
+    """Until the coordinators have deleted what the trace's groups committed for a topic: Kafka's do it a while later."""
+    deadline = time.monotonic() + READY_S
+    fields = offset_fetch_fields([half.name, half.name + "o"])
+    while time.monotonic() < deadline:
+        answer = await half.ask(ApiKey.OFFSET_FETCH, 8, **fields)
+        if all(item.name != topic for group in answer.groups for item in group.topics):
+            return
+        await asyncio.sleep(0.02)
 
 
 def _neighbour(half: Half) -> str:

@@ -169,7 +169,7 @@ def throttled(t: Trace, wire: Wire, key: ApiKey, version: int, exact: bool = Tru
 
 
 def fresh(t: Trace, who: str) -> Wire:
-    t.wires.append(Wire(t.port, f"{t.name}-{who}"))
+    t.wires.append(t.connect(f"{t.name}-{who}"))
     return t.wires[-1]
 
 
@@ -325,7 +325,8 @@ def resources(t: Trace, version: int, *kinds: int) -> None:
         value["config_resources"] = sorted(
             (row["resource_type"], row["resource_name"].replace(t.name, "@"))
             for row in value["config_resources"]
-            if row["resource_type"] in (4, 8) or row["resource_name"].startswith((t.name, "__consumer"))
+            if row["resource_name"].startswith((t.name, "__consumer"))
+            or (row["resource_type"] in (4, 8) and int(row["resource_name"]) not in t.node_ids[1:])
         )
     t.note(f"LIST_CONFIG_RESOURCES v{version} {kinds}", value)
 

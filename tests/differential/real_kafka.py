@@ -90,22 +90,27 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def free_pair() -> int:
-    """A port that nobody listens on at this moment, and neither on the next one."""
+TO_SASL = 3
+"""How far the port of the listener with SASL is behind the other: three nodes have theirs side by side."""
+
+
+def free_row() -> int:
+    """A port that nobody listens on at this moment, with room behind it for two listeners of three nodes."""
     while True:
         port = free_port()
         try:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", port + 1))
+            for other in range(port + 1, port + 2 * TO_SASL):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", other))
             return port
         except (OSError, OverflowError):
             continue
 
 
 def listeners(port: int, settings: Mapping[str, object]) -> str:
-    """The value of ``listeners``: one with SASL at the next port, where the settings have mechanisms."""
+    """The value of ``listeners``: one with SASL besides, where the settings have mechanisms."""
     found = f"PLAINTEXT://127.0.0.1:{port}"
-    return f"{found},SASL_PLAINTEXT://127.0.0.1:{port + 1}" if "sasl.enabled.mechanisms" in settings else found
+    return f"{found},SASL_PLAINTEXT://127.0.0.1:{port + TO_SASL}" if "sasl.enabled.mechanisms" in settings else found
 
 
 class RealKafka:
@@ -134,7 +139,7 @@ class RealKafka:
 
     def __enter__(self) -> Self:
         classpath = f"{jars()}/*"
-        self.port, controller = free_pair(), free_port()
+        self.port, controller = free_row(), free_port()
         told = listeners(self.port, self.settings)
         settings = ONE_NODE | {
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",

@@ -26,23 +26,24 @@ def main() -> int:
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="random traces of this kind only")
     parser.add_argument("--seed", type=int, help="one random trace")
     parser.add_argument("--keep", help="with --seed: the moves that are left of it")
+    parser.add_argument("--nodes", type=int, metavar="N", help="have Ottla be so many nodes")
     parser.add_argument("--all", action="store_true", help="print whole transcripts of Kafka")
     options = parser.parse_args()
     try:
         if options.seed is not None:
             keep = [int(part) for part in options.keep.split(",")] if options.keep else None
-            return asyncio.run(_one(options.seed, keep))
+            return asyncio.run(_one(options.seed, keep, options.nodes))
         return _run(options)
     except NoJava as missing:
         print(f"SKIPPED: {missing}")
         return 0
 
 
-async def _one(seed: int, keep: list[int] | None) -> int:
+async def _one(seed: int, keep: list[int] | None, nodes: int | None) -> int:
     moves = moves_of(seed)
     for index in keep or range(len(moves)):
         print(f"    [{index}] {moves[index]}")
-    with brokers(profile_of(seed)) as ports:
+    with brokers(profile_of(seed), nodes) as ports:
         result = await run_seed(ports, seed, keep)
     print(result.text or "no difference")
     return int(bool(result.text))
@@ -62,11 +63,11 @@ def _run(options: argparse.Namespace) -> int:
     written: list[Outcome] = []
     seeded: list[Result] = []
     if not options.random:
-        written = run_cases(_wanted(options.patterns), options.all)
+        written = run_cases(_wanted(options.patterns), options.all, options.nodes)
         print(f"{len(written)} written traces took {time.monotonic() - started:.0f} s", flush=True)
     if not options.patterns and options.seeds:
         wanted = (seed for seed in itertools.count(options.first) if kind_of(seed) in (options.kind or KINDS))
-        seeded = asyncio.run(_seeds(list(itertools.islice(wanted, options.seeds))))
+        seeded = asyncio.run(_seeds(list(itertools.islice(wanted, options.seeds)), options.nodes))
     differences = sum(bool(item.difference) for item in written) + sum(bool(item.text) for item in seeded)
     both = [*written, *seeded]
     for what, times in Counter(item.unsteady for item in seeded if item.unsteady).most_common():
@@ -78,11 +79,11 @@ def _run(options: argparse.Namespace) -> int:
     return int(differences > 0)
 
 
-async def _seeds(seeds: list[int]) -> list[Result]:
+async def _seeds(seeds: list[int], nodes: int | None) -> list[Result]:
     found: list[Result] = []
     for profile in ("prompt", "secured"):
         if wanted := [seed for seed in seeds if profile_of(seed) == profile]:
-            with brokers(profile) as ports:
+            with brokers(profile, nodes) as ports:
                 results = await run_seeds(ports, wanted)
                 await reduce(ports, results)
             found += results

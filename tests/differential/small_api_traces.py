@@ -84,6 +84,8 @@ def trace_elect_leaders(t: Trace) -> None:
 
 def trace_partition_reassignments(t: Trace) -> None:
     name = made(t, count=2)
+    (told,) = t.ask(ApiKey.METADATA, 12, topics=[{"name": name}]).topics
+    home = next(row.leader_id for row in told.partitions if row.partition_index == 0)
     for wanted in (None, [], [(name, [0, 1])], [(name, [7])], [(name, [])], [(f"{t.name}-absent", [0])], [("", [0])]):
         topics = wanted and [{"name": n, "partition_indexes": p} for n, p in wanted]
         t.call(WHO, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics, timeout_ms=10_000)
@@ -91,11 +93,11 @@ def trace_partition_reassignments(t: Trace) -> None:
         for may_change in (True, False) if version else (True,):
             reassign(t, version, may_change)
             reassign(t, version, may_change, (name, []))
-            for replicas in ([1], None, [], [2], [1, 2], [2, 1], [1, 1], [2, 2], [-1], [1, -1]):
+            for replicas in ([home], None, [], [9], [home, 9], [9, home], [home] * 2, [9, 9], [-1], [home, -1]):
                 for where in (name, f"{t.name}-absent", ""):
                     for partition in (0, 5, -1):
                         reassign(t, version, may_change, (where, [(partition, replicas)]))
-            reassign(t, version, may_change, (name, [(0, [1]), (1, None), (0, [3])]), (name, [(0, [1])]))
+            reassign(t, version, may_change, (name, [(0, [home]), (1, None), (0, [9])]), (name, [(0, [home])]))
     t.call(WHO, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None, timeout_ms=10_000)
 
 

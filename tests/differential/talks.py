@@ -13,6 +13,7 @@ from typing import Any
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ProtocolError
 from ottla.protocol.sasl.scram import Mechanism, salted_password
+from tests.differential.real_kafka import TO_SASL
 from tests.differential.tracing import Trace
 from tests.differential.users import CORRELATION, DELAY_MS, framed, login
 from tests.differential.wire import Sent, Wire, decoded, plain
@@ -105,7 +106,7 @@ class Talk:
 
 def dialled(t: Trace) -> Talk:
     """A new connection to the listener with SASL."""
-    wire = Wire(t.port + 1, None)
+    wire = Wire(t.port + TO_SASL, None)
     t.wires.append(wire)
     return Talk(t, wire)
 

@@ -19,6 +19,8 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.consumer_protocol import assigned_partitions
 from ottla.protocol.errors import ErrorCode, MalformedFrame
 from ottla.protocol.primitives import ZERO_UUID
+from tests.differential.real_kafka import TO_SASL
+from tests.differential.several import OF_BROKERS, Nodes, Routed
 from tests.differential.wire import CLOSED, SILENT, Wire, plain
 from tests.support.requests import request
 
@@ -67,6 +69,10 @@ UNORDERED = {
     (ApiKey.PRODUCE, "partition_responses"): "index",
 }
 
+NODES = ("node_id", "leader_id", "broker_id", "controller_id", "replica_nodes", "isr_nodes", "replicas")
+"""Fields that name nodes. Which of several it is, is not compared."""
+FIRST = 1
+
 # Lists of topics with partitions in what consumer groups answer and record, in any order.
 SHARES = ("topic_partitions", "assigned_partitions", "partitions_pending_revocation")
 Share = dict[UUID, list[int]]
@@ -78,6 +84,9 @@ class Trace:
     def __init__(self, port: int, name: str, seed: int = 0, quiet_ms: int = 15) -> None:
         self.port = port
         self.name = name
+        ports = port.ports if isinstance(port, Nodes) else (port,)
+        self._ports = {*ports, *(each + TO_SASL for each in ports)}
+        self.node_ids = range(FIRST, FIRST + len({*ports}))
         self.random = random.Random(f"{name}/{seed}")
         self.quiet_s = quiet_ms / 1000
         self.transcript: list[tuple[str, Any]] = []
@@ -108,7 +117,20 @@ class Trace:
         return self.wires[-1]
 
     def connect(self, who: str | None) -> Wire:
-        return Wire(self.port, who)
+        """A connection to the broker, or to several nodes."""
+        return (
+            Routed(self.port, who, self.line, self.wake) if isinstance(self.port, Nodes) else self.line(self.port, who)
+        )
+
+    def line(self, port: int, who: str | None) -> Wire:
+        return Wire(port, who)
+
+    def wake(self, seconds: float) -> None:
+        """Nobody waits without looking again."""
+
+    def port_of(self, topic: str, partition: int) -> int:
+        """Where the leader of a partition is reached."""
+        return self.port.port_of(topic, partition) if isinstance(self.port, Nodes) else self.port
 
     def id_of(self, topic: str) -> UUID:
         """The id of a topic, as far as it was learned; another one of a topic that is not there."""
@@ -198,7 +220,7 @@ class Trace:
 
     def raw(self, label: str, data: bytes, timeout_s: float = 0.4) -> None:
         """Send bytes on a connection of their own; note the frame that came, or whether it was closed."""
-        wire = Wire(self.port, None)
+        wire = self.connect(None)
         wire.raw(data)
         frame = wire.frame(timeout_s)
         self.answers += 1
@@ -288,6 +310,8 @@ class Trace:
                     value = [item for item in value if item["transactional_id"].startswith(self.name)]
                 if field == "subscribed_topic_names" and key is ApiKey.CONSUMER_GROUP_DESCRIBE:
                     value = sorted(value)
+                if field == "config_resources":
+                    value = [item for item in value if not self._is_of_another_node(item)]
                 if field == "unknown_state_filters" or (field == "partitions" and key is ApiKey.DESCRIBE_TRANSACTIONS):
                     value = sorted(value)
                 if field == "configs" and value:
@@ -297,7 +321,8 @@ class Trace:
                     self._unite([item[by] for item in value])
                     value = sorted(value, key=lambda item: (self._place(self._entry(item, by)),
                                                             str(item | {by: "", "topic_id": None})))  # fmt: skip
-                return [self.tidy(key, item, field) for item in value]
+                found = [self.tidy(key, item, field) for item in value]
+                return self._once(found) if field == "brokers" else found
             case _ if field in ("log_dir", "total_bytes", "usable_bytes"):
                 return f"<{field}>"
             case str() if value in self.issued:
@@ -318,11 +343,22 @@ class Trace:
                 return self._name("hash", value)
             case _ if field == "session_id" and value:
                 return self._name("session", value)
-            case _ if field == "port" and value in (self.port, self.port + 1):
+            case _ if field == "port" and value in self._ports:
                 return "<port>"
+            case int() if field in NODES and value in self.node_ids:
+                return FIRST
             case _ if field == "topic_id" and value != ZERO_UUID:
                 return "<topic id>"
         return value
+
+    def _is_of_another_node(self, item: dict[str, Any]) -> bool:
+        """Whether a resource belongs to one of several nodes that is not the first."""
+        others = {str(node_id) for node_id in self.node_ids[1:]}
+        return item.get("resource_type") in OF_BROKERS and item["resource_name"] in others
+
+    def _once(self, brokers: list[Any]) -> list[Any]:
+        """All of several nodes as one."""
+        return brokers[:1] if brokers == brokers[:1] * len(self.node_ids) else brokers
 
     def _unite(self, values: list[Any]) -> None:
         """Give one name to ids that begin alike and are all new in one list: their order there says nothing."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.headers import frame_request
+from tests.differential.real_kafka import TO_SASL
 from tests.differential.users import login
 from tests.support.requests import request
 
@@ -31,7 +32,7 @@ class Sent(NamedTuple):
 class Wire:
     """A connection with a client id, and at most one request under way.
 
-    A client ``as alice@127.0.0.2`` comes from that address to the listener with SASL, which is at the next port, and
+    A client ``as alice@127.0.0.2`` comes from that address to the listener with SASL, which is at another port, and
     says that it is alice before it asks for anything.
     """
 
@@ -47,7 +48,7 @@ class Wire:
         user, _, source = (client_id or "").removeprefix("as ").partition("@")
         is_user = (client_id or "").startswith("as ")
         self._socket = socket.create_connection(
-            ("127.0.0.1", port + 1 if is_user else port), 5, (source, 0) if source else None
+            ("127.0.0.1", port + TO_SASL if is_user else port), 5, (source, 0) if source else None
         )
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if is_user:

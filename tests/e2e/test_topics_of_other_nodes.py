@@ -14,7 +14,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from tests.e2e.test_nodes_of_one_directory import NODES, Nodes, group_in
 from tests.support.client import Client, fresh
-from tests.support.requests import delete_offsets_fields, txn_commit_fields
+from tests.support.requests import delete_offsets_fields, list_offsets_fields, txn_commit_fields
 
 pytestmark = pytest.mark.e2e
 
@@ -70,6 +70,11 @@ ASKED: dict[str, Callable[[Client, str], list[int]]] = {
         for row in client.call(
             ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": topic}], response_partition_limit=9
         ).topics
+    ],
+    "ListOffsets": lambda client, topic: [
+        row.error_code
+        for each in client.call(ApiKey.LIST_OFFSETS, 5, **list_offsets_fields(topic, -1, 0)).topics
+        for row in each.partitions
     ],
     "DescribeConfigs": lambda client, topic: [
         row.error_code

@@ -151,7 +151,7 @@ class World:
             topics=self.topics,
             transactions=self.transactions.coordinator,
             transaction_needs=self.transactions,
-            prepared=PreparedCommits(self.groups, self.host.log_of(OFFSETS_TOPIC), self.topics, self),
+            prepared=PreparedCommits(self.groups, self.host, self.topics, self),
             fetch_sessions=FetchSessions(
                 self.settings.max_incremental_fetch_session_cache_slots, lambda: next(self.session_ids)
             ),

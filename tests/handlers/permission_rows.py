@@ -342,7 +342,7 @@ ROWS = [
     ),
     Row(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        lambda world, name: {"topics": [{"name": name, "partitions": [{"partition_index": 0, "replicas": [1]}]}]},
+        lambda world, name: {"topics": [{"name": name, "partitions": [{"partition_index": 0, "replicas": None}]}]},
         on(A.ALTER),
     ),
     Row(

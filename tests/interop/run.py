@@ -1,9 +1,10 @@
 """Run interop suites: ``python -m tests.interop.run franz_go kafkajs``, or ``all``.
 
-Each gets a fresh broker of its own, with its log on disk. What a run found is kept in docs/compatibility/ and printed
-as docs/compatibility.md. ``all`` has the longest suites run a sample, which changes with the day and is not kept;
-``--minutes N`` leaves other projects' tests out, and chooses by the day suites of our own scenarios that took N minutes
-together. The exit code is 1 if a test failed that has no known reason.
+Each gets a fresh broker of its own, with its log on disk, and with ``--nodes N`` so many nodes. What a run of one
+broker found is kept in docs/compatibility/ and printed as docs/compatibility.md. ``all`` has the longest suites run a
+sample, which changes with the day and is not kept; ``--minutes N`` leaves other projects' tests out, and chooses by the
+day suites of our own scenarios that took N minutes together. The exit code is 1 if a test failed that has no known
+reason.
 """
 
 from __future__ import annotations
@@ -62,17 +63,25 @@ def place_of(name: str) -> Place:
 
 
 @contextmanager
-def _broker(suite: Suite, bootstrap: str, directory: Path) -> Iterator[tuple[str, BrokerProcess | None]]:
+def _broker(
+    suite: Suite, bootstrap: str, nodes: int | None, directory: Path
+) -> Iterator[tuple[str, BrokerProcess | None]]:
     if bootstrap:
         yield bootstrap, None
         return
     settings = {**EVERY_SUITE, **suite.settings}
-    with BrokerProcess(directory / "data", settings=settings) as broker:
+    with BrokerProcess(directory / "data", settings=settings, nodes=nodes) as broker:
         yield broker.bootstrap_servers, broker
 
 
 def run_suite(
-    suite: Suite, *, bootstrap: str = "", options: dict[str, str] | None = None, keep: bool = True, again: int = 0
+    suite: Suite,
+    *,
+    bootstrap: str = "",
+    nodes: int | None = None,
+    options: dict[str, str] | None = None,
+    keep: bool = True,
+    again: int = 0,
 ) -> bool:
     """Prepare and run one suite. Gives whether everything that must pass did; a suite that cannot run is no failure.
 
@@ -80,6 +89,8 @@ def run_suite(
     named on the page as unsteady.
     """
     print(f"\n=== {suite.title} ({suite.language})", flush=True)
+    if nodes:
+        suite = replace(suite, known={**suite.known, **suite.known_of_nodes})
     place = place_of(suite.name)
     began = time.monotonic()
     try:
@@ -92,14 +103,14 @@ def run_suite(
         return True
     print(f"    {versions}; prepared in {time.monotonic() - began:.0f} s", flush=True)
     began = time.monotonic()
-    results = _once(suite, place, bootstrap, options or {})
+    results = _once(suite, place, bootstrap, nodes, options or {})
     seconds = time.monotonic() - began
     unsteady: list[str] = []
     while again and (bad := unexpected(suite, results)):
         again -= 1
         print(f"    once more, for {', '.join(one.test for one in bad)}", flush=True)
         failed = {one.test for one in bad}
-        second = {one.test: one for one in _once(suite, place, bootstrap, options or {})}
+        second = {one.test: one for one in _once(suite, place, bootstrap, nodes, options or {})}
         unsteady += [test for test in failed if test in second and second[test].outcome == "passed"]
         results = [second.get(one.test, one) if one.test in unsteady else one for one in results]
     bad = unexpected(suite, results)
@@ -117,13 +128,13 @@ def run_suite(
     return bool(results) and not bad
 
 
-def _once(suite: Suite, place: Place, bootstrap: str, options: dict[str, str]) -> list[Result]:
+def _once(suite: Suite, place: Place, bootstrap: str, nodes: int | None, options: dict[str, str]) -> list[Result]:
     """One run on a fresh broker. A traceback in the broker's log is a failure too."""
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix=f"ottla-interop-{suite.name}-") as directory:
         scratch = Path(directory) / "scratch"
         scratch.mkdir()
-        with _broker(suite, bootstrap, Path(directory)) as (address, broker):
+        with _broker(suite, bootstrap, nodes, Path(directory)) as (address, broker):
             for result in suite.run(Run(place, address, broker, scratch, _say, options)):
                 results.append(result)
                 _print(suite, result)
@@ -157,6 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or of: {', '.join(names())}")
     parser.add_argument("--bootstrap", default="", metavar="HOST:PORT", help="use this broker; results are not kept")
+    parser.add_argument("--nodes", type=int, metavar="N", help="run so many nodes; results are not kept")
     parser.add_argument(
         "--option",
         action="append",
@@ -175,10 +187,11 @@ def main(arguments: list[str] | None = None) -> int:
         options.setdefault("sample", datetime.now(UTC).strftime("%Y%m%d"))
         if given.minutes is not None:
             wanted = of_the_day(wanted, given.minutes, options["sample"])
-    keep = not given.bootstrap and not given.option
+    keep = not given.bootstrap and not given.nodes and not given.option
     bad = []
     for name in wanted:
-        if not run_suite(load(name), bootstrap=given.bootstrap, options=options, keep=keep, again=given.again):
+        how = {"options": options, "keep": keep, "again": given.again}
+        if not run_suite(load(name), bootstrap=given.bootstrap, nodes=given.nodes, **how):
             bad.append(name)
         if keep:
             write_page()

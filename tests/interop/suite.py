@@ -52,7 +52,7 @@ class Run:
     """One run of a suite.
 
     Attributes:
-        bootstrap: ``host:port`` of the broker.
+        bootstrap: ``host:port`` of the broker; of several nodes with commas between.
         broker: the process, for suites that restart it; None where the broker was given from outside.
         scratch: an empty directory that is removed afterwards.
         say: prints a line for whoever watches.
@@ -88,6 +88,7 @@ class Suite:
         settings: settings of the broker, beyond those that every suite gets (``EVERY_SUITE``).
         run: yields the results as they come.
         known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
+        known_of_nodes: more of them, which count where there are several nodes.
         foreign: the tests are somebody else's; what a suite has to change of them, its title says.
         sampled: with the option ``sample=SEED``, as ``make interop`` has it, a part of the tests runs, and is not kept.
     """
@@ -101,6 +102,7 @@ class Suite:
     prepare: Callable[[Place], None] = _nothing_to_prepare
     settings: Mapping[str, object] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
+    known_of_nodes: Mapping[str, str] = field(default_factory=dict)
     foreign: bool = False
     sampled: bool = False
 

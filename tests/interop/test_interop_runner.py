@@ -179,6 +179,18 @@ def test_a_suite_runs_on_a_broker_of_its_own_and_is_kept(tmp_path: Path, monkeyp
     assert "* failed (1): it needs what is not there\n  `b`" in report.render()
 
 
+def test_a_suite_may_run_on_several_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))
+    seen: list[str] = []
+
+    def run(run: Run) -> list[Result]:
+        seen.extend(run.bootstrap.split(","))
+        return [Result("a", "passed")]
+
+    assert run_suite(suite(run=run), nodes=2, keep=False)
+    assert len({*seen}) == 2
+
+
 def test_a_suite_may_be_run_again_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "KEPT", tmp_path / "kept")
     monkeypatch.setenv("OTTLA_INTEROP_CACHE", str(tmp_path / "cache"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -92,6 +93,27 @@ def test_the_others_are_told_in_time_whatever_happens_meanwhile() -> None:
     told.wait()
     assert (told.now_ms - NOW_MS, told.others) == (QUIET_MS + 4_000, [0, 0, 1, 2])
     assert not told.to_come
+
+
+def test_what_is_told_again_is_told_as_if_it_were_told_anew() -> None:
+    """Whoever keeps what was told may say that it happened again, as long as that is known."""
+    rng = random.Random(1)
+    told, kept = Told(), Told()
+    known: dict[int, Any] = {}
+    for _ in range(3_000):
+        key = rng.randrange(4)
+        told.audit.tell_once("denied", client(), key)
+        if (last := known.get(key)) is None or not kept.audit.tell_again(last, kept.now_ms):
+            known[key] = kept.audit.tell_once("denied", client(), key)
+        if rng.random() < 0.2:
+            passed_ms = rng.randrange(QUIET_MS)
+            told.now_ms += passed_ms
+            kept.now_ms += passed_ms
+        if rng.random() < 0.2 and told.to_come:
+            told.wait()
+            kept.wait()
+        assert kept.log.lines == told.log.lines
+    assert len(told.others) > 100 and sum(told.others) > 500
 
 
 def test_many_events_of_a_kind_leave_room_for_another_kind() -> None:

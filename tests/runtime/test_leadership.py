@@ -11,7 +11,7 @@ from ottla.broker.core.coordination.shard import ShardState
 from ottla.broker.core.topics.catalog import NewTopic
 from ottla.broker.core.topics.partition import Standing
 from ottla.broker.core.topics.producers import TransactionMarker
-from ottla.broker.engine import Unavailable
+from ottla.broker.engine import Corrupt, Unavailable
 from ottla.broker.runtime.cleaner import Cleaner
 from ottla.broker.runtime.leadership import AGAIN_MS, Leadership
 from ottla.broker.storage.memory import MemoryCatalog, MemoryDocument, MemoryEngine
@@ -275,6 +275,40 @@ async def test_a_damaged_log_of_a_coordinator_is_that_logs(world):
     assert world.standings(OFFSETS_TOPIC)[:3] == ["LEADING", "ELSEWHERE", "OFFLINE"]
     assert await world.committed(world.group_in(0)) == 5
     assert await world.committed(world.group_in(2)) == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("method", ["open_log", "read"])
+async def test_a_coordinators_log_that_cannot_be_read_for_a_while(world, monkeypatch, method):
+    """It is tried again, less and less often; what else is led here is served meanwhile."""
+    await world.topic()
+    for index in HERE:
+        assert await world.commit(world.group_in(index), 5) == ErrorCode.NONE
+    log = world.engine.logs[OFFSETS_TOPIC, 2]
+    owner = world.engine if method == "open_log" else log
+    works, tried, ends = getattr(owner, method), [], []
+
+    def fails(*args, **options):
+        if not ends and (method == "read" or args[:1] + args[2:3] == (OFFSETS_TOPIC, 2)):
+            tried.append(world.monotonic_ms())
+            raise Corrupt("the disk does not answer") if method == "open_log" else Unavailable("no handle")
+        return works(*args, **options)
+
+    monkeypatch.setattr(owner, method, fails)
+    await world.restart()
+    began = tried[-1]
+    for _ in range(40):
+        world.advance(AGAIN_MS // 2)
+        await world.idle()
+    assert [when - began for when in tried] == [0, AGAIN_MS, 3 * AGAIN_MS, 7 * AGAIN_MS, 15 * AGAIN_MS]
+    assert world.shards(world.groups) == ["ACTIVE", "ABSENT", "FAILED", "ABSENT", "ACTIVE", "ABSENT"]
+    assert await world.committed(world.group_in(2)) == ErrorCode.NOT_COORDINATOR
+    assert await world.committed(world.group_in(0)) == 5
+    ends.append(True)
+    world.advance(16 * AGAIN_MS)
+    await world.idle()
+    assert world.standings(OFFSETS_TOPIC) == ALTERNATING
+    assert await world.committed(world.group_in(2)) == 5
+    assert await world.commit(world.group_in(2), 6) == ErrorCode.NONE
 
 
 async def test_topics_are_created_where_nodes_take_turns(world):

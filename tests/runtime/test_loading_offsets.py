@@ -72,7 +72,7 @@ def load(kind: type[GroupCoordinator], batches: list[bytes]) -> tuple[Any, str]:
         partition=lambda tp: LogOf(batches),  # type: ignore[arg-type,return-value]
         max_batch_bytes=1 << 20,
         defer=None,
-        outcome=lambda told: None,
+        over=lambda log, tokens, error: None,
         report=Silent(),
     )
     try:

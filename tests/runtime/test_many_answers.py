@@ -1,12 +1,15 @@
 """An entry that answers very many members: others get their turn in between, and nobody is left out."""
 
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
 from ottla.broker.core.effects import Append, Reply
 from ottla.broker.core.fetches import FetchPurgatory
+from ottla.broker.runtime import coordinator_log
 from ottla.broker.runtime.host import REPLIES_A_TURN, Host
+from ottla.protocol.errors import ErrorCode
 from tests.shell.host import Clock, Log
 
 TOPIC = "__consumer_offsets"
@@ -40,6 +43,10 @@ class Machine:
 
     def ask(self, effects, ctx, now_ms, wall_ms):
         self.effects += effects
+
+    def appended_all(self, tokens, error, now_ms, wall_ms):
+        for token in tokens:
+            token(error)
 
 
 class World:
@@ -168,31 +175,34 @@ class Slow:
 
 
 class Writes:
-    """Outcomes by steps, each of which asks for an answer."""
+    """Writes that are over, each of which asks for an answer when the coordinator is told."""
 
     def __init__(self, world):
         self.world = world
         self.told = []
 
-    def of(self, names):
-        for name in names:
-            self.told.append(name)
-            self.world.machine.effects.append(Reply(Context(self.world.said, name), name))
-            yield
+    def over(self, names, error=ErrorCode.NONE):
+        tokens = [partial(self.tell, name) for name in names]
+        self.world.host._together(self.world.host.log_of(TOPIC), tokens, error)
+
+    def tell(self, name, error):
+        self.told.append(name if error is ErrorCode.NONE else (name, error))
+        self.world.machine.effects.append(Reply(Context(self.world.said, name), name))
 
 
-def slow_world():
+@pytest.fixture
+def slow_world(monkeypatch):
+    monkeypatch.setattr(coordinator_log, "TOLD_A_STEP", 1)
     world = World()
     world.host._clock = Slow()
     world.host._arm = lambda: None
     return world
 
 
-def test_the_outcomes_of_many_writes_are_told_a_slice_a_turn_in_their_order():
-    world = slow_world()
-    writes = Writes(world)
+def test_the_outcomes_of_many_writes_are_told_a_slice_a_turn_in_their_order(slow_world):
+    world, writes = slow_world, Writes(slow_world)
     for first in (0, 10, 20):
-        world.host._together(writes.of(range(first, first + 10)))
+        writes.over(range(first, first + 10))
     lengths = []
     while world.due:
         assert len(world.due) == 1
@@ -202,10 +212,31 @@ def test_the_outcomes_of_many_writes_are_told_a_slice_a_turn_in_their_order():
     assert len(lengths) > 5 and max(after - before for before, after in pairwise([0, *lengths])) <= 5
 
 
-def test_who_enters_in_between_is_answered_and_tells_no_more_of_them():
-    world = slow_world()
+def test_each_write_has_its_own_outcome(slow_world):
+    world, writes = slow_world, Writes(slow_world)
+    writes.over(range(2))
+    writes.over([2], ErrorCode.MESSAGE_TOO_LARGE)
+    writes.over([3])
+    while world.due:
+        world.turn()
+    assert writes.told == [0, 1, (2, ErrorCode.MESSAGE_TOO_LARGE), 3]
+
+
+def test_one_that_fails_keeps_no_other_from_its_outcome(world):
     writes = Writes(world)
-    world.host._together(writes.of(range(30)))
+    writes.over([0])
+    world.host._together(world.host.log_of(TOPIC), [lambda error: 1 // 0], ErrorCode.NONE)
+    writes.over([1])
+    world.host._arm = lambda: None
+    with pytest.raises(ZeroDivisionError):
+        world.turn()
+    world.host.settle()
+    assert writes.told == [0, 1]
+
+
+def test_who_enters_in_between_is_answered_and_tells_no_more_of_them(slow_world):
+    world, writes = slow_world, Writes(slow_world)
+    writes.over(range(30))
     world.turn()
     told = len(writes.told)
     assert 0 < told < 30
@@ -214,10 +245,9 @@ def test_who_enters_in_between_is_answered_and_tells_no_more_of_them():
     assert len(writes.told) == told
 
 
-def test_an_outcome_of_another_kind_overtakes_none_of_those_before_it():
-    world = slow_world()
-    writes = Writes(world)
-    world.host._together(writes.of(range(30)))
+def test_an_outcome_of_another_kind_overtakes_none_of_those_before_it(slow_world):
+    world, writes = slow_world, Writes(slow_world)
+    writes.over(range(30))
     world.turn()
     world.host._later(lambda: writes.told.append("marker"))
     assert "marker" not in writes.told
@@ -226,19 +256,17 @@ def test_an_outcome_of_another_kind_overtakes_none_of_those_before_it():
     assert writes.told == [*range(30), "marker"]
 
 
-def test_a_broker_that_gives_up_tells_all_before():
-    world = slow_world()
-    writes = Writes(world)
-    world.host._together(writes.of(range(30)))
+def test_a_broker_that_gives_up_tells_all_before(slow_world):
+    world, writes = slow_world, Writes(slow_world)
+    writes.over(range(30))
     world.turn()
     world.host.give_up()
     assert writes.told == world.names == list(range(30))
 
 
-def test_one_that_is_killed_tells_no_more():
-    world = slow_world()
-    writes = Writes(world)
-    world.host._together(writes.of(range(30)))
+def test_one_that_is_killed_tells_no_more(slow_world):
+    world, writes = slow_world, Writes(slow_world)
+    writes.over(range(30))
     world.turn()
     told = len(writes.told)
     world.host.silence()

@@ -201,3 +201,15 @@ def test_a_member_has_the_software_of_the_connection_that_it_joined_over_last() 
     new.close()
     assert world.members.software_of("g", member_id) == ""
     assert world.members.software_of("g", "nobody") == ""
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_member_of_a_consumer_group_that_joins_while_its_connection_is_lost(world: World, is_closed: bool) -> None:
+    line = Line("/a")
+    says = {"rebalance_timeout_ms": 1000, "topic_partitions": [], "subscribed_topic_names": ["t"]}
+    asked = request(ApiKey.CONSUMER_GROUP_HEARTBEAT, {"group_id": "g", "member_id": "m", "member_epoch": 0, **says})
+    ctx = context(line, 1)
+    world.coordinator.consumer_heartbeat(asked, ctx, 0, 0)
+    ctx.closed = is_closed  # while it waited for its turn
+    world.members.beats(asked, ctx)
+    assert world.lost == ([("g", "m", "/a")] if is_closed else [])

@@ -82,7 +82,7 @@ def test_the_clock_is_set_whatever_an_outcome_does(world):
         yield
 
     world.park(10)
-    world.host._outcomes.append(fails())
+    world.host.outcomes.append(fails())
     with pytest.raises(LookupError):
         world.advance(10)
     world.advance(10)

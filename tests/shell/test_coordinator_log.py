@@ -33,7 +33,7 @@ class World:
             partition=lambda tp: Partition(self, tp.partition),  # type: ignore[arg-type, return-value]
             max_batch_bytes=max_batch_bytes,
             defer=self.soon.append if defers else None,
-            outcome=list,
+            over=lambda log, tokens, error: self.outcomes.extend((token, error) for token in tokens),
             report=self,
         )
 
@@ -41,9 +41,6 @@ class World:
         return 1234
 
     monotonic_ms = wall_ms
-
-    def appended(self, token: object, error: ErrorCode, now_ms: int, wall_ms: int) -> None:
-        self.outcomes.append((token, error))
 
     def error(self, event: str, **fields: Any) -> None:
         self.reports.append(event)

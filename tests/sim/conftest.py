@@ -7,7 +7,7 @@ import os
 import pytest
 
 DEFAULT_LONG = 2_000
-DEFAULT_LONG_CLUSTER = 2_000
+DEFAULT_LONG_CLUSTER = 800
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -126,8 +126,7 @@ class DrivenNode(UnboundedHost, Node):
         )
         self._host.add(OFFSETS_TOPIC, coordinator)
         self._topics = NamedTopics(world)
-        log, topics = self._host.log_of(OFFSETS_TOPIC), self._topics
-        self._prepared = PreparedCommits(coordinator, log, topics, self)  # type: ignore[arg-type]
+        self._prepared = PreparedCommits(coordinator, self._host, self._topics, self)  # type: ignore[arg-type]
         services = Services(
             settings=Settings(),
             clock=self,

@@ -64,7 +64,8 @@ class Kernel:
         heappush(self._queue, (max(when_ms, self.now_ms), self._sequence, call, args, None))
 
     def after(self, delay_ms: int, call: Callable[..., None], *args: Any) -> None:
-        self.at(self.now_ms + delay_ms, call, *args)
+        self._sequence += 1
+        heappush(self._queue, (self.now_ms + delay_ms, self._sequence, call, args, None))
 
     def timer(self, when_ms: int, call: Callable[..., None], *args: Any) -> Timer:
         """The same, but it can be called off."""

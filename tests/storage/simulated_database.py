@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ottla.broker.cluster.plan import LogRow
 from ottla.broker.storage.postgres.database import Answer, Statement
-from tests.sim.cluster.database import SimDatabase, SimSession
+from ottla.testing.simulated.database import SimDatabase, SimSession
 from tests.sim.kernel import Kernel
 
 

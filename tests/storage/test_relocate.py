@@ -116,8 +116,21 @@ async def operations(appends):
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power"])
 @pytest.mark.parametrize("seed", range(3))
 async def test_it_can_be_interrupted_anywhere(appends, seed, power):
-    crashes = 0
-    for place in range(1, await operations(appends) + 1):
+    """The seeds share the places among them."""
+    assert await crashes(appends, seed, power, range(1 + seed, await operations(appends) + 1, 3)) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power"])
+@pytest.mark.parametrize("seed", range(3))
+async def test_it_can_be_interrupted_anywhere_with_every_seed(appends, seed, power):
+    assert await crashes(appends, seed, power, range(1, await operations(appends) + 1)) > 100
+
+
+async def crashes(appends, seed, power, places):
+    """Crash at each of these places, go on, and find everything. Returns how often it crashed."""
+    crashed = 0
+    for place in places:
         disk = await filled(appends, seed=1000 * seed + place)
         disk.crash_at = disk.operations + place
         moving = relocation(disk)
@@ -125,11 +138,11 @@ async def test_it_can_be_interrupted_anywhere(appends, seed, power):
             moving.begin(HOMES, MOVES)
             moving.finish()
         except SimulatedCrash:
-            crashes += 1
+            crashed += 1
         disk.end(power=power)
         await finished(disk)
         await check(disk)
-    assert crashes > 100
+    return crashed
 
 
 async def test_it_can_be_interrupted_again_and_again(appends):

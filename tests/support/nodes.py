@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from ottla.protocol.stored.cluster_file import UP, ClusterFile, NodeEntry, read_cluster
 from ottla.testing.process import BrokerProcess
@@ -18,11 +18,12 @@ class Nodes:
 
     Args:
         data_dir: of the first; what all share is there.
+        options: as of `BrokerProcess`.
     """
 
-    def __init__(self, data_dir: Path, count: int, *arguments: str) -> None:
+    def __init__(self, data_dir: Path, count: int, *arguments: str, **options: Any) -> None:
         self.data_dir = data_dir
-        self.process = BrokerProcess(data_dir, nodes=count, arguments=arguments)
+        self.process = BrokerProcess(data_dir, nodes=count, arguments=arguments, **options)
 
     def __enter__(self) -> Self:
         self.process.start()

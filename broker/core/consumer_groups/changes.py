@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TypeVar
 
 from ottla.broker.core.consumer_groups.facts import Fact, GroupEpoch
-from ottla.broker.core.consumer_groups.group import ConsumerGroup
+from ottla.broker.core.consumer_groups.group import NEVER_CHECKED, ConsumerGroup
 from ottla.broker.core.consumer_groups.records import record_of
-from ottla.broker.core.consumer_groups.state import State
+from ottla.broker.core.consumer_groups.state import Member, State
 from ottla.broker.core.consumer_groups.writes import ConversionWrite, StateWrite
 from ottla.broker.core.coordination.machine import TimerKey
 from ottla.broker.core.effects import Asker
@@ -57,11 +57,14 @@ class Change:
         events: told at the end, before the records are handed over.
         removed: ids of members that are looked after no more from then on.
         told_to_rejoin: ids of members whose parked requests were answered already.
-        checked_version, checked_hash: those of the group from then on.
+        is_due: the group is to be held against its topics, as something happened to one of them since it was last
+            (3.5). What happened to others is no occasion.
+        checked_hash: that of the group from then on, unless it is due.
         starts_resolution: the regexes of the group are to be resolved.
         newcomer: the member whose request this is, if the group did not have it before.
         untargeted: the same, if there was no target for its id.
         has_new_instance: nobody had its instance id before.
+        displaced: the member that had the id under which a static member came back, if that is another one.
         most_members: see `State`, before the request.
         is_homogeneous: what an assignor is told of the group (3.2); it is how the group was before the request, unless
             that held it against its topics (R3.7).
@@ -81,7 +84,7 @@ class Change:
         self.successor: ClassicGroup | None = None
         self.told_to_rejoin: list[str] = []
         self.epoch = group.state.epoch
-        self.checked_version, self.checked_hash = group.checked_version, group.checked_hash
+        self.is_due, self.checked_hash = self._is_due(), group.checked_hash
         self.events: list[Event] = []
         self.removed: list[str] = []
         self.starts_resolution = False
@@ -91,10 +94,20 @@ class Change:
         self.newcomer: str | None = None
         self.untargeted: str | None = None
         self.has_new_instance = False
+        self.displaced: Member | None = None
         self.most_members = state.most_members
         self._facts: list[Fact] = []
         self._records: list[CoordinatorRecord | None] = []
         self._before = group.state.group_state
+
+    def _is_due(self) -> bool:
+        """Whether the group is due before anything is added: it goes by what it subscribed to until now."""
+        group, topics = self.group, self.m.topics
+        if group.checked_version == topics.version:
+            return False
+        if group.checked_version == NEVER_CHECKED:
+            return True
+        return topics.hash_of(group.state.subscriptions.topics()) != group.checked_hash
 
     @property
     def state(self) -> State:
@@ -154,7 +167,8 @@ class Change:
             return
         if self._facts or self.events:
             self._end()
-        self.group.checked_version, self.group.checked_hash = self.checked_version, self.checked_hash
+        self.group.checked_version = NEVER_CHECKED if self.is_due else self.m.topics.version
+        self.group.checked_hash = self.checked_hash
 
     def _end(self) -> None:
         m, group, successor = self.m, self.group, self.successor

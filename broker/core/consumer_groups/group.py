@@ -20,7 +20,7 @@ COMMITS_WITH_EPOCH = 9
 """From this OffsetCommit version on members of the consumer protocol may commit (KIP-848)."""
 
 NEVER_CHECKED = -1
-"""The version of topics that a group has gone by that has not looked at any."""
+"""The version of topics that a group has gone by that is to look at them anew, whether they changed or not."""
 MOST_BEHIND = 1_000
 """So many facts wait at most to be applied to what is durable: nobody may ever ask while there is always a write."""
 
@@ -63,7 +63,7 @@ class ConsumerGroup(Group):
     in_flight: dict[Write[Any], Sequence[Fact]] = field(default_factory=dict, init=False)
     sessions: dict[str, Session] = field(default_factory=dict, init=False)
     checked_version: int = field(default=NEVER_CHECKED, init=False)
-    checked_hash: int | None = field(default=None, init=False)
+    checked_hash: int = field(default=0, init=False)
     _durable: State = field(init=False)
     _behind: list[Fact] = field(default_factory=list, init=False)
     resolving: object = field(default=None, init=False)
@@ -123,7 +123,7 @@ class ConsumerGroup(Group):
         elif error:
             self.in_flight.clear()
             self.state = self.durable
-            self.checked_version, self.checked_hash = NEVER_CHECKED, None  # R3.25
+            self.checked_version = NEVER_CHECKED  # R3.25
         elif self.in_flight:
             self._behind += facts
             if len(self._behind) > MOST_BEHIND:

@@ -57,6 +57,8 @@ def known_instance(change: Change, instance_id: str) -> Member | None:
 def take_place(change: Change, old: Member, member_id: str) -> Member:
     """A static member is back, maybe under another id: it has what its predecessor had (R2.15)."""
     old_target = change.state.targets.get(old.member_id, {})
+    if member_id != old.member_id:
+        change.displaced = change.state.members.get(member_id)
     change.add(MemberCurrent.gone(old.member_id))
     change.add(MemberTarget(old.member_id, None))
     change.add(MemberGone(old.member_id))
@@ -118,41 +120,30 @@ def change_regex(change: Change, before: Member, said: Member, ctx: Asker) -> tu
         else:
             is_resolved = not said.regex or said.regex in resolved
         resolved = dict(resolved)
-        topics = change.m.topics
-        # What the group subscribes to changes now, and its epoch only when the regex is resolved.
-        is_put_off = not is_resolved and (
-            change.checked_version == topics.version
-            or change.checked_hash == topics.hash_of(state.subscriptions.topics())
-        )
         resolution.forget_unused(change, [before.regex])
-        if is_put_off:
-            change.checked_version, change.checked_hash = topics.version, topics.hash_of(state.subscriptions.topics())
+        # What the group subscribes to changes now, and its epoch only when the regex is resolved.
+        change.checked_hash = change.m.topics.hash_of(state.subscriptions.topics())
     resolution.start_if_due(change, resolved, ctx, brings_new=is_new)
     return changed, is_resolved
 
 
 def refresh(change: Change, *, names_changed: bool, regex_changed: bool) -> None:
     """Hold the group against its topics, if it subscribes to others now or something happened to them (2.7 step 4)."""
-    topics, state = change.m.topics, change.state
+    state = change.state
     reasons = ["subscription changed"] if names_changed else []
     if regex_changed:
         reasons.append("regex changed")
-    if not reasons and change.checked_version == topics.version:
+    if not reasons and not change.is_due:
         return
-    metadata_hash = topics.hash_of(state.subscriptions.topics())
-    change.checked_version = topics.version
-    # What happened to topics that the group does not subscribe to is no occasion to look at it.
-    if not reasons and metadata_hash == change.checked_hash:
-        return
+    metadata_hash = change.m.topics.hash_of(state.subscriptions.topics())
     if metadata_hash != state.metadata_hash:
         reasons.append("topics changed")
-    if reasons or change.checked_hash is None:  # it was loaded, or a write failed
-        change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
+    change.is_homogeneous = state.subscriptions.is_homogeneous(len(state.members))
     if reasons:
         change.bump(metadata_hash, reasons)
-        if change.state.has_old_metadata:
-            change.add(OldMetadata(False))
-    change.checked_hash = metadata_hash
+    if state.has_old_metadata:
+        change.add(OldMetadata(False))
+    change.is_due, change.checked_hash = False, metadata_hash
 
 
 # The step towards the target
@@ -167,7 +158,15 @@ def step(change: Change, said: Member, goal: Target, reported: Reported, *, subs
     names = list(state.topics_of(member))
     subscribed = {topic.topic_id: None for topic in change.m.topics.existing(names)} if names else None
     try:
-        next_step = reconcile(state, member, goal, reported, subscribed, subscription_changed=subscription_changed)
+        next_step = reconcile(
+            state,
+            member,
+            goal,
+            reported,
+            subscribed,
+            subscription_changed=subscription_changed,
+            displaced=change.displaced,
+        )
     except Unreconcilable:
         text = f"The state of member {member.member_id} is not known: it has to give up its partitions and join again"
         raise Refused(ErrorCode.FENCED_MEMBER_EPOCH, text) from None

@@ -43,6 +43,7 @@ def reconcile(
     subscribed: Container[UUID] | None,
     *,
     subscription_changed: bool,
+    displaced: Member | None = None,
 ) -> Step:
     """Take a member one step further.
 
@@ -51,6 +52,7 @@ def reconcile(
         reported: as of this request.
         subscribed: the topics that the member subscribes to and that exist; None if it names none at all.
         subscription_changed: by this request.
+        displaced: the member that had this one's id before this request. What it had is free from the next one on.
 
     Raises:
         Unreconcilable: the member has to give up everything and join anew.
@@ -58,21 +60,28 @@ def reconcile(
     if member.state is MemberState.UNKNOWN:
         if reported is None or reported:
             raise Unreconcilable(member.member_id)
-        return _next(state, member, target, reported, subscribed or (), state.assignment_epoch)
+        return _next(state, member, target, reported, subscribed or (), state.assignment_epoch, displaced)
     waits_for_itself = member.state is UNREVOKED and _has_any(member.pending, reported)
     if not waits_for_itself and not (member.state is STABLE and member.epoch == state.assignment_epoch):
-        return _next(state, member, target, reported, subscribed or (), member.epoch)
+        return _next(state, member, target, reported, subscribed or (), member.epoch, displaced)
     return Step(_without_others(member, reported, subscribed) if subscription_changed else member, {})
 
 
 def _next(
-    state: State, member: Member, target: Target, reported: Reported, subscribed: Container[UUID], epoch: int
+    state: State,
+    member: Member,
+    target: Target,
+    reported: Reported,
+    subscribed: Container[UUID],
+    epoch: int,
+    displaced: Member | None,
 ) -> Step:
     """Compare what the member has with its target.
 
     Args:
         epoch: of the member, as long as it has to give something up.
     """
+    others: tuple[Owned, ...] = () if displaced is None else (displaced.assigned, displaced.pending)
     keep: dict[UUID, dict[int, int]] = {}
     revoke: dict[UUID, dict[int, int]] = {}
     for topic_id, partitions in member.assigned.items():
@@ -92,7 +101,8 @@ def _next(
         for partition in numbers:
             if partition in kept:
                 continue
-            if state.owner_epoch(topic_id, partition) == NOBODY or partition in own:
+            is_free = state.owner_epoch(topic_id, partition) == NOBODY
+            if partition in own or (is_free and not any(partition in owned.get(topic_id, ()) for owned in others)):
                 added[partition] = state.assignment_epoch
             else:
                 blocked.setdefault(topic_id, []).append(partition)

@@ -108,7 +108,7 @@ def finish(m: Machine, resolving: Resolving, found: Mapping[str, tuple[str, ...]
         metadata_hash = m.topics.hash_of(change.state.subscriptions.topics())
         if brings_change or metadata_hash != change.state.metadata_hash:
             change.bump(metadata_hash, ["regex resolved"])
-            change.checked_version = m.topics.version
+            change.is_due = False
 
 
 def _change(regex: str, before: ResolvedRegex | None, after: Sequence[str]) -> RegexChange:

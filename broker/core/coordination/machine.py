@@ -113,6 +113,11 @@ class CoordinatorMachine(Generic[S]):
         for waiter in token.waiters:
             waiter.done(self, error)
 
+    def appended_all(self, tokens: Iterable[object], error: ErrorCode, now_ms: int, wall_ms: int) -> None:
+        """The same for several, one after the other."""
+        for token in tokens:
+            self.appended(token, error, now_ms, wall_ms)
+
     # Time
 
     def next_deadline_ms(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ottla.broker.core.events.base import Event
@@ -53,6 +53,11 @@ class Observer:
         Args:
             partitions: how many offsets were committed.
         """
+
+    def count_commits(self, commits: Sequence[tuple[str, int]], wall_ms: int) -> None:
+        """Take several of them, by group id and number of offsets, in their order."""
+        for group_id, partitions in commits:
+            self.count_commit(group_id, partitions, wall_ms)
 
 
 class ByType(Observer):

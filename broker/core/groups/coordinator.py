@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -29,9 +29,9 @@ from ottla.broker.core.groups.classic.replies import join_error, sync_error
 from ottla.broker.core.groups.classic.sync import NAMES_PROTOCOL, sync
 from ottla.broker.core.groups.machine import Machine, Timer
 from ottla.broker.core.groups.offsets import commit, fetch, retention, transactional
-from ottla.broker.core.groups.offsets.commit import Refusals
+from ottla.broker.core.groups.offsets.commit import NOTHING_REFUSED, Refusals
 from ottla.broker.core.groups.offsets.fetch import TopicIds, no_ids
-from ottla.broker.core.groups.offsets.prepared import PreparedCommit, PreparedWrite
+from ottla.broker.core.groups.offsets.prepared import PreparedCommit, PreparedWrite, appended_all
 from ottla.broker.core.groups.replay import replay, replay_plain
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
@@ -55,7 +55,6 @@ from ottla.protocol.offsets_topic import CoordinatorRecord
 from ottla.protocol.primitives import ZERO_UUID
 from ottla.protocol.steps import Steps
 
-NOTHING_REFUSED: Refusals = {}
 NO_GROUP_REFUSED: Mapping[str, ErrorCode] = {}
 
 ACTIVATED_AT_ONCE = 1_000
@@ -240,14 +239,20 @@ class GroupCoordinator(Machine):
             What is to be written to the log of its shard; `appended` takes it back. None: nothing was done, and the
             commit is one for `commit_offsets`, which refuses it or makes its group.
         """
-        request = prepared.request
-        group = self.groups.get(request.group_id)
+        group = self.groups.get(prepared.group_id)
         if group is None or group.shard.refusal or group.refuse_commit(*prepared.claim):
             return None
         self.begin(now_ms, wall_ms)
-        notes.commit_received(self, request, ctx, NOTHING_REFUSED, offsets)
-        self.heard_of(group, request.member_id)
+        notes.prepared_received(self, prepared, ctx, offsets)
+        if prepared.member_id:
+            self.heard_of(group, prepared.member_id)
         return PreparedWrite(self, group, prepared, offsets, ctx)
+
+    def appended_all(self, tokens: Iterable[object], error: ErrorCode, now_ms: int, wall_ms: int) -> None:
+        if error or self.recorded:
+            super().appended_all(tokens, error, now_ms, wall_ms)
+        else:
+            appended_all(self, tokens, now_ms, wall_ms)
 
     def commit_transactional_offsets(
         self,

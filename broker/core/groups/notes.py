@@ -39,9 +39,10 @@ from ottla.broker.core.events import (
 from ottla.broker.core.groups.classic.group import ClassicGroup, Recorded
 from ottla.broker.core.groups.group import Group, HasSession
 from ottla.broker.core.groups.machine import ERROR_NAMES, Machine, Timer
-from ottla.broker.core.groups.offsets.commit import CommitWrite, Refusals
+from ottla.broker.core.groups.offsets.commit import NOTHING_REFUSED, CommitWrite, Refusals
 from ottla.broker.core.groups.offsets.committed import CommittedOffset
 from ottla.broker.core.groups.offsets.fetch import requested_groups
+from ottla.broker.core.groups.offsets.prepared import PreparedCommit
 from ottla.broker.core.groups.shard import GroupShard
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -169,14 +170,8 @@ def leave_received(m: Machine, request: LeaveGroupRequest, ctx: Asker, member_id
         )
 
 
-def commit_received(
-    m: Machine,
-    request: OffsetCommitRequest,
-    ctx: Asker,
-    refused_before: Refusals,
-    offsets: Sequence[int] | None = None,
-) -> None:
-    """An OffsetCommit came in; ``offsets`` are its own where the request is one that differs in nothing else."""
+def commit_received(m: Machine, request: OffsetCommitRequest, ctx: Asker, refused_before: Refusals) -> None:
+    """An OffsetCommit came in."""
     if m.observed:
         m.observer.note_commit(
             (
@@ -189,6 +184,25 @@ def commit_received(
                 ctx.encoded,
                 request,
                 refused_before,
+                None,
+            )
+        )
+
+
+def prepared_received(m: Machine, prepared: PreparedCommit, ctx: Asker, offsets: Sequence[int]) -> None:
+    """An OffsetCommit came in that differs from an earlier one in its offsets alone."""
+    if m.observed:
+        m.observer.note_commit(
+            (
+                m.cause,
+                m.now_ms,
+                m.wall_ms,
+                prepared.api_version,
+                prepared.client_id,
+                prepared.client_host,
+                ctx.encoded,
+                prepared.request,
+                NOTHING_REFUSED,
                 offsets,
             )
         )

@@ -352,6 +352,9 @@ def _check_counts(wanted: NewTopic, settings: Settings, broker_ids: Collection[i
         if len(broker_ids) > 1:
             why = f"each partition is kept by one of the {len(broker_ids)} brokers"
         text = f"The target replication factor of {factor} cannot be reached because {why}."
+        if len(broker_ids) > 1:
+            where = " in default.replication.factor" if wanted.replication_factor == -1 else ""
+            text += f" Use 1{where}: with --nodes there are no replicas."
         return Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {factor} time(s): {text}"
         )

@@ -108,6 +108,8 @@ class Machine(CoordinatorMachine[TransactionShard]):
         self.note = note
         self.ongoing: dict[Entry, None] = {}
         """Ids with an open transaction, oldest first."""
+        self.unwritten: set[TopicPartition] = set()
+        """Partitions whose last marker failed, which was told."""
         self.held_bytes = 0
         """Bytes that the ids of all partitions that are served take, roughly."""
         self.started_ms = 0

@@ -61,12 +61,15 @@ def marker_written(m: Machine, token: Marker, error: ErrorCode) -> None:
     if entry.markers.get(token.tp) is not token:
         return
     if error not in DONE:
-        m.note("A transaction marker could not be written", transactional_id=entry.transactional_id,
-               topic=token.tp.topic, partition=token.tp.partition, error=error.name)  # fmt: skip
+        if token.tp not in m.unwritten:  # a node may be down for long, and have many
+            m.unwritten.add(token.tp)
+            m.note("A transaction marker could not be written, and is tried again", topic=token.tp.topic,
+                   partition=token.tp.partition, transactional_id=entry.transactional_id, error=error.name)  # fmt: skip
         entry.markers[token.tp] = None  # nobody is at it
         if TimerKey(Timer.RETRY, entry.transactional_id) not in m.deadlines:
             m.arm_retry(entry)
         return
+    m.unwritten.discard(token.tp)
     del entry.markers[token.tp]
     if not entry.markers:
         _complete(m, entry)

@@ -48,8 +48,11 @@ class LocalCatalog:
         await operation.future
         return over + 1
 
-    async def refresh(self) -> None:
+    def look(self) -> None:
         """Nobody else stores anything."""
+
+    async def refresh(self) -> None:
+        """Nor is there anything to read."""
 
     def loaded(self, data: bytes | None) -> None:
         """Take over the content of the file. Raises ``Corrupt``."""

@@ -425,7 +425,7 @@ class LocalEngine:
                         gate.held_bytes += operation.size
                     else:
                         log.failed(operation)
-                    operation.done(operation.base_offset, operation.error)
+                    operation.tell()
                 else:
                     operation.complete()
             except Exception as failure:

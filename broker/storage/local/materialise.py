@@ -190,16 +190,19 @@ class Materialiser:
         )
         log.unsynced = True
         self._touched[log] = None
-        start, count = log.length, 0
+        start = length = log.length
+        end, next_offset, count, add = start + written, log.next_offset, 0, index.add
         for batch in run:
-            if log.length + batch.size > start + written:
+            size = batch.size
+            if length + size > end:
                 break
-            interval = batch.config.index_interval_bytes
-            index.add(batch.base_offset + batch.count - 1, log.length, batch.size, batch.max_timestamp_ms, interval)
-            log.length += batch.size
-            log.next_offset = batch.base_offset + batch.count
-            log.backlog.popleft()
+            next_offset = batch.base_offset + batch.count
+            add(next_offset - 1, length, size, batch.max_timestamp_ms, batch.config.index_interval_bytes)
+            length += size
             count += 1
+        log.length, log.next_offset = length, next_offset
+        for _ in range(count):
+            log.backlog.popleft()
         if count:
             assert log.segment is not None
             done.append(Written(log.segment, index, log.length, log.next_offset, count, log.length - start))

@@ -79,6 +79,10 @@ class AppendingLog(Protocol):
     def hand_over(self) -> "list[Append]": ...
 
 
+def _told(base_offset: int, error: Exception | None) -> None:
+    """Stands where somebody was told."""
+
+
 class Append(Operation):
     """One batch for the end of a log. There is one for nearly every commit, so it is made in one go."""
 
@@ -122,6 +126,11 @@ class Append(Operation):
         self.body = body
         self.size = size
         self.done = done
+
+    def tell(self) -> None:
+        """Report to the caller, and let go of him: a batch waits in memory for its segment, and he need not."""
+        done, self.done = self.done, _told
+        done(self.base_offset, self.error)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.broker.engine import EngineError, Unavailable
+from ottla.broker.engine import Busy, EngineError, Fenced, Unavailable
 from ottla.broker.storage.postgres.database import Head, Row, Stored
 from ottla.protocol.batch import LEADER_EPOCH_AT, MAGIC_AT
 from ottla.protocol.compression import Buffer
@@ -20,14 +20,6 @@ from ottla.protocol.compression import Buffer
 STATEMENT_BYTES: Final = 4 * 1024 * 1024
 STATEMENT_ROWS: Final = 4_000
 APPEND_MEMORY_BYTES: Final = 128 * 1024 * 1024
-
-
-class Fenced(EngineError):
-    """Somebody else leads: nothing of this log may be said any more. An append is in the log only if he shows it."""
-
-
-class Busy(EngineError):
-    """Nothing was queued: too much waits already. Try again later."""
 
 
 @dataclass(frozen=True, slots=True)

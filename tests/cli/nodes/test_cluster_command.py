@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -27,15 +28,22 @@ def homes(data_dir: Path) -> dict[str, list[int]]:
     return {name: row.get("homes") for name, row in topics.items()}
 
 
-@pytest.fixture
-def grown(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a broker with records in five partitions, and the offsets of a group; it was stopped."""
-    with Broker(data_dir=tmp_path, topics={"orders": 5}) as broker:
+    lived = tmp_path_factory.mktemp("lived")
+    with Broker(data_dir=lived, topics={"orders": 5}) as broker:
         ottla = Ottla(broker.bootstrap_servers)
         for partition in range(5):
             ottla.send("orders", b"one\ntwo\n", "--partition", str(partition))
         ottla.make_group("billing")
-    return tmp_path
+    return lived
+
+
+@pytest.fixture
+def grown(lived: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(lived, tmp_path / "data")
 
 
 async def values_at(directory: Path, node_id: int, topic_id: UUID, partition: int) -> list[bytes | None]:
@@ -79,6 +87,26 @@ def test_there_and_back(grown: Path) -> None:
     assert {one for all in homes(grown).values() for one in all} == {1}
     assert sorted(path.name for path in (grown / "logs").glob("orders-*")) == [f"orders-{one}" for one in range(5)]
     assert list((grown / "nodes/2/logs").iterdir()) == []
+    refused = HERE.run("cluster", "status", grown, expect=1).output
+    assert f"{grown} is not a directory of several nodes" in refused
+
+
+def test_the_own_directory_of_a_node_is_no_data_directory(grown: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lacks what all share: nothing is missed there, and nothing written."""
+    HERE.run("cluster", "spread", grown, "--nodes", 2)
+    part = grown / "nodes" / "2"
+    before = sorted(part.rglob("*"))
+    assert f"{part} belongs to node 2 of {grown}" in HERE.run("recover", part, expect=1).output
+    assert f"Say: ottla recover {grown}" in HERE.run("recover", part, expect=1).output
+    monkeypatch.setenv("PASSWORD", "correct horse")
+    words = "users", "set", "anna", "--data-dir", part, "--password-env", "PASSWORD"
+    assert "belongs to node 2" in HERE.run(*words, expect=1).output
+    for more in ((), ("--nodes", 2)):
+        assert "name that directory" in HERE.run("serve", "--data-dir", part, *more, expect=2).output
+    checks = {one["check"]: one for one in HERE.json("doctor", "--data-dir", part, "--no-disk", expect=1)["checks"]}
+    assert checks["directory"]["found"] == f"{part} belongs to node 2 of {grown}"
+    assert "content" not in checks
+    assert sorted(part.rglob("*")) == before
 
 
 def test_a_dry_run_moves_nothing(grown: Path) -> None:
@@ -155,9 +183,9 @@ def test_status_of_a_directory(tmp_path: Path) -> None:
 
 
 def test_status_says_why_a_node_is_down(tmp_path: Path) -> None:
-    with Nodes(tmp_path, 2):
-        pass
-    (tmp_path / "nodes/2/checkpoint").write_bytes(b"nothing")
+    damaged = tmp_path / "nodes/2/checkpoint"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"nothing")
     with Nodes(tmp_path, 2) as nodes:
         nodes.wait(2, lambda node: bool(node.why))
         (row,) = HERE.json("cluster", "status", tmp_path, expect=1)["nodes"][1:]

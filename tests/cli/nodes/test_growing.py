@@ -21,15 +21,15 @@ def grown(tmp_path: Path) -> Path:
         ottla = Ottla(broker.bootstrap_servers)
         for partition in range(6):
             part = "\n".join(LINES[10 * partition : 10 * partition + 10]) + "\n"
-            ottla.process("produce", "orders", "--partition", str(partition), given=part.encode())
-        ottla.process("groups", "reset-offsets", "billing", "-t", "orders", "--to-offset", "5", "--execute", "--create")
+            ottla.send("orders", part.encode(), "--partition", str(partition))
+        ottla.run("groups", "reset-offsets", "billing", "-t", "orders", "--to-offset", "5", "--execute", "--create")
     return tmp_path
 
 
 def check(bootstrap: str) -> None:
     """Everything is there, wherever it is asked for."""
     ottla = Ottla(bootstrap)
-    read = ottla.process("consume", "orders", "--from-beginning", "--max-messages", "60").stdout.decode()
+    read = ottla.read("orders", "--from-beginning", "--max-messages", "60").decode()
     assert sorted(read.splitlines()) == LINES
     rows = [line.split() for line in ottla.run("groups", "describe", "billing", "--offsets").stdout.splitlines()]
     assert [row[2:5] for row in rows if row[:1] == ["orders"]] == [["5", "10", "5"]] * 6
@@ -52,7 +52,7 @@ def test_what_is_there_stays_at_home(grown: Path) -> None:
 
 
 def test_it_is_spread_and_put_together_again(grown: Path) -> None:
-    for count in (3, 2, 4):
+    for count in (3, 2):
         HERE.run("cluster", "spread", grown, "--nodes", count)
         with Nodes(grown, count) as nodes:
             held = led(grown)

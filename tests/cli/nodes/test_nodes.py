@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
+from contextlib import suppress
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.stored.cluster_file import DOWN, UP, read_cluster
 from ottla.testing.process import BrokerProcess
-from tests.cli.commands import HERE
+from tests.cli.commands import HERE, Ottla
+from tests.support.client import Client
 from tests.support.nodes import Nodes
 from tests.support.processes import run
 from tests.support.waiting import wait_for
@@ -46,8 +52,14 @@ def test_nodes_live_and_die(tmp_path: Path) -> None:
         assert os.getpgid(nodes.node(1).pid) != os.getpgid(nodes.process.pid)  # Ctrl-C reaches the supervisor alone
 
         before = nodes.node(2)
+        group = next(name for name in map(str, range(100)) if coordinator_partition(name, 50) % 2)  # by turns
+        with Client(int(before.address.rpartition(":")[2])) as member:
+            generation = member.stable(group).generation_id
         nodes.signal(2)
         after = nodes.wait_up(2, after=before)
+        told = Ottla(nodes.process.bootstrap_servers).run("why", group).stdout
+        assert "node 2; nobody rebalanced" in told
+        assert f"was at generation {generation}" in told
         assert (after.address, after.epoch) == (before.address, before.epoch + 1)
         assert nodes.node(1).epoch == 0
         pids = [node.pid for node in nodes.cluster.nodes.values()]
@@ -81,25 +93,24 @@ def test_nodes_end_when_their_supervisor_is_killed_and_the_next_one_waits_for_th
 
 
 def test_a_directory_has_one_supervisor_and_no_broker_beside_it(tmp_path: Path) -> None:
-    with Nodes(tmp_path, 1):
+    with Nodes(tmp_path, 1) as nodes:
         with pytest.raises(RuntimeError, match="in use by another process"):
             Nodes(tmp_path, 1).process.start()
         said = HERE.run("serve", "--data-dir", tmp_path, expect=2)
         assert f"{tmp_path} is in use: its nodes run, and have a supervisor" in said.output
+        assert f"supervisor (pid {nodes.process.pid}); stop it or choose" in " ".join(said.output.split())
     with BrokerProcess(tmp_path), pytest.raises(RuntimeError, match="in use by another process"):
         Nodes(tmp_path, 1).process.start()
 
 
 def test_one_that_cannot_start_does_not_stop_the_others(tmp_path: Path) -> None:
-    with Nodes(tmp_path, 2):
-        pass
     checkpoint = tmp_path / "nodes/2/checkpoint"
-    whole = checkpoint.read_bytes()
+    checkpoint.parent.mkdir(parents=True)
     checkpoint.write_bytes(b"nothing")
     with Nodes(tmp_path, 2) as nodes:
         assert nodes.addresses == [nodes.node(1).address]
         assert str(checkpoint) in nodes.wait(2, lambda node: node.state == DOWN).why
-        checkpoint.write_bytes(whole)
+        checkpoint.unlink()
         assert nodes.wait(2, lambda node: node.state == UP).why == ""
         assert nodes.process.log_text().count("Node does not start") == 1
 
@@ -119,10 +130,44 @@ def test_a_disk_that_takes_nothing_for_a_while(tmp_path: Path) -> None:
 
 
 def test_none_can_start(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_bytes(b"nothing")
+    with pytest.raises(RuntimeError, match="No node starts"):
+        Nodes(tmp_path, 1).process.start()
+
+
+@pytest.mark.parametrize("option", ["--listen", "--http"])
+def test_no_node_starts_where_another_process_has_a_port_of_one(tmp_path: Path, option: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RuntimeError, match="No node starts"):
-            Nodes(tmp_path, 1, "--listen", f"127.0.0.1:{port}").process.start()
+        arguments = {"--listen": "127.0.0.1:0", option: f"127.0.0.1:{port - 1}"}.items()
+        said = HERE.run("serve", "--nodes", "3", "--data-dir", tmp_path, *chain(*arguments), expect=1)
+    assert "cannot listen on 127.0.0.1:" in said.output
+    assert re.search(rf"Port {port}(, for HTTP,)? is taken", said.output)
+    assert f"{option} 127.0.0.1:{port - 1}" not in said.output.partition("To have your own beside it")[2]
+    assert not (tmp_path / "journal").exists()  # nobody has looked at it
+
+
+def test_a_node_that_finds_its_port_taken_tries_again_and_reads_nothing(tmp_path: Path) -> None:
+    with Nodes(tmp_path, 2) as nodes:
+        before = nodes.node(2)
+        nodes.signal(2)
+        host, _, port = before.address.rpartition(":")
+        with wait_for(lambda: taken_of(host, int(port)), "the port"):
+            nodes.wait(2, lambda node: node.state == DOWN and "in use" in node.why)
+        assert nodes.wait_up(2, after=before).epoch == before.epoch + 1
+        assert "group events are lost" not in nodes.process.log_text()
+
+
+def taken_of(host: str, port: int) -> socket.socket | None:
+    """Somebody's socket at this address, if it is free."""
+    with suppress(OSError):
+        return socket.create_server((host, port))
+    return None
+
+
+def refuses(nodes: Nodes, why: str) -> bool:
+    """Whether the supervisor has said so."""
+    return any("no node is restarted" in line and why in line for line in nodes.process.log_text().splitlines())
 
 
 def test_sighup_restarts_one_after_the_other(tmp_path: Path) -> None:
@@ -130,9 +175,11 @@ def test_sighup_restarts_one_after_the_other(tmp_path: Path) -> None:
     settings.write_text("num.partitions=1\n")
     with Nodes(tmp_path / "data", 2, "--config", str(settings)) as nodes:
         before = nodes.cluster.nodes
-        settings.write_text("num.partitions=none\n")
-        os.kill(nodes.process.pid, signal.SIGHUP)
-        wait_for(lambda: "no node is restarted" in nodes.process.log_text(), "the refusal")
+        unreadable = f"listeners=SSL://127.0.0.1:0\nssl.keystore.location={tmp_path}/none.pem\n"
+        for refused, why in (("num.partitions=none\n", "num.partitions"), (unreadable, "none.pem")):
+            settings.write_text(refused)
+            os.kill(nodes.process.pid, signal.SIGHUP)
+            wait_for(partial(refuses, nodes, why), f"the refusal of {why}")
         assert nodes.cluster.nodes == before
         settings.write_text("num.partitions=2\n")
         os.kill(nodes.process.pid, signal.SIGHUP)
@@ -153,7 +200,7 @@ def test_any_free_ports_stay_as_long_as_the_supervisor_lives(tmp_path: Path) -> 
 
 
 def test_all_come_back_where_they_were(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path, nodes=2) as process:
+    with BrokerProcess(tmp_path, nodes=2, http=True) as process:
         first, second = process.bootstrap_servers.split(",")
         assert (first, second) == (f"127.0.0.1:{process.port}", f"127.0.0.1:{process.port + 1}")
         process.kill()

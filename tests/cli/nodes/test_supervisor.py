@@ -109,6 +109,7 @@ def test_all_start_at_once_and_the_first_line_comes_when_all_are_up(world: World
     assert world.states() == "up starting up"
     world.up(2, epoch=4)
     assert world.ready == [["127.0.0.1:9092", "127.0.0.1:9093", "127.0.0.1:9094"]]
+    assert world.lines.told[-1][1:] == ("Ready", {"listen": ", ".join(world.ready[0]), "nodes": 3})
     assert (world.node(2).epoch, world.node(2).pid, world.node(2).directory) == (4, 102, "nodes/2")
     assert world.node(2).endpoints == {"PLAINTEXT": ("127.0.0.1", 9093)}
 
@@ -165,6 +166,8 @@ def test_one_that_cannot_start_does_not_keep_the_others_from_being_ready(world: 
     world.supervisor.reported(2, {"why": "orders-0 is damaged"})
     world.supervisor.ended(2, 1)
     assert world.ready == [["127.0.0.1:9092", "127.0.0.1:9094"]]
+    told = {"listen": "127.0.0.1:9092, 127.0.0.1:9094", "nodes": 2, "missing": "node 2: orders-0 is damaged"}
+    assert world.lines.of("warning") == [("Ready, but not all nodes are up", told)]
     world.clock.advance(100)
     assert world.node(2).state == "starting"
     assert world.node(2).why == "orders-0 is damaged"  # until it starts: it is what people look for
@@ -217,6 +220,29 @@ def test_a_rolling_restart_ends_at_a_node_that_does_not_come_back(running: World
     assert running.began() == [("start", 1)]
     running.supervisor.restart_all()  # once it is mended
     assert running.began() == [("terminate", 1)]
+
+
+def test_a_node_without_a_sign_of_life_is_told_of_and_left_alone(running: World) -> None:
+    for look in range(1, 12):
+        running.supervisor.reported(1, {})
+        running.supervisor.look()
+        assert running.node(2).why == (f"it has not answered for {look // 5 * 5} s" if look >= 5 else "")
+    assert running.states() == "up up up" and running.node(1).why == "" and running.began() == []
+    assert running.lines.of("warning") == [
+        ("Node does not answer", {"node": one, "pid": running.node(one).pid}) for one in (2, 3)
+    ]
+    running.supervisor.reported(2, {})
+    running.supervisor.ended(3, -9)
+    running.clock.advance(100)
+    running.up(3)
+    assert [node.why for node in running.stored[-1].nodes.values()] == ["", "", ""]
+    assert running.lines.of("warning")[2:] == [("Node answers again", {"node": 2, "silent_ms": 11_000})]
+
+
+def test_nodes_may_be_long_in_starting(world: World) -> None:
+    for _ in range(20):
+        world.supervisor.look()
+    assert [node.why for node in world.stored[-1].nodes.values()] == ["", "", ""]
 
 
 def test_a_second_rolling_restart_waits_for_somebody_to_ask_again(running: World) -> None:

@@ -200,5 +200,9 @@ def test_there_is_one_replica(nodes):
     assert refusal.error_code is ErrorCode.INVALID_REPLICATION_FACTOR
     text = "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because"
     assert refusal.message.startswith(text)
+    assert ("Use 1: with --nodes there are no replicas." in refusal.message) == (len(nodes) > 1)
+    (refusal,) = Catalog().plan_topics([NewTopic("t", 1)], ids(), Settings(default_replication_factor=2), nodes)
+    assert refusal.message.startswith(text)
+    assert ("Use 1 in default.replication.factor: with" in refusal.message) == (len(nodes) > 1)
     (refusal,) = Catalog().plan_topics([NewTopic("t", assignments=[(0, [1, 2])])], ids(), Settings(), nodes)
     assert refusal.error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

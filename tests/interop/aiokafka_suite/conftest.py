@@ -18,9 +18,10 @@ NOT_HERE = (
 
 @pytest.fixture(scope="session")
 def kafka_server() -> SimpleNamespace:
-    host, _, port = os.environ["EXT_BOOTSTRAP"].rpartition(":")
+    hosts = os.environ["EXT_BOOTSTRAP"].split(",")
+    host, _, port = hosts[0].rpartition(":")
     ports = {"ssl_port": None, "sasl_plain_port": None, "sasl_ssl_port": None}
-    return SimpleNamespace(host=host, port=int(port), hosts=[f"{host}:{port}"], **ports)
+    return SimpleNamespace(host=host, port=int(port), hosts=hosts, **ports)
 
 
 @pytest.fixture(scope="class")

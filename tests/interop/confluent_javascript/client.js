@@ -2,7 +2,7 @@
 // confluent's client through its promises, and the few calls that most tests begin with.
 
 const { AdminClient, KafkaJS } = require('@confluentinc/kafka-javascript');
-const { BOOTSTRAP, until } = require('../javascript/harness');
+const { BOOTSTRAP, BROKERS, until } = require('../javascript/harness');
 
 const { ErrorCodes, Kafka, logLevel } = KafkaJS;
 
@@ -20,7 +20,7 @@ const logger = {
 
 function kafka(options = {}) {
   return new Kafka({
-    kafkaJS: { clientId: 'javascript-suite', brokers: [BOOTSTRAP], logLevel: logLevel.WARN, logger, ...options },
+    kafkaJS: { clientId: 'javascript-suite', brokers: BROKERS, logLevel: logLevel.WARN, logger, ...options },
   });
 }
 

@@ -9,7 +9,7 @@ const ASSIGNED = KafkaJS.ErrorCodes.ERR__ASSIGN_PARTITIONS;
 
 async function main() {
   const kafka = new KafkaJS.Kafka({
-    kafkaJS: { clientId: options.name, brokers: [options.bootstrap], logLevel: KafkaJS.logLevel.ERROR },
+    kafkaJS: { clientId: options.name, brokers: options.bootstrap.split(','), logLevel: KafkaJS.logLevel.ERROR },
   });
   const owned = new Set();
   // In groups of the consumer protocol (KIP-848) the broker decides about these.

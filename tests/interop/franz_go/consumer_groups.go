@@ -163,7 +163,7 @@ func modernTransactions(s *scenarios.S) {
 	produce(s, client(s), records(from, wanted)...)
 	open := func() *kgo.GroupTransactSession {
 		session, err := kgo.NewGroupTransactSession(
-			modern(s), kgo.SeedBrokers(s.Bootstrap), kgo.TransactionalID(s.Unique("id")), kgo.ConsumerGroup(group),
+			modern(s), kgo.SeedBrokers(s.Brokers()...), kgo.TransactionalID(s.Unique("id")), kgo.ConsumerGroup(group),
 			kgo.ConsumeTopics(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(200*time.Millisecond),
 		)

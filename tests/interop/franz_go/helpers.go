@@ -15,7 +15,7 @@ import (
 // client opens a client that is closed when the scenario ends.
 func client(s *scenarios.S, options ...kgo.Opt) *kgo.Client {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(s.Bootstrap),
+		kgo.SeedBrokers(s.Brokers()...),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 		kgo.AlwaysRetryEOF(),

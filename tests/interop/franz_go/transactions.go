@@ -67,7 +67,7 @@ func transactionOffsets(s *scenarios.S) {
 	wanted := scenarios.Values("value", 100)
 	produce(s, client(s), records(from, wanted)...)
 	session, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(s.Bootstrap), kgo.TransactionalID(s.Unique("id")), kgo.ConsumerGroup(group),
+		kgo.SeedBrokers(s.Brokers()...), kgo.TransactionalID(s.Unique("id")), kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond),
 	)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,9 @@ type S struct {
 
 	cleanups []func()
 }
+
+// Brokers gives the addresses at which clients begin.
+func (s *S) Brokers() []string { return strings.Split(s.Bootstrap, ",") }
 
 type failure struct{ reason string }
 type skip struct{ reason string }
@@ -164,7 +168,7 @@ func (s *S) cleanUp() bool {
 
 // Main runs the scenarios, several at a time, and ends the program: with 1 if one failed to be run at all.
 func Main(all []Scenario) {
-	bootstrap := flag.String("bootstrap", "127.0.0.1:9092", "host:port of the broker")
+	bootstrap := flag.String("bootstrap", "127.0.0.1:9092", "host:port of each broker, with commas between")
 	only := flag.String("only", "", "regular expression of the scenarios to run")
 	atOnce := flag.Int("at-once", 4, "scenarios that run at the same time")
 	flag.Parse()

@@ -9,6 +9,7 @@ const path = require('node:path');
 const readline = require('node:readline');
 
 const BOOTSTRAP = process.env.BOOTSTRAP;
+const BROKERS = BOOTSTRAP.split(',');
 const RUN = Date.now().toString(36); // names are new in each run, for brokers that outlive it
 const tests = [];
 
@@ -172,14 +173,15 @@ async function storedCodec(topic, partition = 0) {
   at = request.writeInt32BE(partition, at);
   at = request.writeBigInt64BE(0n, at);
   request.writeInt32BE(1 << 20, at);
-  const answer = await exchange(request);
   const records = 4 + 4 + 4 + 4 + 2 + name.length + 4 + 4 + 2 + 8 + 8 + 4 + 4;
-  assert.equal(answer.readInt16BE(records - 26), 0, 'the error code of the fetch');
+  const answers = await Promise.all(BROKERS.map((broker) => exchange(broker, request)));
+  const answer = answers.find((one) => one.readInt16BE(records - 26) === 0); // of the leader
+  assert.ok(answer, 'the error code of the fetch');
   return CODECS[answer.readInt16BE(records + 21) & 7];
 }
 
-function exchange(request) {
-  const [host, port] = [BOOTSTRAP.slice(0, BOOTSTRAP.lastIndexOf(':')), Number(BOOTSTRAP.split(':').at(-1))];
+function exchange(broker, request) {
+  const [host, port] = broker.split(':');
   return new Promise((resolve, reject) => {
     const socket = net.connect({ host, port }, () => socket.write(request));
     let got = Buffer.alloc(0);
@@ -201,6 +203,7 @@ const sorted = (values) => [...values].sort((a, b) => (a < b ? -1 : a > b ? 1 : 
 module.exports = {
   assert,
   BOOTSTRAP,
+  BROKERS,
   RUN,
   Member,
   needsRestarts,

@@ -31,6 +31,11 @@ class Stage:
     scratch: Path
     broker: BrokerProcess | None
 
+    @property
+    def addresses(self) -> list[str]:
+        """Where each of the brokers is reached."""
+        return self.bootstrap.split(",")
+
     def file(self, name: str, text: str = "") -> Path:
         path = self.scratch / name
         path.write_text(text, "utf-8")

@@ -9,8 +9,14 @@ from tests.interop.kafka_tools.cases import Stage, case, same, table
 from tests.interop.suite import NotHere
 
 
+def node_ids(stage: Stage) -> dict[str, str]:
+    """Address and id of each broker."""
+    return dict(re.findall(r"^(\S+) \(id: (\d+) ", stage.tools("broker-api-versions").out, re.MULTILINE))
+
+
 def node_id(stage: Stage) -> str:
-    return stage.tools("broker-api-versions").out.split("(id: ")[1].split(" ")[0]
+    """The id of one of the brokers."""
+    return next(iter(node_ids(stage).values()))
 
 
 def configs(stage: Stage, kind: str, name: str, *more: str) -> dict[str, str]:
@@ -115,7 +121,7 @@ def acls(stage: Stage) -> None:
 @case
 def broker_api_versions(stage: Stage) -> None:
     printed = stage.tools("broker-api-versions")
-    assert printed.lines[0].startswith(f"{stage.bootstrap} (id: "), printed
+    same(set(re.findall(r"^(\S+) \(id: ", printed.out, re.MULTILINE)), {*stage.addresses}, printed)
     ranges = dict(re.findall(r"^\t(\w+)\(\d+\): (.+?)(?: \[usable: \d+\])?,?$", printed.out, re.MULTILINE))
     same(ranges["Produce"], "0 to 13")
     for name, versions in (("Fetch", "4 to 18"), ("Metadata", "0 to 13"), ("JoinGroup", "0 to 9"), ("EndTxn", "0 to 5"),
@@ -128,8 +134,8 @@ def cluster_id(stage: Stage) -> None:
     printed = stage.tools.bare("cluster", "cluster-id", "--bootstrap-server", stage.bootstrap)
     assert re.fullmatch(r"Cluster ID: [A-Za-z0-9_-]{22}", printed.lines[0]), printed
     printed = stage.tools.bare("cluster", "list-endpoints", "--bootstrap-server", stage.bootstrap)
-    host, _, port = stage.bootstrap.rpartition(":")
-    same(table(printed, "ID", "HOST", "PORT"), [[node_id(stage), host, port]], printed)
+    wanted = [[node_id, *address.split(":")] for address, node_id in node_ids(stage).items()]
+    same(sorted(table(printed, "ID", "HOST", "PORT")), sorted(wanted), printed)
 
 
 @case
@@ -159,25 +165,29 @@ def leader_election(stage: Stage) -> None:
 def log_dirs(stage: Stage) -> None:
     stage.topic("sized", 2)
     stage.produce("sized", ["x" * 1000])
-    printed = stage.tools("log-dirs", "--describe", "--topic-list", "sized", "--broker-list", node_id(stage))
-    broker = json.loads(printed.lines[-1])["brokers"][0]
-    same((str(broker["broker"]), len(broker["logDirs"])), (node_id(stage), 1), printed)
-    directory = broker["logDirs"][0]
-    same({part["partition"] for part in directory["partitions"]}, {"sized-0", "sized-1"}, printed)
-    assert sum(part["size"] for part in directory["partitions"]) > 1000, printed
-    same((directory["error"], {part["isFuture"] for part in directory["partitions"]}), (None, {False}), printed)
+    nodes = [*node_ids(stage).values()]
+    printed = stage.tools("log-dirs", "--describe", "--topic-list", "sized", "--broker-list", ",".join(nodes))
+    brokers = json.loads(printed.lines[-1])["brokers"]
+    same(sorted(str(broker["broker"]) for broker in brokers), sorted(nodes), printed)
+    directories = [directory for broker in brokers for directory in broker["logDirs"]]
+    same([directory["error"] for directory in directories], [None] * len(nodes), printed)
+    parts = [part for directory in directories for part in directory["partitions"]]
+    same(sorted(part["partition"] for part in parts), ["sized-0", "sized-1"], printed)
+    assert sum(part["size"] for part in parts) > 1000, printed
+    same({part["isFuture"] for part in parts}, {False}, printed)
 
 
 @case
 def reassign_partitions(stage: Stage) -> None:
     stage.topic("moved", 2)
-    node = node_id(stage)
+    nodes = ",".join(node_ids(stage).values())
     same(stage.tools("reassign-partitions", "--list").lines, ["No partition reassignments found."])
     topics = stage.file("move.json", json.dumps({"topics": [{"topic": "moved"}], "version": 1}))
     printed = stage.tools(
-        "reassign-partitions", "--generate", "--topics-to-move-json-file", topics, "--broker-list", node
+        "reassign-partitions", "--generate", "--topics-to-move-json-file", topics, "--broker-list", nodes
     )
-    plan = stage.file("plan.json", printed.lines[-1])
+    now = next(line for line in printed.lines if line.startswith("{"))  # a node keeps what is at home with it
+    plan = stage.file("plan.json", now)
     printed = stage.tools("reassign-partitions", "--execute", "--reassignment-json-file", plan)
     assert "Successfully started partition reassignments for moved-0,moved-1" in printed.out, printed
     printed = stage.tools("reassign-partitions", "--verify", "--reassignment-json-file", plan)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from tests.interop.kafka_tools.cases import MAX_MESSAGES, Stage, case, same, table, until
-from tests.interop.kafka_tools.cluster import node_id
+from tests.interop.kafka_tools.cluster import node_ids
 
 FORMATTERS = "org.apache.kafka.tools.consumer"
 
@@ -66,15 +66,17 @@ def transactions(stage: Stage) -> None:
         rows = table(stage.tools("transactions", "list"), "TransactionalId", "Coordinator", "TransactionState")
         return next(row for row in rows if row[0] == "transacting")
 
-    until("the transaction is complete", lambda: row() == ["transacting", node_id(stage), "CompleteCommit"])
+    until("the transaction is complete", lambda: row()[2] == "CompleteCommit")
+    coordinator = row()[1]
+    assert coordinator in node_ids(stage).values(), coordinator
     described = stage.tools("transactions", "describe", "--transactional-id", "transacting")
     words = dict(zip(described.lines[0].split("\t"), described.lines[1].split("\t"), strict=False))
     words = {name.strip(): value.strip() for name, value in words.items()}
-    same((words["TransactionState"], words["CoordinatorId"]), ("CompleteCommit", node_id(stage)), described)
+    same((words["TransactionState"], words["CoordinatorId"]), ("CompleteCommit", coordinator), described)
     of_partition = stage.tools("transactions", "describe-producers", "--topic", "transacted", "--partition", 0)
     rows = table(of_partition, "ProducerId", "CurrentTransactionStartOffset")
     same(rows, [[words["ProducerId"], "None"]], of_partition)
-    hanging = stage.tools("transactions", "find-hanging", "--broker-id", node_id(stage))
+    hanging = stage.tools("transactions", "find-hanging", "--broker-id", coordinator)
     same(len(hanging.lines), 1, hanging)
     absent = stage.tools("transactions", "describe", "--transactional-id", "never", code=1)
     assert "could not be found" in absent.err, absent

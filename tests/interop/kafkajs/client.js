@@ -5,7 +5,7 @@ const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require('kafkaj
 const { ZstdCodec } = require('zstd-codec');
 const LZ4 = require('kafkajs-lz4');
 const Snappy = require('kafkajs-snappy');
-const { BOOTSTRAP, until } = require('../javascript/harness');
+const { BROKERS, until } = require('../javascript/harness');
 
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1';
 CompressionCodecs[CompressionTypes.Snappy] = Snappy;
@@ -30,7 +30,7 @@ const logCreator =
 function kafka(options = {}) {
   return new Kafka({
     clientId: 'kafkajs-suite',
-    brokers: [BOOTSTRAP],
+    brokers: BROKERS,
     logLevel: logLevel.WARN,
     logCreator,
     retry: { initialRetryTime: 50, retries: 8 },

@@ -7,7 +7,7 @@ const options = JSON.parse(process.argv[2]);
 const say = (event) => process.stdout.write(`${JSON.stringify(event)}\n`);
 
 async function main() {
-  const kafka = new Kafka({ clientId: options.name, brokers: [options.bootstrap], logLevel: logLevel.ERROR });
+  const kafka = new Kafka({ clientId: options.name, brokers: options.bootstrap.split(','), logLevel: logLevel.ERROR });
   const consumer = kafka.consumer({
     groupId: options.group,
     sessionTimeout: options.session || 6000,

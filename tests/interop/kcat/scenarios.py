@@ -30,13 +30,16 @@ def create(kcat: Kcat, topic: str, partitions: int = 1) -> str:
 def metadata(kcat: Kcat, topic: str) -> None:
     create(kcat, topic, 2)
     text = kcat("-L")
-    assert f"broker 1 at {kcat.bootstrap} (controller)" in text
+    nodes = dict(enumerate(kcat.bootstrap.split(","), 1))
+    controllers = [node for node, address in nodes.items() if f"broker {node} at {address} (controller)" in text]
+    assert len(controllers) == 1, text
     assert f'topic "{topic}" with 2 partitions:' in text
-    assert "partition 1, leader 1, replicas: 1, isrs: 1" in text
+    assert any(f"partition 1, leader {node}, replicas: {node}, isrs: {node}" in text for node in nodes), text
     told = json.loads(kcat("-L", "-J", "-t", topic))
-    assert told["brokers"] == [{"id": 1, "name": kcat.bootstrap}]
-    assert told["controllerid"] == 1
-    assert [(each["partition"], each["leader"]) for each in told["topics"][0]["partitions"]] == [(0, 1), (1, 1)]
+    assert {each["id"]: each["name"] for each in told["brokers"]} == nodes
+    assert told["controllerid"] in controllers
+    assert [each["partition"] for each in told["topics"][0]["partitions"]] == [0, 1]
+    assert {each["leader"] for each in told["topics"][0]["partitions"]} <= nodes.keys()
 
 
 def produce_and_consume(kcat: Kcat, topic: str) -> None:

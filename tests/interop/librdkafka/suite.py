@@ -140,6 +140,7 @@ SUITE = Suite(
     },
     run=run,
     known=KNOWN,
+    known_of_nodes={"0081_admin": "wants topics with as many replicas as there are nodes"},
     foreign=True,
     sampled=True,
 )

@@ -6,7 +6,7 @@ const { Kafka, PartitionAssigners, logLevel } = require('kafkajs');
 
 const role = JSON.parse(process.argv.at(-1));
 const tell = (event) => process.stdout.write(`${JSON.stringify(event)}\n`);
-const kafka = new Kafka({ clientId: role.name, brokers: [role.bootstrap], logLevel: logLevel.NOTHING });
+const kafka = new Kafka({ clientId: role.name, brokers: role.bootstrap.split(','), logLevel: logLevel.NOTHING });
 
 // What kafkajs calls RoundRobinAssigner is what others call roundrobin, or for one topic may as well be called range:
 // whoever leads decides, and the others take what they are given.

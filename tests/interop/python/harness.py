@@ -48,6 +48,11 @@ class Stage:
         self.topic = self.group = f"{name.replace('_', '-')}-{_RUN}"
         self.closing = ExitStack()
 
+    @property
+    def nodes(self) -> dict[int, str]:
+        """The address of each node by its id."""
+        return dict(enumerate(self.kit.bootstrap.split(","), 1))
+
     def generation(self) -> int | None:
         """The generation of the group, where it can be seen; no client shows it."""
         return None

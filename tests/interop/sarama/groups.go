@@ -64,7 +64,7 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 }
 
 func join(s *scenarios.S, group, topic string, changes ...func(*sarama.Config)) *member {
-	made, err := sarama.NewConsumerGroup([]string{s.Bootstrap}, group, config(changes...))
+	made, err := sarama.NewConsumerGroup(s.Brokers(), group, config(changes...))
 	s.Must("opening a member", err)
 	ctx, stop := context.WithCancel(context.Background())
 	m := &member{s: s, topic: topic, group: made, stop: stop, ended: make(chan struct{}), owned: map[int32]bool{}}
@@ -231,9 +231,11 @@ func groupStaticMember(s *scenarios.S) {
 func groupCooperative(s *scenarios.S) {
 	name, group := topic(s, 6, nil), s.Unique("group")
 	cooperative := strategy(sarama.NewBalanceStrategyCooperativeSticky())
-	a := join(s, group, name, cooperative)
+	// Between joining and syncing a client waits for a fetch of each partition that it gives up, at each broker.
+	patient := func(c *sarama.Config) { c.Consumer.Group.Session.Timeout = 10 * time.Second }
+	a := join(s, group, name, cooperative, patient)
 	shares(s, 6, map[*member]int{a: 6})
-	b := join(s, group, name, cooperative)
+	b := join(s, group, name, cooperative, patient)
 	shares(s, 6, map[*member]int{a: 3, b: 3})
 	s.Equal("partitions given to the first", a.claims, 6)
 	wanted := scenarios.Values("value", 200)
@@ -294,7 +296,7 @@ func commitAndResume(s *scenarios.S) {
 
 func offsetManager(s *scenarios.S) {
 	name, group := topic(s, 1, nil), s.Unique("group")
-	cl, err := sarama.NewClient([]string{s.Bootstrap}, config())
+	cl, err := sarama.NewClient(s.Brokers(), config())
 	s.Must("opening a client", err)
 	s.Cleanup(func() { _ = cl.Close() })
 	managed := func() (sarama.OffsetManager, sarama.PartitionOffsetManager) {

@@ -34,7 +34,7 @@ func config(changes ...func(*sarama.Config)) *sarama.Config {
 }
 
 func admin(s *scenarios.S, changes ...func(*sarama.Config)) sarama.ClusterAdmin {
-	adm, err := sarama.NewClusterAdmin([]string{s.Bootstrap}, config(changes...))
+	adm, err := sarama.NewClusterAdmin(s.Brokers(), config(changes...))
 	s.Must("opening an admin client", err)
 	s.Cleanup(func() { _ = adm.Close() })
 	return adm
@@ -61,7 +61,7 @@ func topic(s *scenarios.S, partitions int32, configs map[string]string) string {
 }
 
 func producer(s *scenarios.S, changes ...func(*sarama.Config)) sarama.SyncProducer {
-	made, err := sarama.NewSyncProducer([]string{s.Bootstrap}, config(changes...))
+	made, err := sarama.NewSyncProducer(s.Brokers(), config(changes...))
 	s.Must("opening a producer", err)
 	s.Cleanup(func() { _ = made.Close() })
 	return made
@@ -89,7 +89,7 @@ type reader struct {
 }
 
 func read(s *scenarios.S, name string, from int64, changes ...func(*sarama.Config)) *reader {
-	consumer, err := sarama.NewConsumer([]string{s.Bootstrap}, config(changes...))
+	consumer, err := sarama.NewConsumer(s.Brokers(), config(changes...))
 	s.Must("opening a consumer", err)
 	s.Cleanup(func() { _ = consumer.Close() })
 	partitions, err := consumer.Partitions(name)

@@ -135,7 +135,7 @@ func readFromTimestamp(s *scenarios.S) {
 		message.Timestamp = start.Add(time.Duration(i) * time.Second)
 		produce(s, to, message)
 	}
-	cl, err := sarama.NewClient([]string{s.Bootstrap}, config())
+	cl, err := sarama.NewClient(s.Brokers(), config())
 	s.Must("opening a client", err)
 	s.Cleanup(func() { _ = cl.Close() })
 	at, err := cl.GetOffset(name, 0, start.Add(70*time.Second).UnixMilli())
@@ -161,7 +161,7 @@ func produceWithoutAcks(s *scenarios.S) {
 func offsetOutOfRange(s *scenarios.S) {
 	name := topic(s, 1, nil)
 	produce(s, producer(s), messages(name, scenarios.Values("value", 10))...)
-	consumer, err := sarama.NewConsumer([]string{s.Bootstrap}, config())
+	consumer, err := sarama.NewConsumer(s.Brokers(), config())
 	s.Must("opening a consumer", err)
 	s.Cleanup(func() { _ = consumer.Close() })
 	_, err = consumer.ConsumePartition(name, 0, 11)
@@ -194,7 +194,7 @@ func unknownTopic(s *scenarios.S) {
 func idempotentProducer(s *scenarios.S) {
 	name := topic(s, 1, nil)
 	wire := scenarios.NewWire()
-	made, err := sarama.NewAsyncProducer([]string{s.Bootstrap}, config(over(wire), func(c *sarama.Config) {
+	made, err := sarama.NewAsyncProducer(s.Brokers(), config(over(wire), func(c *sarama.Config) {
 		c.Producer.Idempotent, c.Net.MaxOpenRequests, c.Producer.Flush.MaxMessages = true, 1, 50
 	}))
 	s.Must("opening a producer", err)

@@ -56,7 +56,7 @@ func secured(s *scenarios.S, way scenarios.Way) {
 		allGot(s, values, one)
 		one.leave()
 	}
-	_, err := sarama.NewClient([]string{s.Bootstrap}, config(as(s, way, true), func(c *sarama.Config) {
+	_, err := sarama.NewClient(s.Brokers(), config(as(s, way, true), func(c *sarama.Config) {
 		c.Metadata.Retry.Max = 0
 	}))
 	if way.Mechanism != "" {

@@ -9,7 +9,7 @@ import (
 )
 
 func transactional(s *scenarios.S, id string) sarama.AsyncProducer {
-	made, err := sarama.NewAsyncProducer([]string{s.Bootstrap}, config(func(c *sarama.Config) {
+	made, err := sarama.NewAsyncProducer(s.Brokers(), config(func(c *sarama.Config) {
 		c.Producer.Idempotent, c.Net.MaxOpenRequests = true, 1
 		c.Producer.Transaction.ID, c.Producer.Transaction.Timeout = id, 20*time.Second
 		c.Producer.Transaction.Retry.Backoff = 20 * time.Millisecond

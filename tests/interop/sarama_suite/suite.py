@@ -1,8 +1,8 @@
 """sarama's functional tests, fetched with the Go module proxy, in the version that tests/interop/sarama asks for.
 
-They want five brokers behind toxiproxy, which is fetched likewise: here its five doors lead to one broker, and their
-topics have one replica instead of three. Tests that run Kafka's tools in a container skip themselves. ``--option
-run=REGEXP`` chooses tests, ``--option sample=SEED`` a third of them.
+They want five brokers behind toxiproxy, which is fetched likewise: here its five doors lead to one broker, or to
+several nodes, and their topics have one replica instead of three. Tests that run Kafka's tools in a container skip
+themselves. ``--option run=REGEXP`` chooses tests, ``--option sample=SEED`` a third of them.
 """
 
 from __future__ import annotations
@@ -91,11 +91,17 @@ def toxiproxy(run: Run) -> Iterator[str]:
     """Toxiproxy with a proxy for each door; its address."""
     port = free_port()
     command = [str(run.place.cache / "server"), "-host", "127.0.0.1", "-port", str(port)]
+    nodes = run.bootstrap.split(",")
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             address = f"http://127.0.0.1:{port}"
             rows = [
-                {"name": f"kafka{number}", "listen": f"127.0.0.1:{door}", "upstream": run.bootstrap, "enabled": True}
+                {
+                    "name": f"kafka{number}",
+                    "listen": f"127.0.0.1:{door}",
+                    "upstream": nodes[(number - 1) % len(nodes)],
+                    "enabled": True,
+                }
                 for number, door in enumerate(DOORS, 1)
             ]
             _populate(address, rows)

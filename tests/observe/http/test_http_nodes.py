@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from ottla.protocol.stored.cluster_file import UP
+from tests.cli.commands import HERE
 from tests.support.nodes import Nodes
 from tests.support.waiting import wait_for
 
@@ -46,6 +48,22 @@ def test_each_knows_where_the_others_are(nodes: Nodes) -> None:
         assert ask(node_id, nodes, "/healthz") == {"status": "ready"}
 
 
+def test_health_tells_of_a_node_that_hangs(nodes: Nodes) -> None:
+    nodes.signal(2, signal.SIGSTOP)
+    try:
+        said = nodes.wait(2, lambda node: bool(node.why))
+        wait_for(lambda: ask(1, nodes, "/healthz") == {"status": "ready", "nodes_silent": [2]}, "node 2 to be missed")
+        assert (said.state, said.why) == (UP, "it has not answered for 5 s")
+        (_, hangs) = ask(1, nodes, "/v1/cluster")["nodes"]
+        assert hangs["state"] == "up" and "it has not answered for" in hangs["why"]
+        assert "it has not answered for" in HERE.run("cluster", "status", nodes.data_dir, expect=1).output
+    finally:
+        nodes.signal(2, signal.SIGCONT)
+    nodes.wait(2, lambda node: not node.why)
+    wait_for(lambda: ask(1, nodes, "/healthz") == {"status": "ready"}, "node 2 to be back")
+    assert ask(2, nodes, "/healthz") == {"status": "ready"}
+
+
 def test_partitions_have_figures_where_they_are_led(nodes: Nodes) -> None:
     seen = [ask(one, nodes, "/v1/topics/orders")["partitions"] for one in (1, 2)]
     assert [one["leader_id"] for one in seen[0]] == [one["leader_id"] for one in seen[1]] == [1, 2, 1, 2]
@@ -79,9 +97,9 @@ def test_exporters_show_all_brokers_and_each_partition_once(nodes: Nodes) -> Non
 
 
 def test_health_tells_of_a_node_that_is_down(tmp_path: Path) -> None:
-    with Nodes(tmp_path, 2):
-        pass
-    (tmp_path / "nodes/2/checkpoint").write_bytes(b"nothing")
+    damaged = tmp_path / "nodes/2/checkpoint"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"nothing")
     with Nodes(tmp_path, 2, "--http", "0") as nodes:
         nodes.wait(1, lambda node: node.state == UP)
         wait_for(lambda: ask(1, nodes, "/healthz") == {"status": "ready", "nodes_down": [2]}, "node 2 to be missed")

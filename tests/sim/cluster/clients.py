@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.sim.cluster.world import ClusterWorld
 
 TIMEOUT_MS = 1_500
+HURRY_MS = 400
+"""The longest pause of a client once it is only waited for that all get on."""
 Life = Generator[Any, Any, Any]
 
 
@@ -53,7 +55,7 @@ class Client:
         while True:
             yield from self.once()
             self.progress += 1
-            yield self.rng.randint(1, self.pause_ms)
+            yield self.rng.randint(1, self.pause_ms if not self.world.faults.is_over else min(self.pause_ms, HURRY_MS))
 
     def once(self) -> Life:
         """One thing."""

@@ -63,6 +63,7 @@ class Faults:
             session.slow_ms = 0
             database.thaw(number)
             if self._stopped is None or session.node != self._stopped.node_id:
+                session.is_cut_short = False
                 database.release(number)
         for twin in world.twins.values():
             if twin.is_alive and twin.is_paused:

@@ -205,12 +205,12 @@ class History:
 
     def _views(self) -> Iterator[tuple[str, str]]:
         newest: dict[tuple[str, tuple[int, int], int], int] = {}
-        for *said, version in self.views:
-            said_by = (said[0], said[1], said[2])
-            before = newest.setdefault(said_by, version)
-            if version < before:
-                yield "view goes back", f"{said}: {version} after {before}"
-            newest[said_by] = max(before, version)
+        for view in self.views:
+            said_by = (view.client, view.life, view.log_id)
+            before = newest.setdefault(said_by, view.version)
+            if view.version < before:
+                yield "view goes back", f"{view}, after {before}"
+            newest[said_by] = max(before, view.version)
         for block in self.id_blocks:
             if self.id_blocks.count(block) > 1:
                 yield "ids given twice", str(block)

@@ -78,6 +78,11 @@ class Leading:
         self._claiming: set[int] = set()
         self._failed_claims: dict[int, int] = {}
 
+    @property
+    def now_ms(self) -> int:
+        """This node's clock."""
+        raise NotImplementedError
+
     def may_answer(self) -> bool:
         """Whether state may be shown without asking the database."""
         raise NotImplementedError
@@ -162,7 +167,7 @@ class Leading:
         self._claiming.difference_update(log_id for log_id, _ in wanted)
         if answer is None:
             return  # the next reading shows what became of it
-        claimed = dict(answer.result or ())  # type: ignore[call-overload]
+        claimed = dict(answer.result or ())  # type: ignore[arg-type]
         for log_id, epoch in wanted:
             if log_id in claimed:
                 self._failed_claims.pop(log_id, None)
@@ -207,8 +212,7 @@ class Leading:
         assert isinstance(loaded, port.Loaded)
         led.start = loaded.start_offset
         led.high_watermark = loaded.end_offset
-        settled, table = loaded.snapshot or ({}, {})  # type: ignore[misc]
-        led.settled, led.table = dict(settled), dict(table)
+        led.settled, led.table = map(dict, loaded.snapshot or ({}, {}))  # type: ignore[call-overload]
         for row in loaded.rows:
             self._replay(led, row)
         self._begin_epoch(led)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.broker.storage.postgres.database import Answer, Statement
-from tests.sim.cluster.database import SimDatabase, SimSession
-from tests.sim.cluster.server import Server
+from ottla.testing.simulated.database import SimDatabase, SimSession
+from ottla.testing.simulated.server import Server
 
 CONNECT_MS = 5
 RETRY_MS = 250
@@ -81,7 +81,7 @@ class Link:
         self._turn += 1
         turn, session = self._turn, self.session
         session.send(statement, lambda answer: self._owner.enter(self._answered, turn, answer))
-        self._owner.after(self.deadline_ms, self._late, turn)
+        self._owner.database.kernel.after(self.deadline_ms, self._look_whether_late, turn)
 
     def _answered(self, turn: int, answer: Answer) -> None:
         if turn != self._turn or self._sent is None:
@@ -92,6 +92,11 @@ class Link:
         then, self._sent = self._sent, None
         then(answer)
         self._go_on()
+
+    def _look_whether_late(self, turn: int) -> None:
+        """Nearly always it has been answered long ago, and the node is left alone."""
+        if turn == self._turn:
+            self._owner.enter(self._late, turn)
 
     def _late(self, turn: int) -> None:
         if turn == self._turn and self._sent is not None:

@@ -10,10 +10,10 @@ from ottla.broker.cluster import membership as member
 from ottla.broker.cluster.membership import Membership
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.database import Answer
-from ottla.broker.storage.postgres.lane import Diverged, Done, Lost, Send
-from ottla.broker.storage.postgres.pages import Fetch, Ready
+from ottla.broker.storage.postgres.lane import Diverged, Done, Lane, Lost, Send
+from ottla.broker.storage.postgres.pages import Fetch, Pages, Ready
+from ottla.testing.simulated.server import Server
 from tests.sim.cluster.link import Link
-from tests.sim.cluster.server import Server
 from tests.sim.cluster.serving import Serving
 from tests.sim.kernel import Violation
 
@@ -32,6 +32,7 @@ class Node(Serving):
         self.is_paused = False
         self.rate = world.clock_rate(node_id)
         self.membership: Membership | None = None
+        self._machines: tuple[Membership | Lane | Pages, ...] = (*self.lanes, self.pages)
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._timer_ms: int | None = None
         self.links = {role: Link(self, role, deadline_ms) for role, deadline_ms in world.plan.deadlines}
@@ -85,11 +86,6 @@ class Node(Serving):
         for call, args in waiting:
             self.enter(call, *args)
 
-    @property
-    def life(self) -> tuple[int, int] | None:
-        """Which life of the node this is; None while it is not registered."""
-        return None if self.membership is None else (self.node_id, self.membership.incarnation)
-
     def may_answer(self) -> bool:
         """Whether state may be shown without asking the database."""
         return self.is_alive and self.membership is not None and self.membership.may_answer(self.now_ms)
@@ -110,6 +106,7 @@ class Node(Serving):
             return
         assert isinstance(answer.result, int)
         self.membership = Membership(self.node_id, answer.result, settle_ms=self.world.plan.settle_ms)
+        self._machines = (self.membership, *self._machines)
         self.h.on_connected = self._beats
         self.h.on_lost = self._beats_lost
         self.h.connect()
@@ -139,15 +136,11 @@ class Node(Serving):
 
     def _settle(self) -> None:
         """Carry out what the machines want, until they want nothing more."""
-        going = True
-        while going and self.is_alive:
-            going = False
-            for machine in (self.membership, *self.lanes, self.pages):
-                if machine is not None and machine.effects:
-                    effects, machine.effects = machine.effects, []
-                    for effect in effects:
-                        self._carry_out(machine, effect)
-                    going = True
+        while self.is_alive and any(machine.effects for machine in self._machines):
+            for machine in self._machines:
+                effects, machine.effects = machine.effects, []
+                for effect in effects:
+                    self._carry_out(machine, effect)
         next_ms = None if self.membership is None else self.membership.next_ms
         if next_ms is not None and (self._timer_ms is None or next_ms < self._timer_ms):
             self._timer_ms = next_ms

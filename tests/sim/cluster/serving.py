@@ -22,12 +22,15 @@ HEAD = bytes(61)
 class Serving(Leading):
     """See the module. An answer begins with a code; ``reply`` takes it, some time."""
 
-    life: tuple[int, int] | None
-
     def __init__(self, world: ClusterWorld, node_id: int) -> None:
         super().__init__(world, node_id)
         self._readers: dict[int, tuple[int, int, Reply]] = {}
         self._tokens = 0
+
+    @property
+    def life(self) -> tuple[int, int] | None:
+        """Which life of the node this is; None while it is not registered."""
+        return None if self.membership is None else (self.node_id, self.membership.incarnation)
 
     def produce(self, reply: Reply, log_id: int, name: str, number: int, count: int) -> None:
         """Append a batch of a producer, once."""

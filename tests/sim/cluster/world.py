@@ -14,16 +14,16 @@ from ottla.broker.cluster.plan import LogRow
 from ottla.broker.cluster.view import NOBODY
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.database import Row
+from ottla.testing.simulated.database import Paces, SimDatabase, SimSession
+from ottla.testing.simulated.server import Transaction
+from ottla.testing.simulated.statements import LogState
 from tests.sim.cluster import history as told
 from tests.sim.cluster.clients import Administrator, Asker, Client, Committer, EndAsker, Producer, Reader, Watcher
-from tests.sim.cluster.database import Paces, SimDatabase, SimSession
 from tests.sim.cluster.faults import Faults
 from tests.sim.cluster.history import Batch, History
 from tests.sim.cluster.leading import LEADING, parse
 from tests.sim.cluster.node import Node
 from tests.sim.cluster.plan import ClusterPlan
-from tests.sim.cluster.server import Transaction
-from tests.sim.cluster.statements import LogState
 from tests.sim.kernel import Kernel, Process
 
 INTERNAL = (0, 1)
@@ -207,9 +207,9 @@ class ClusterWorld:
     def _committed(self, transaction: Transaction) -> None:
         """A leader whose lease holds loses nothing to somebody else, and hands over nothing that is not settled."""
         name = transaction.name
-        changed = [value.row for key, value in transaction.writes.items() if key[0] == "log"]
         if not isinstance(name, port.Claim | port.HandOver):
             return
+        changed = [value.row for key, value in transaction.writes.items() if key[0] == "log"]
         if isinstance(name, port.Claim) and name.last_sign is not None and self.plan.is_gentle:
             self.history.usurped.append(f"{name}: nothing has happened to its node")
         for row in changed:

@@ -30,6 +30,8 @@ Refusals = Mapping[tuple[str, int], ErrorCode]
 """Topic name and partition → why the broker does not let the coordinator see it. The name of a topic that was asked for
 by an id that nobody has is empty; -1 as the partition is a topic that is not there, where no partition was named."""
 
+NOTHING_REFUSED: Refusals = {}
+
 NO_PARTITION = -1
 
 KNOWS_GROUP_NOT_FOUND = 9
@@ -101,21 +103,25 @@ class CommitWrite(Write[Machine]):
         moved_back = self.keep(m)
         if m.observed:
             if moved_back or m.recorded:
-                m.emit(
-                    OffsetsCommitted(
-                        group_id=self.group_id,
-                        cause=m.cause,
-                        member_id=self.request.member_id,
-                        partitions=len(self.accepted),
-                        moved_back=[
-                            Commit(topic, partition, before.offset, before.leader_epoch, before.metadata)
-                            for topic, partition, before in moved_back
-                        ],
-                    )
-                )
+                self.tell(m, moved_back)
             else:
                 m.observer.count_commit(self.group.group_id, len(self.accepted), m.wall_ms)
         m.grant(self.ctx, self.response, self.group_id, self.request.member_id)
+
+    def tell(self, m: Machine, moved_back: Accepted) -> None:
+        """Tell observers that the offsets are committed, and what those were before that have moved back."""
+        m.emit(
+            OffsetsCommitted(
+                group_id=self.group_id,
+                cause=m.cause,
+                member_id=self.request.member_id,
+                partitions=len(self.accepted),
+                moved_back=[
+                    Commit(topic, partition, before.offset, before.leader_epoch, before.metadata)
+                    for topic, partition, before in moved_back
+                ],
+            )
+        )
 
     def failed(self, m: Machine, error: ErrorCode) -> None:
         """Answer that nothing was written."""

@@ -217,18 +217,20 @@ class CommittedOffsets:
 
     def writes_begin(self, accepted: Accepted) -> None:
         """Records of these offsets are on their way."""
-        if self.in_flight is NOTHING:
-            self.in_flight = {}
-        in_flight = self.in_flight
+        in_flight = self.begun()
         for topic, partition, _ in accepted:
             key = topic, partition
             in_flight[key] = in_flight.get(key, 0) + 1
 
-    def write_begins(self, topic: str, partition: int) -> None:
-        """A record for the partition is on its way."""
+    def begun(self) -> dict[tuple[str, int], int]:
+        """The table of what is on its way, to add to."""
         if self.in_flight is NOTHING:
             self.in_flight = {}
-        self.in_flight[topic, partition] = self.in_flight.get((topic, partition), 0) + 1
+        return self.in_flight
+
+    def write_begins(self, topic: str, partition: int) -> None:
+        """A record for the partition is on its way."""
+        self.begun()[topic, partition] = self.in_flight.get((topic, partition), 0) + 1
 
     def write_ends(self, topic: str, partition: int) -> None:
         """It is durable or has failed."""

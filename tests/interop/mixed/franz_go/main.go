@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +49,7 @@ func moved(kind string, partitions map[string][]int32) {
 
 func join(told role) (*kgo.Client, error) {
 	return kgo.NewClient(
-		kgo.SeedBrokers(told.Bootstrap), kgo.ClientID(told.Name), kgo.ConsumerGroup(told.Group),
+		kgo.SeedBrokers(strings.Split(told.Bootstrap, ",")...), kgo.ClientID(told.Name), kgo.ConsumerGroup(told.Group),
 		kgo.ConsumeTopics(told.Topics...), kgo.Balancers(balancers[told.Assignor]),
 		kgo.SessionTimeout(time.Duration(told.SessionMs)*time.Millisecond),
 		kgo.HeartbeatInterval(200*time.Millisecond), kgo.AutoCommitInterval(100*time.Millisecond),

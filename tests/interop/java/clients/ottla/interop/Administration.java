@@ -264,7 +264,7 @@ final class Administration {
 
     private void cluster() throws Exception {
         var cluster = env.admin.describeCluster();
-        Check.same(1, Check.get(cluster.nodes()).size(), "nodes");
+        Check.same(env.bootstrap.split(",").length, Check.get(cluster.nodes()).size(), "nodes");
         Check.same(22, Check.get(cluster.clusterId()).length(), "length of the cluster id");
         Check.that(Check.get(cluster.controller()) != null, "a controller");
     }
@@ -272,7 +272,8 @@ final class Administration {
     private void logDirs() throws Exception {
         String topic = env.topic("dirs", 1);
         env.fill(topic, 1, 100);
-        int node = Check.get(env.admin.describeCluster().nodes()).iterator().next().id();
+        var told = Check.get(env.admin.describeTopics(List.of(topic)).allTopicNames()).get(topic);
+        int node = told.partitions().get(0).leader().id();
         var dirs = Check.get(env.admin.describeLogDirs(List.of(node)).allDescriptions()).get(node);
         Check.same(1, dirs.size(), "directories");
         var replica = dirs.values().iterator().next().replicaInfos().get(new TopicPartition(topic, 0));

@@ -10,15 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from random import Random
+from typing import Any, Protocol
 
+from ottla.broker.cluster.plan import LogRow
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.database import Answer, Refusal, Statement
-from tests.sim.cluster.server import Server, Transaction
-from tests.sim.cluster.statements import STEPS, LogState, Refused, Steps, Want
-from tests.sim.kernel import Kernel
+from ottla.testing.simulated.server import Server, Transaction
+from ottla.testing.simulated.statements import STEPS, LogState, Refused, Steps, Want
 
 Answered = Callable[[Answer], None]
+
+
+class Kernel(Protocol):
+    """Time and chance: those of a simulation, or of an event loop."""
+
+    @property
+    def now_ms(self) -> int: ...
+    def rng(self, name: str) -> Random: ...
+    def after(self, delay_ms: int, call: Callable[..., None], *args: Any) -> None: ...
 
 
 @dataclass(slots=True)
@@ -112,7 +122,7 @@ class SimDatabase:
         self._number = 0
         self._refuses = False
 
-    def create(self, logs: list[port.LogRow], document: object = ()) -> None:
+    def create(self, logs: list[LogRow], document: object = ()) -> None:
         """Lay out the tables, before anything is simulated."""
         writes: dict[Any, Any] = {("log", row.log_id): LogState(row) for row in logs}
         writes["catalog", 0] = (1, document)

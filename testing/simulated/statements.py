@@ -14,7 +14,7 @@ from ottla.broker.cluster.membership import Server as ServerLife
 from ottla.broker.cluster.plan import LogRow
 from ottla.broker.cluster.view import NOBODY, NodeState
 from ottla.broker.storage.postgres import database as port
-from tests.sim.cluster.server import SHARE, UPDATE, Key, Transaction
+from ottla.testing.simulated.server import SHARE, UPDATE, Key, Transaction
 
 LOCK_TIMEOUT_MS = 300
 

@@ -50,7 +50,10 @@ class Store:
             return None
         if snapshot is None:
             return versions[-1][1]
-        return next((value for at, value in reversed(versions) if at <= snapshot), None)
+        for at, value in reversed(versions):
+            if at <= snapshot:
+                return value
+        return None
 
     def scan(self, table: str, snapshot: int) -> Iterator[tuple[Key, Any]]:
         """The rows of a table but ``row``, by key."""
@@ -75,8 +78,11 @@ class Store:
 
     def last(self, log_id: int, snapshot: int) -> Any:
         """The batch with the largest base; None if there is none."""
-        rows = (self.get(("row", log_id, base), snapshot) for base in reversed(self._bases.get(log_id, [])))
-        return next((row for row in rows if row is not None), None)
+        for base in reversed(self._bases.get(log_id, [])):
+            row = self.get(("row", log_id, base), snapshot)
+            if row is not None:
+                return row
+        return None
 
 
 @dataclass(eq=False, slots=True)
@@ -113,6 +119,8 @@ class _Lock:
     queue: deque[tuple[Transaction, str, Callable[[], None]]] = field(default_factory=deque)
 
     def admits(self, transaction: Transaction, mode: str) -> bool:
+        if not self.holders:
+            return True
         return all(one is transaction or mode == held == SHARE for one, held in self.holders.items())
 
 

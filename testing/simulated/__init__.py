@@ -1,0 +1,1 @@
+"""A database that nodes of a test have in common, simulated: what PostgreSQL promises, and no more."""
