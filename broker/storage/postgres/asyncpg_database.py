@@ -7,6 +7,7 @@ it waits for its standby *succeeds*, as far as this server goes. Whoever has wai
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -210,6 +211,8 @@ class AsyncpgDatabase:
 
     Attributes:
         why: why a connection failed last, or the attempt to make one, in words without secrets.
+        cluster_id, node_password: of the cluster, once opened; by the latter its nodes know each other.
+        on_notified: told that something has changed of nodes, leaders or the catalog, perhaps by this node.
     """
 
     def __init__(
@@ -225,6 +228,8 @@ class AsyncpgDatabase:
             raise Unsuitable(f"{schema!r} is no name of a schema: letters, digits and _, please")
         self.address = Address(url)
         self.cluster_id = ""
+        self.node_password = ""
+        self.on_notified: Callable[[], None] = lambda: None
         self.why = ""
         self._node_id = node_id
         self._schema = schema
@@ -244,7 +249,8 @@ class AsyncpgDatabase:
         """
         connection, _ = await self._reach("M")
         try:
-            self.cluster_id = await _migrated(connection, self._schema, self._new_cluster_id)
+            found = await _migrated(connection, self._schema, self._new_cluster_id)
+            self.cluster_id, self.node_password = found
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
         finally:
@@ -284,6 +290,8 @@ class AsyncpgDatabase:
             try:
                 connection = await self._dial(role, hosts[index])
                 server = await self._within(connection, self._examined(connection, role))
+                if connection.is_closed():
+                    raise Unavailable("it does not answer, or not in time")  # on the way back from the last answer
             except BaseException as error:
                 if connection is not None:
                     connection.terminate()
@@ -335,6 +343,7 @@ class AsyncpgDatabase:
             await connection.fetch(_PROOF)
             if role == "H":
                 await connection.fetch("SELECT pg_advisory_lock_shared($1, $2)", self._statements.hint, self._node_id)
+                await connection.add_listener(f"ottla/{self._schema}", lambda *told: self.on_notified())
         if self._server is None or server > self._server:
             self._server = server
         if server != self._server:
@@ -359,8 +368,10 @@ def _check(connection: asyncpg.Connection[Any], facts: Any, settings: Any) -> No
             raise Unsuitable(f"the server insists on {name}={settings[name]}: it has to be {wanted}")
 
 
-async def _migrated(connection: asyncpg.Connection[Any], name: str, new_cluster_id: Callable[[], str]) -> str:
-    """Add to a schema what this version knows and it has not; the id of its cluster."""
+async def _migrated(
+    connection: asyncpg.Connection[Any], name: str, new_cluster_id: Callable[[], str]
+) -> tuple[str, str]:
+    """Add to a schema what this version knows and it has not; the id of its cluster, and the password of its nodes."""
     for _ in range(MIGRATE_TRIES):
         version = await _version(connection)
         if version == len(schema.MIGRATIONS):
@@ -378,9 +389,9 @@ async def _migrated(connection: asyncpg.Connection[Any], name: str, new_cluster_
             continue
     else:
         raise Unsuitable(f"somebody has kept the tables of the schema {name} locked: nothing was changed")
-    found = await connection.fetchrow("SELECT cluster_id FROM cluster")
+    found = await connection.fetchrow("SELECT cluster_id, node_password FROM cluster")
     assert found is not None
-    return str(found[0])
+    return str(found[0]), str(found[1])
 
 
 async def _version(connection: asyncpg.Connection[Any]) -> int:
@@ -401,8 +412,9 @@ async def _migrate(
         await connection.execute(statement)
     if version == 0:
         await connection.execute(
-            "INSERT INTO cluster (cluster_id, schema_version, schema_min_code) VALUES ($1, 1, $2)",
+            "INSERT INTO cluster (cluster_id, node_password, schema_version, schema_min_code) VALUES ($1, $2, 1, $3)",
             new_cluster_id(),
+            secrets.token_hex(),
             schema.OLDEST_CODE,
         )
     else:

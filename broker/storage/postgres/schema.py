@@ -32,11 +32,18 @@ def _batch_tables() -> list[str]:
     return made
 
 
+_TOLD: Final = {
+    "cluster": "meta_version",
+    "node": "incarnation, state, intent, endpoints",
+    "plog": "leader_epoch",
+}
+"""The columns of which all nodes are told that they have changed."""
+
 MIGRATIONS: Final[Sequence[Sequence[str]]] = (
     (
         # One row.
         "CREATE TABLE cluster (only_one bool PRIMARY KEY DEFAULT true CHECK (only_one), cluster_id text NOT NULL,"
-        " schema_version int NOT NULL, schema_min_code int NOT NULL,"
+        " node_password text NOT NULL, schema_version int NOT NULL, schema_min_code int NOT NULL,"
         " meta_version bigint NOT NULL DEFAULT 1, meta bytea NOT NULL DEFAULT 'null')",
         # No sequences: what they gave may be given again after a crash.
         "CREATE TABLE counter (name text PRIMARY KEY, value bigint NOT NULL)",
@@ -59,6 +66,14 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "CREATE TABLE psnap (log_id int PRIMARY KEY, upto bigint NOT NULL, epoch int NOT NULL, state bytea NOT NULL)",
         "CREATE TABLE audit (at timestamptz NOT NULL DEFAULT clock_timestamp(), log_id int NOT NULL,"
         " epoch int NOT NULL, node_id int NOT NULL, incarnation bigint NOT NULL)",
+        # Wakes nodes that would see it with their next beat anyway; nothing is safe by it.
+        "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_notify('ottla/' || TG_TABLE_SCHEMA, ''); RETURN NULL; END $$",
+        *(
+            f"CREATE TRIGGER tell AFTER INSERT OR UPDATE OF {columns} ON {table}"
+            " FOR EACH STATEMENT EXECUTE FUNCTION tell()"
+            for table, columns in _TOLD.items()
+        ),
     ),
 )
 OLDEST_CODE: Final = 1
