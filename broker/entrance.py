@@ -85,7 +85,7 @@ class Entrance:
 
         Args:
             users: of SCRAM, to add if they are not there.
-            node_password: of the other nodes, who come by a listener of this machine alone, which is the last then.
+            node_password: of the other nodes, who come by a listener of their own, which is the last then.
 
         Raises:
             CannotListen: an address cannot be bound.
@@ -96,7 +96,9 @@ class Entrance:
         try:
             await self._add(users, endpoints)
             if node_password is not None:
-                endpoints = [*endpoints, Endpoint("127.0.0.1", 0, BETWEEN_NODES, "SASL_PLAINTEXT")]
+                # Nodes over a database may be on other machines, which reach this one where clients do.
+                host = endpoints[0].host if self._settings.ottla_cluster_url else "127.0.0.1"
+                endpoints = [*endpoints, Endpoint(host, 0, BETWEEN_NODES, "SASL_PLAINTEXT")]
             lobbies = await self._lobbies([one for one in endpoints if one.has_sasl], node_password)
             limits = self._settings.by_listener
             listeners = [

@@ -652,6 +652,15 @@ class Settings:
         1_000, "How many consumers may have a fetch session, in which they name only what changed.", ints(0)
     )
 
+    # Several nodes
+    ottla_cluster_url: str = setting(
+        "",
+        "The PostgreSQL that has the logs of a cluster, as postgresql://USER@HOST:PORT/DATABASE: this broker is one of "
+        "its nodes.",
+        sensitive=True,
+    )
+    ottla_cluster_schema: str = setting("ottla", "The schema with the tables of the cluster.")
+
     # HTTP
     ottla_http_listen: str = setting(
         "",

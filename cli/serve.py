@@ -25,22 +25,23 @@ from ottla.broker.setting_sources import (
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
+from ottla.cli.database_node import DatabaseNode, check_cluster, has_password, told_of_machine
 from ottla.cli.doubts import tell_findings, warn
 from ottla.cli.homes import check_homes
 from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
 from ottla.cli.node import MOST_NODES, Node, Ports, Reports, check_ports, would_listen
 from ottla.cli.output import say
+from ottla.cli.ready import Told, ready_file
 from ottla.cli.scram_users import initial_users
-from ottla.cli.taken import is_taken, tell_taken
 
 if TYPE_CHECKING:
-    from ottla.broker.app import Broker, CannotStart
     from ottla.broker.core.security.scram import Credentials
 
 LINES_AFTER_S = 0.5
 """Log lines that tell of no trouble wait so long, from the beginning of a start, for what they are written with."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SETTINGS = {
+    "cluster": "ottla.cluster.url",
     "insecure": "ottla.insecure",
     "http": "ottla.http.listen",
     "http_tls": "ottla.http.tls",
@@ -89,6 +90,12 @@ _SETTINGS = {
     type=click.IntRange(1, MOST_NODES),
     help="Run N nodes, each in a process of its own: node i has every port plus i. What they are at work at, "
     "`ottla cluster status` shows.",
+)
+@click.option(
+    "--cluster",
+    metavar="URL",
+    help="Be a node of the cluster whose logs are in this PostgreSQL: postgresql://USER@HOST:PORT/DATABASE. Needs a "
+    "node.id of its own.",
 )
 @click.option("--node", type=int, hidden=True)
 @click.option("--shared-dir", hidden=True)
@@ -150,7 +157,13 @@ _SETTINGS = {
 @click.option(
     "--check", is_flag=True, help="Read settings, files and keys as a start would, then exit; no port is opened."
 )
-@click.option("--ready-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write host:port there once ready.")
+@click.option(
+    "--ready-file",
+    "ready_path",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Write host:port there once ready.",
+)
 @click.option(
     "--log-format", type=click.Choice(["console", "json"]), default="console", help="Logs go to standard error."
 )
@@ -178,7 +191,7 @@ def command(
     users_file: str | None,
     add_scram: tuple[str, ...],
     check: bool,
-    ready_file: str | None,
+    ready_path: str | None,
     log_format: str,
     log_level: str,
     **settings: str | bool | None,
@@ -189,6 +202,8 @@ def command(
     the environment variable OTTLA_GROUP_INITIAL_REBALANCE_DELAY_MS (KAFKA_… works too). `ottla help settings` lists
     them.
     """
+    if workbench and settings["cluster"]:
+        raise click.UsageError("--workbench moves the time of one broker: leave out --cluster")
     if ephemeral and data_dir:
         raise click.UsageError("--ephemeral keeps nothing on disk: leave out --data-dir")
     from ottla.observe.logs import logger
@@ -217,15 +232,24 @@ def command(
     if node is not None:
         sys.exit(_run(_serve(**own, told=reports, log=log, workbench=workbench)))
     warn(start.loaded, start.endpoints, log)
-    if add_scram:
-        log.warning("A password was given as an argument, which others on this machine can see: use --users-file FILE")
+    _warn_of_passwords(str(settings["cluster"] or ""), add_scram, log)
     if check:
         say(would_listen(start.endpoints, nodes))
         return
-    ready = _ready(ready_file)
+    ready = ready_file(ready_path)
     if nodes is not None:
         sys.exit(_run(_supervise(start, nodes, ready, lambda: given.check(given.read(), log), log)))
-    sys.exit(_run(_serve(**own, told=_Told(ready, start, log), log=log, workbench=workbench)))
+    told = Told(ready, start.endpoints, start.loaded.settings.ottla_http_listen, log)
+    sys.exit(_run(_serve(**own, told=told, log=log, workbench=workbench)))
+
+
+def _warn_of_passwords(url: str, add_scram: Sequence[str], log: Any) -> None:
+    """Warn of passwords among the arguments. ``url`` is that of the cluster."""
+    seen = "A password was given as an argument, which others on this machine can see"
+    if url and has_password(url):
+        log.warning(f"{seen}: use OTTLA_CLUSTER_URL, PGPASSWORD or a passfile")
+    if add_scram:
+        log.warning(f"{seen}: use --users-file FILE")
 
 
 class _Start(NamedTuple):
@@ -287,6 +311,9 @@ class _Given(NamedTuple):
         wanted = [_topic(text, settings.num_partitions) for text in self.topics]
         found = listeners(settings, self.where, log)
         users = initial_users(*self.users)
+        if settings.ottla_cluster_url:
+            check_cluster(settings, self.directory, self.nodes, found)
+            return _Start(loaded, told_of_machine(found, log), None, wanted, users)
         check_keys(found, settings)
         directory = None if self.directory is None else Path(self.directory or settings.log_dirs or "ottla-data")
         if self.nodes is not None:
@@ -302,40 +329,10 @@ class _Given(NamedTuple):
         tell_findings(settings, found, start.directory, self.config_file, self.pairs, start.users, log)
 
 
-class _Told:
-    """What a broker that is alone tells of itself: an address on standard output, and in a file.
-
-    Args:
-        ready: the file; None for none.
-    """
-
-    def __init__(self, ready: Path | None, start: _Start, log: Any) -> None:
-        self._ready = ready
-        self._start = start
-        self._log = log
-
-    def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-        """Nobody but the user stops it."""
-
-    def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
-        if self._ready is not None:
-            _write_atomically(self._ready, f"{broker.listening}\n")
-        say(broker.listening)
-
-    def failed(self, error: CannotStart) -> None:
-        self._log.error("Cannot start", reason=str(error))
-        if is_taken(error):
-            tell_taken(self._start.endpoints, self._start.loaded.settings.ottla_http_listen)
-
-    def stopped(self) -> None:
-        if self._ready is not None:
-            self._ready.unlink(missing_ok=True)
-
-
 async def _serve(
     settings: Settings,
     *,
-    told: _Told | Reports,
+    told: Told | Reports,
     log: Any,
     workbench: bool,
     why_down: Callable[[int], str] = lambda node_id: "",
@@ -367,10 +364,17 @@ async def _serve(
     loop.call_later(LINES_AFTER_S, log.prepare)
     observing = _observed(settings, log, workbench=workbench)
     observing["observing"].why_down = why_down
-    broker = Broker(settings, **where, log=log, **observing)
+    try:
+        node = await DatabaseNode.join(settings, log) if settings.ottla_cluster_url else None
+    except CannotStart as error:
+        told.failed(error)
+        return 1
+    broker = Broker(settings, **where, log=log, **observing, **({} if node is None else node.parts))
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
         await broker.start()
+        if node is not None:
+            await node.begin(broker)
     except CannotStart as error:
         told.failed(error)
         return 1
@@ -384,6 +388,8 @@ async def _serve(
     await stopping.wait()
     log.prepare()
     _let_signals_end_it(loop)
+    if node is not None:
+        await node.end()
     await broker.stop()
     told.stopped()
     return 0
@@ -400,17 +406,6 @@ async def _supervise(start: _Start, nodes: int, ready: Path | None, check: Calla
     lodgings = Lodgings(start.directory, start.loaded.settings.node_id, nodes)
     ports = Ports(start.endpoints, start.loaded.settings.ottla_http_listen, nodes)
     return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ports=ports, ready=ready, check=check)
-
-
-def _ready(file: str | None) -> Path | None:
-    """The file that says that a broker is ready; there is none now."""
-    if file is None:
-        return None
-    ready = Path(file)
-    if not ready.parent.is_dir():
-        raise click.UsageError(f"--ready-file {file!r}: there is no directory {str(ready.parent)!r}")
-    ready.unlink(missing_ok=True)  # of a broker that was killed: it must not say that this one is ready
-    return ready
 
 
 def _observed(settings: Settings, log: Any, *, workbench: bool) -> dict[str, Any]:
@@ -491,9 +486,3 @@ def _topic(text: str, default: int) -> tuple[str, int]:
     if fault := invalid_name(name):
         raise BadSetting(f"--create-topic {text!r}: {fault[0].lower()}{fault[1:]}")
     return name, int(count)
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

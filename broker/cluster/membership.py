@@ -241,8 +241,11 @@ class Membership:
         for row in heard.nodes:
             seen = self._sightings.get(row.node_id)
             if seen is None or (seen.incarnation, seen.beat) != (row.incarnation, row.beat):
+                # It may have beaten once more before it died. Who beats on although he was presumed dead is alive.
+                is_same = row.node_id not in self.presumed and seen is not None and seen.incarnation == row.incarnation
+                held_by = seen.held_by if seen is not None and is_same else None
                 self.presumed.pop(row.node_id, None)
-                seen = self._sightings[row.node_id] = _Sighting(row.incarnation, row.beat, now_ms)
+                seen = self._sightings[row.node_id] = _Sighting(row.incarnation, row.beat, now_ms, held_by)
             elif not heard_well:
                 seen.since_ms = now_ms
             if row.node_id != self.node_id and row.node_id not in self.presumed:

@@ -14,11 +14,12 @@ from uuid import UUID
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.cluster import membership as member
-from ottla.broker.cluster.membership import Heard, Membership
+from ottla.broker.cluster.membership import DRAIN, Heard, Membership
 from ottla.broker.cluster.placement import Shared
-from ottla.broker.cluster.plan import LogRow, plan
+from ottla.broker.cluster.plan import LogRow, balance, is_led, plan
+from ottla.broker.cluster.view import NodeState
 from ottla.broker.core.topics.homes import FOLLOWERS
-from ottla.broker.engine import EngineError, Fenced
+from ottla.broker.engine import EngineError, Fenced, Outdated, Unavailable
 from ottla.broker.logger import Logger
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.catalog import PostgresCatalog
@@ -27,6 +28,9 @@ from ottla.broker.storage.postgres.database import Answer, Connect
 from ottla.broker.storage.postgres.engine import PostgresEngine
 from ottla.protocol.records import TopicPartition
 
+WATCHED_S = 1.2
+"""A node that seems to be there is watched so long before its id is taken: it beats twice in that time, if it lives."""
+LOOK_S = 0.02
 EVICTED_AFTER = 2
 """Whoever keeps a log locked so many claims long is evicted."""
 
@@ -72,14 +76,20 @@ class Node:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: TimerHandle | None = None
         self._timer_ms: int | None = None
+        self._has_dealt = False
         self._skipped_ms = 0
         self._stands_at_ms: int | None = None
 
     # Life
 
     async def join(self) -> None:
-        """Register a new life of the node, and read who leads what."""
+        """Register a new life of the node, and read who leads what.
+
+        Raises:
+            Unavailable: a process has the id of this node, and lives.
+        """
         self._connections.open()
+        await self._refuse_two()
         answer = await self._connections.m.answer(port.Register(self.node_id))
         assert isinstance(answer.result, int)
         self.placement.incarnation = answer.result
@@ -90,11 +100,63 @@ class Node:
         beats.connect()
         await self._joined
 
+    async def _refuse_two(self) -> None:
+        before = await self._found()
+        if before is not None:
+            await asyncio.sleep(WATCHED_S)
+            after = await self._found()
+            if after is not None and (after.incarnation, after.beat) != (before.incarnation, before.beat):
+                where = next((f" at {host}:{port}" for host, port in after.endpoints.values()), "")
+                raise Unavailable(f"node {self.node_id} is alive{where}: give this one another node.id")
+
+    async def _found(self) -> member.NodeRow | None:
+        """The life of this node that has its first connection open at the moment, if there is one."""
+        heard = (await self._connections.m.answer(port.Beat(self.node_id, 0))).result
+        assert isinstance(heard, Heard)
+        here = heard.held or ()
+        return next((row for row in heard.nodes if row.node_id == self.node_id and row.node_id in here), None)
+
     async def announce(self, endpoints: Mapping[str, tuple[str, int]]) -> None:
         """Tell all nodes where this one listens. From now on it leads."""
-        await self._connections.m.answer(port.Describe(self.node_id, endpoints=endpoints))
+        # The last life may have been killed while it drained.
+        await self._connections.m.answer(port.Describe(self.node_id, intent=0, endpoints=endpoints))
         self._is_open = True
         self.nudge()
+
+    async def settle_in(self, timeout_s: float) -> None:
+        """Wait until every log has a leader, and what this node leads is open, but not longer than that."""
+        await self._until(lambda: self._has_settled_in, timeout_s)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Let others lead what this node leads, as long as there are any, then say that it ends.
+
+        If it takes longer than that, what is left is orphaned: others claim it.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._connections.m.answer(port.Describe(self.node_id, intent=DRAIN))
+                self.nudge()
+                await self._until(lambda: not (self._tasks or (self.placement.led and self._has_heirs)), timeout_s)
+                await self._connections.m.answer(port.Describe(self.node_id, ended=self.incarnation, intent=0))
+        except TimeoutError:
+            self._report.warning("others have not taken over what this node leads", logs=len(self.placement.led))
+        self.leave()
+
+    async def _until(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        until = self._clock.real.monotonic_ms() + timeout_s * 1000
+        while not condition() and self._clock.real.monotonic_ms() < until:  # noqa: ASYNC110 - many things make it so
+            await asyncio.sleep(LOOK_S)
+
+    @property
+    def _has_heirs(self) -> bool:
+        nodes = self.placement.view.nodes.values()
+        return any(node.state is NodeState.UP for node in nodes if node.node_id != self.node_id)
+
+    @property
+    def _has_settled_in(self) -> bool:
+        open_logs = {log.log_id for log in self.engine.logs.values()}
+        rows, view = self.placement.rows.values(), self.placement.view
+        return bool(rows) and all(is_led(row, view) for row in rows) and self.placement.led.keys() <= open_logs
 
     def leave(self) -> None:
         """Claim and hand over nothing any more."""
@@ -275,6 +337,23 @@ class Node:
         for log_ids, heir in wanted.hand_overs:
             if self._may_give(log_ids):
                 self._spawn(partial(self.hand_over, log_ids, heir))
+        if not self._has_dealt and membership.is_settled(self._now_ms):
+            self._has_dealt = True
+            self._spawn(self._take_share)
+
+    async def _take_share(self) -> None:
+        """Deal the homes of logs anew if none is at home here: this node is new."""
+        rows = self.placement.rows.values()
+        if any(row.home == self.node_id for row in rows):
+            return
+        homes = balance(rows, self.placement.dealt_to)
+        homes |= {row.log_id: homes[row.follows] for row in rows if row.follows in homes}
+        if homes:
+            try:
+                await self.engine.catalog.rehome(homes)
+            except Outdated:  # others are at it, perhaps at the same
+                self._has_dealt = False
+            self.engine.catalog.on_changed()
 
     def _claim(self, rows: Sequence[LogRow], sign: tuple[int, int, int] | None, *, skips: bool) -> None:
         """Claim logs; who has one locked for long is evicted."""

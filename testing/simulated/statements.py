@@ -137,6 +137,12 @@ def _insert(t: Transaction, row: port.Row) -> Steps:
     t.write(row, "row", row.log_id, row.base_offset)
 
 
+def _is_there(t: Transaction, row: port.Row) -> Generator[Want | None, None, bool]:
+    """Lock a row that the snapshot has; another may have taken its place, or none."""
+    yield Want(("row", row.log_id, row.base_offset), UPDATE)
+    return t.fresh("row", row.log_id, row.base_offset) == row
+
+
 def claim(t: Transaction, s: port.Claim) -> Steps:
     if s.last_sign is not None:
         node_id, *sign = s.last_sign
@@ -229,7 +235,9 @@ def save_snapshot(t: Transaction, s: port.SaveSnapshot) -> Steps:
     if not (yield from _is_current(t, s.log_id, s.leader_epoch, SHARE)):
         return False
     yield Want(("snapshot", s.log_id), UPDATE)
-    t.write((s.upto_offset, s.state), "snapshot", s.log_id)
+    kept = t.fresh("snapshot", s.log_id)
+    if kept is None or kept[0] <= s.upto_offset:
+        t.write((s.upto_offset, s.state), "snapshot", s.log_id)
     return True
 
 
@@ -255,9 +263,9 @@ def sweep(t: Transaction, s: port.Sweep) -> Steps:
     for row in list(t.server.store.rows(s.log_id, t.snapshot)) if log is not None else ():
         if row.last_offset >= log.start:
             break
-        yield Want(("row", s.log_id, row.base_offset), UPDATE)
-        t.write(None, "row", s.log_id, row.base_offset)
-        gone += 1
+        if (yield from _is_there(t, row)):
+            t.write(None, "row", s.log_id, row.base_offset)
+            gone += 1
     return gone
 
 
@@ -266,16 +274,13 @@ def replace(t: Transaction, s: port.Replace) -> Steps:
         return False
     if t.fresh("log", s.log_id).sealed < s.next_offset:
         return False
-    store = t.server.store
-    old = [
-        row
-        for row in store.rows(s.log_id, t.snapshot, s.first_offset)
-        if s.first_offset <= row.base_offset < s.next_offset
-    ]
+    old = []
+    for row in t.server.store.rows(s.log_id, t.snapshot, s.first_offset):
+        if s.first_offset <= row.base_offset < s.next_offset and (yield from _is_there(t, row)):
+            old.append(row)
     if len(old) != s.expected:
         return False
     for row in old:
-        yield Want(("row", s.log_id, row.base_offset), UPDATE)
         t.write(None, "row", s.log_id, row.base_offset)
     for row in s.rows:
         yield from _insert(t, row)

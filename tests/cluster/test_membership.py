@@ -179,6 +179,23 @@ def test_a_connection_that_closes_is_a_hint(node: Alone) -> None:
     assert node.machine.presumed == {2: Presumed(20, 0, "its connection has closed")}
 
 
+def test_a_node_may_have_beaten_once_more_before_its_connection_closed(node: Alone) -> None:
+    node.held = frozenset((1, 2))
+    node.beat_at(500, 510)
+    node.held = frozenset((1,))
+    node.beat_at(1_000, 1_010, other=1)
+    assert node.machine.presumed == {2: Presumed(20, 1, "its connection has closed")}
+
+
+def test_a_node_that_beats_on_without_its_connection_is_alive(node: Alone) -> None:
+    node.held = frozenset((1, 2))
+    node.beat_at(500, 510)
+    node.held = frozenset((1,))
+    node.beat_at(1_000, 1_010)
+    node.beat_at(1_500, 1_510, other=1)
+    assert node.machine.presumed == {}
+
+
 def test_a_connection_that_was_never_seen_open_is_none(node: Alone) -> None:
     node.held = frozenset((1,))
     node.beat_at(500, 510)

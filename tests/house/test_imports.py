@@ -37,6 +37,7 @@ PLANTED = [
     ("dispatch", "broker/dispatch.py", "ottla.broker.core.effects"),
     ("broker", "broker/runtime/reading.py", "ottla.broker.handlers.heartbeat"),
     ("storage", "broker/storage/memory.py", "ottla.broker.core.purgatory"),
+    ("asyncpg", "broker/storage/memory.py", "asyncpg"),
     ("net", "broker/net/connection.py", "ottla.protocol.apis"),
     ("net", "broker/net/connection.py", "ottla.broker.handlers.heartbeat"),
     ("core:", "broker/core/purgatory.py", "ottla.broker.clock"),

@@ -42,12 +42,20 @@ log.retention.hours=168
 log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
 """
+CLUSTER = "postgresql://me@127.0.0.1/logs"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--listen", "localhost"], "write HOST:PORT"),
+        (["--cluster", CLUSTER, "--data-dir", "data"], "leave out --data-dir"),
+        (["--cluster", CLUSTER, "--ephemeral"], "leave out --ephemeral"),
+        (["--cluster", CLUSTER, "--nodes", "3"], "leave out --nodes"),
+        (["--cluster", CLUSTER, "--workbench"], "leave out --cluster"),
+        (["--cluster", CLUSTER], "each node of a cluster needs an id of its own"),
+        (["--cluster", "mysql://h/d", "--set", "node.id=1"], "begins with postgresql://"),
+        (["--cluster", CLUSTER, "--set", "node.id=1", "--set", "ottla.cluster.schema=A b"], "no name of a schema"),
         (["--listen", "localhost:99999"], "0 to 65535"),
         (["--listen", "99999"], "0 to 65535"),
         (["--http", ":9644"], "say --http 9644 to serve this machine alone"),

@@ -18,6 +18,7 @@ from tests.storage.simulated_database import SimBench
 from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
 from tests.support.batches import build_batch
+from tests.support.postgresql import programs
 
 TOPIC_ID = uuid.UUID(int=7)
 
@@ -142,11 +143,31 @@ async def sim(new_uuid):
     await simulated.engine.close()
 
 
-@pytest.fixture(params=[SimBench], ids=["simulated"])
-def bench(request: pytest.FixtureRequest) -> SimBench:
+@pytest.fixture(scope="session")
+def pairs():
+    """Servers of PostgreSQL, where it is installed."""
+    pytest.importorskip("asyncpg", reason="asyncpg is not installed: pip install 'ottla[cluster]'")
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed")
+    from tests.storage.postgres_bench import Pairs
+
+    pairs = Pairs()
+    yield pairs
+    pairs.close()
+
+
+@pytest.fixture(params=["simulated", "postgresql"])
+def bench(request):
     """A database with three logs, as the tests of the port's contract want it."""
-    bench: SimBench = request.param(LOGS, ("first",))
-    return bench
+    if request.param == "simulated":
+        yield SimBench(LOGS, "first")
+        return
+    pairs = request.getfixturevalue("pairs")
+    from tests.storage.postgres_bench import PostgresBench
+
+    bench = PostgresBench(pairs.get(), LOGS, "first")
+    yield bench
+    bench.close()
 
 
 @pytest.fixture

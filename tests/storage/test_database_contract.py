@@ -239,9 +239,10 @@ def test_a_claim_that_waits_too_long_says_so(bench: SimBench, one: Client, two: 
 
 
 def test_who_holds_a_log_is_evicted_and_leaves_no_row(bench: SimBench, one: Client, two: Client) -> None:
+    other = Client(bench)
     one.hold(append(row(A, 0)))
     pending = two.start(claim(A, skips=False))
-    assert Client(bench)(port.Evict(two.number)) == 1
+    assert other(port.Evict(two.number)) == 1
     bench.settle(100)
     assert pending.answer is not None and pending.answer.result == ((A, 6),)
     assert two.bases(A, 6) == []

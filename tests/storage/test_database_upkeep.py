@@ -27,6 +27,15 @@ def test_a_load_has_everything_from_the_snapshot_on(one: Client) -> None:
     assert loaded.epochs == {5: 0}
 
 
+def test_a_snapshot_that_comes_late_does_not_replace_a_newer_one(one: Client) -> None:
+    one(append(row(A, 0, 3)))
+    assert one(port.SaveSnapshot(A, 5, 3, "newer"))
+    assert one(port.SaveSnapshot(A, 5, 1, "older"))
+    assert (one(port.Load(A, 5)).snapshot_offset, one(port.Load(A, 5)).snapshot) == (3, "newer")
+    assert one(port.SaveSnapshot(A, 5, 3, "the same rows"))
+    assert one(port.Load(A, 5)).snapshot == "the same rows"
+
+
 def test_a_load_of_an_empty_log(one: Client) -> None:
     loaded = one(port.Load(A, 5))
     assert (loaded.start_offset, loaded.end_offset, tuple(loaded.rows), loaded.epochs) == (0, 0, (), {})
@@ -140,6 +149,17 @@ def test_compaction_changes_nothing_where_there_is_something_else(one: Client) -
     assert one.bases(A) == [0, 1, 2]
 
 
+def test_compaction_that_finds_another_compaction_takes_none_of_its_rows(one: Client, two: Client) -> None:
+    one(append(row(A, 0), row(A, 1), row(A, 2), row(A, 3)))
+    one(port.Seal(A, 5, 3))
+    one.hold(port.Replace(A, 5, 0, 2, 2, (row(A, 1),)))
+    pending = two.start(port.Replace(A, 5, 0, 3, 3, ()))
+    assert pending.answer is None
+    one.release()
+    assert pending.answer is not None and not pending.answer.result
+    assert two.bases(A) == [1, 2, 3]
+
+
 def test_compaction_twice_is_compaction_once(one: Client) -> None:
     one(append(row(A, 0), row(A, 1), row(A, 2)))
     one(port.Seal(A, 5, 2))
@@ -195,19 +215,19 @@ def test_what_is_said_of_a_node(one: Client) -> None:
 
 
 def test_the_catalog_is_changed_over_its_version(one: Client) -> None:
-    assert one(port.ReadCatalog()) == (1, ("first",))
-    assert one(port.StoreCatalog(1, ("second",))) == 2
-    assert one(port.StoreCatalog(1, ("third",))) is None
-    assert one(port.ReadCatalog()) == (2, ("second",))
+    assert one(port.ReadCatalog()) == (1, "first")
+    assert one(port.StoreCatalog(1, "second")) == 2
+    assert one(port.StoreCatalog(1, "third")) is None
+    assert one(port.ReadCatalog()) == (2, "second")
 
 
 def test_of_two_changes_at_once_one_is_outdated(one: Client, two: Client) -> None:
-    one.hold(port.StoreCatalog(1, ("one",)))
-    pending = two.start(port.StoreCatalog(1, ("two",)))
+    one.hold(port.StoreCatalog(1, "one"))
+    pending = two.start(port.StoreCatalog(1, "two"))
     assert pending.answer is None
     one.release()
     assert pending.answer is not None and pending.answer.result is None
-    assert two(port.ReadCatalog()) == (2, ("one",))
+    assert two(port.ReadCatalog()) == (2, "one")
 
 
 def test_logs_come_and_move_and_go_with_the_catalog(one: Client) -> None:
@@ -224,10 +244,10 @@ def test_a_change_of_the_catalog_does_not_wait_for_whoever_holds_a_log(
     bench: SimBench, one: Client, two: Client
 ) -> None:
     one.hold(append(row(A, 0)))
-    pending = two.start(port.StoreCatalog(1, ("x",), homes=((A, 2),)))
+    pending = two.start(port.StoreCatalog(1, "x", homes=((A, 2),)))
     bench.settle(LOCK_TIMEOUT_MS)
     assert pending.answer == Answer(refusal=Refusal.LOCK_NOT_AVAILABLE)
-    assert two(port.StoreCatalog(1, ("y",))) == 2
+    assert two(port.StoreCatalog(1, "y")) == 2
 
 
 def test_numbers_of_a_counter_are_given_once(one: Client, two: Client) -> None:

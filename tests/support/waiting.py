@@ -1,7 +1,8 @@
 """Waiting for conditions: no test here sleeps for a time that someone hopes is long enough."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -32,6 +33,14 @@ def wait_for(
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout_s:.0f} s for {what}\n{show()}")
         time.sleep(pause_s)
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """The same within a loop, for a condition that takes a while to find out; whoever calls has a time-out."""
+    while True:
+        if await condition():
+            return
+        await asyncio.sleep(0.003)
 
 
 def seconds_of(work: Callable[[], object]) -> float:

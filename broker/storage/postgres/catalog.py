@@ -82,6 +82,14 @@ class PostgresCatalog:
             raise Outdated(f"the catalog has version {version}, the change was planned on {over}")
         raise Unavailable("somebody keeps logs of the change locked")
 
+    async def rehome(self, homes: Mapping[int, int]) -> None:
+        """Let logs be at home at other nodes. Raises as `store`."""
+        if (state := self.load()) is not None:
+            for topic in state["topics"].values():
+                logs = self._logs[topic["topic_id"]]
+                topic["homes"] = [homes.get(*one) for one in zip(logs, topic["homes"], strict=True)]
+            await self.store(state, over=self.version)
+
     async def _sent(self, statement: StoreCatalog) -> Answer | None:
         answers: list[Answer | None] = []
 

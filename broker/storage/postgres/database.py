@@ -176,7 +176,13 @@ class Page(NamedTuple):
 
 
 class SaveSnapshot(NamedTuple):
-    """Keep what the rows below an offset say of producers → whether the epoch is this one."""
+    """Keep what the rows below an offset say of producers → whether the epoch is this one.
+
+    One that comes late does not take the place of one with a larger offset: the rows between them may be gone.
+
+    Attributes:
+        state: what MessagePack has; tuples come back as lists.
+    """
 
     log_id: int
     leader_epoch: int
@@ -205,7 +211,10 @@ class Seal(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """Delete rows that lie below the start of their log as a whole → their number. Anybody may, at any time."""
+    """Delete rows that lie below the start of their log as a whole → their number. Anybody may, at any time.
+
+    Not all at once where there are very many: whoever wants them gone asks again until there are none.
+    """
 
     log_id: int
 
@@ -239,6 +248,7 @@ class StoreCatalog(NamedTuple):
     somebody holds one of the logs, as a half-sent append may for ever. He is to be evicted, as by a claim.
 
     Attributes:
+        document: what JSON has; tuples come back as lists.
         created: logs that come with it; their leader is nobody.
         homes: pairs of log and new home.
         deleted: logs that go with it: their epoch rises, and nobody leads them any more.
