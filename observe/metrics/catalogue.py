@@ -100,7 +100,7 @@ SPECS = (
     Spec("ottla_group_total_lag_records", "Lag of a group over all its partitions.", GROUP),
     Spec("ottla_group_max_lag_seconds", "The largest lag in time among a group's partitions.", GROUP),
     Spec("ottla_topics", "Topics, internal ones included."),
-    Spec("ottla_partitions", "Partitions, those of internal topics included."),
+    Spec("ottla_partitions", "Partitions that the node leads, those of internal topics included."),
     Spec("ottla_partition_start_offset", "The first offset of a partition.", PARTITION),
     Spec("ottla_partition_end_offset", "The offset behind the last record that may be read.", PARTITION),
     Spec("ottla_partition_size_bytes", "Bytes of record batches of a partition.", PARTITION),

@@ -66,6 +66,7 @@ class Scene:
     """See the module. What was there first is shown first, so that series do not come and go.
 
     Attributes:
+        partition_count: of partitions that this node leads.
         topics: those of users first.
         left_out: how many groups, partitions and pairs of both were left out.
         alarms: how many stand, by sentinel.
@@ -106,7 +107,7 @@ def _look_at_topics(scene: Scene, view: View, settings: Settings) -> Iterator[No
             yield
     room, left_out = settings.ottla_metrics_max_partitions, 0
     for topic in sorted(found, key=lambda one: one.is_internal):
-        count = len(topic.partitions)
+        count = len(topic.led)
         scene.partition_count += count
         if count <= room:
             room -= count

@@ -271,6 +271,16 @@ def test_no_more_partitions_are_shown_than_the_settings_allow(view: Looked) -> N
     assert found["ottla_partitions"][()] == 6
 
 
+def test_partitions_that_other_nodes_lead_take_no_room_and_are_not_counted(view: Looked) -> None:
+    for one in view.all_topics["orders"].partitions[1:]:
+        one.is_led_here = False
+    view.all_topics["more"] = topic("more", 1, 1, 1)
+    found = scraped(view, *ALL, settings=Settings(ottla_metrics_max_partitions=2))
+    assert set(found["kafka_topic_partitions"]) == {("topic=orders",), ("topic=__consumer_offsets",)}
+    assert found["ottla_metrics_left_out"]["what=partitions",] == 3
+    assert found["ottla_partitions"][()] == 5
+
+
 def test_no_more_offsets_are_shown_than_the_settings_allow(view: Looked) -> None:
     found = scraped(view, *ALL, settings=Settings(ottla_metrics_max_group_partitions=3))
     shown = {labels[0] for labels in found["ottla_group_lag_records"]}
