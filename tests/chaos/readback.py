@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ottla.protocol.apis import ApiKey
@@ -28,7 +28,7 @@ class Reader:
         self._ports = [int(address.rpartition(":")[2]) for address in bootstrap.split(",")]
         self._answered: dict[object, int] = {}
 
-    def _ask(self, what: object, question: Callable[[Client], T]) -> T:
+    def _ask(self, what: object, question: Callable[[Client], T], ports: Sequence[int] = ()) -> T:
         """The answer of the node that has one; the others refuse, and so may that one, just after it has come back.
 
         Raises:
@@ -36,7 +36,7 @@ class Reader:
         """
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            for port in sorted(self._ports, key=lambda port: port != self._answered.get(what)):
+            for port in sorted(ports or self._ports, key=lambda port: port != self._answered.get(what)):
                 try:
                     with Client(port) as client:
                         answer = question(client)
@@ -72,12 +72,15 @@ class Reader:
         """As of `Client`."""
         return self._ask(group, lambda client: client.generations(group))
 
-    def topics(self) -> dict[str, int]:
-        """All topics with their partition counts."""
+    def topics(self) -> list[dict[str, int]]:
+        """All topics with their partition counts, as each node knows them."""
         if len(self._ports) > 1:
             time.sleep(HEARD_S)
-        told = self._ask("topics", lambda client: client.metadata(version=9)).topics
-        return {topic.name: len(topic.partitions) for topic in told}
+
+        def ask(client: Client) -> dict[str, int]:
+            return {topic.name: len(topic.partitions) for topic in client.metadata(version=9).topics}
+
+        return [self._ask("topics", ask, [port]) for port in self._ports]
 
     def transactions(self) -> list[Any]:
         """Those of all nodes."""
@@ -107,7 +110,8 @@ def read_offsets(client: Reader, ledger: Ledger, *, final: bool = False) -> None
 def read_topics(client: Reader, ledger: Ledger) -> None:
     """Read which topics there are, and check them."""
     made, gone = ledger.topics()
-    ledger.found_topics(made, gone, client.topics())
+    for found in client.topics():
+        ledger.found_topics(made, gone, found)
 
 
 def read_generations(client: Reader, ledger: Ledger) -> None:
