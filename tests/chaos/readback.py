@@ -84,11 +84,14 @@ class Reader:
 
     def transactions(self) -> list[Any]:
         """Those of all nodes."""
-        found = []
-        for port in self._ports:
-            with Client(port) as client:
-                found += client.call(ApiKey.LIST_TRANSACTIONS, 0).transaction_states
-        return found
+
+        def ask(client: Client) -> list[Any]:
+            answer = client.call(ApiKey.LIST_TRANSACTIONS, 0)
+            if answer.error_code:
+                raise OSError(f"list transactions: error {answer.error_code}")
+            return list(answer.transaction_states)
+
+        return [one for port in self._ports for one in self._ask("transactions", ask, [port])]
 
 
 def read_on(client: Reader, ledger: Ledger, *, again: bool = False) -> None:
