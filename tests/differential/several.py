@@ -409,15 +409,19 @@ def merged(key: ApiKey, answers: Sequence[Any]) -> Any:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """Structs that are alike in everything but lists, with lists that have what all have; of numbers the largest."""
+    """Structs that are alike but for their lists and errors: with what all lists have, and the first error."""
     first = values[0]
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(first):
         found = [getattr(value, field.name) for value in values]
         if isinstance(found[0], list):
             changes[field.name] = list(_united(itertools.chain(*found)))
-        elif field.name in ("error_code", "throttle_time_ms"):
+        elif field.name == "throttle_time_ms":
             changes[field.name] = max(found)
+        elif field.name == "error_code":
+            changes[field.name] = next(filter(None, found), 0)
+        elif not changes.get("error_code"):  # with an error there is no session
+            assert all(one == found[0] for one in found), f"{field.name}: nodes say {found}"
     return dataclasses.replace(first, **changes)
 
 
