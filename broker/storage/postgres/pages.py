@@ -32,7 +32,6 @@ class _LogTail:
     rows: deque[Row] = field(default_factory=deque)
     begin: int = 0
     """Everything acknowledged from here on is in the rows."""
-    used: int = 0
 
 
 class Tail:
