@@ -4,7 +4,8 @@
 what nobody leads as its node was killed; and prints every answer of Ottla that differs. ``--all`` prints Kafka's.
 
 Nodes are compared by their parts: ``here`` is who is asked, ``there`` another one, ``down`` the one that was killed.
-Epochs, sizes, texts and the controller, which Kafka draws at random, are not compared.
+Epochs are not compared, nor what `_LEFT_OUT` names: sizes, texts, configs, what is cordoned, and the controller, which
+Kafka draws at random, among others.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ class Asked:
         return self._ask(key, version, **fields)
 
     def _ask(self, api_key: ApiKey, of_version: int, /, **fields: Any) -> Any:
-        return self._wire.ask(api_key, of_version, 30.0, **fields)
+        answer = self._wire.ask(api_key, of_version, 30.0, **fields)
+        assert not isinstance(answer, str), f"{api_key.name} v{of_version}: {answer}"
+        return answer
 
 
 def group(of: Asked, part: str) -> str:
