@@ -42,6 +42,20 @@ def test_a_full_tail_lets_the_oldest_rows_of_the_least_read_log_go() -> None:
     assert bases(tail.rows(1, 0)) == [0, 1]
 
 
+def test_a_full_tail_has_the_latest_rows_however_many_went() -> None:
+    tail = Tail(memory_bytes=500)
+    tail.lead(1, 0)
+    for base in range(0, 60, 3):
+        tail.add(row(base, 2))
+        held = list(range(max(base - 12, 0), base + 1, 3))
+        assert tail.rows(1, held[0] - 2) is None
+        for offset in range(held[0], base + 4):
+            assert bases(tail.rows(1, offset)) == [one for one in held if one + 1 >= offset]
+        assert tail.memory_bytes == 100 * len(held)
+    tail.drop(1)
+    assert tail.memory_bytes == 0
+
+
 def test_a_tail_keeps_what_comes_after_a_replacement() -> None:
     tail = Tail()
     tail.lead(1, 0)

@@ -27,11 +27,30 @@ def _from(rows: Sequence[Row], bases: Sequence[int], offset: int) -> Sequence[Ro
     return rows[index:]
 
 
+_GONE: Final = Row(0, 0, -1, 0, 0, b"", b"")
+
+
 @dataclass(slots=True)
 class _LogTail:
-    rows: deque[Row] = field(default_factory=deque)
     begin: int = 0
     """Everything acknowledged from here on is in the rows."""
+    rows: list[Row] = field(default_factory=list)
+    bases: list[int] = field(default_factory=list)
+    _gone: int = 0
+    """Rows at the front that were let go. They are cut off once they are half, as that moves all others."""
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        self.bases.append(row.base_offset)
+
+    def let_go(self) -> Row:
+        row, self.rows[self._gone] = self.rows[self._gone], _GONE
+        self.begin = row.last_offset + 1
+        self._gone += 1
+        if self._gone * 2 >= len(self.rows):
+            del self.rows[: self._gone], self.bases[: self._gone]
+            self._gone = 0
+        return row
 
 
 class Tail:
@@ -58,13 +77,11 @@ class Tail:
 
     def add(self, row: Row) -> None:
         """Keep a row that was acknowledged."""
-        self._logs[row.log_id].rows.append(row)
+        self._logs[row.log_id].add(row)
         self.memory_bytes += row.size
         while self.memory_bytes > self._most_memory_bytes:
             tail = next(tail for tail in self._logs.values() if tail.rows)
-            gone = tail.rows.popleft()
-            tail.begin = gone.last_offset + 1
-            self.memory_bytes -= gone.size
+            self.memory_bytes -= tail.let_go().size
 
     def rows(self, log_id: int, offset: int) -> Sequence[Row] | None:
         """The acknowledged rows from the one that contains an offset on; None if the offset lies before the tail."""
@@ -72,8 +89,7 @@ class Tail:
         if tail is None or offset < tail.begin:
             return None
         self._logs.move_to_end(log_id)
-        rows = list(tail.rows)
-        return _from(rows, [row.base_offset for row in rows], offset)
+        return _from(tail.rows, tail.bases, offset)
 
     def forget(self, log_id: int) -> None:
         """Rows of a log were replaced: what comes from now on is kept."""
