@@ -158,7 +158,7 @@ class Cluster:
             raise ValueError(f"nodes={nodes!r}: write a number from 1")
         self._common = Common()
         self._thread = self._common.thread
-        self._faults: list[Fault] = []
+        self._faults = self._common.faults
         self._nodes = self._common.nodes
         for node_id in range(1, nodes + 1):
             self._nodes[node_id] = ClusterNode(self._common, node_id, settings, topics=topics, **options)
@@ -219,12 +219,15 @@ class Cluster:
         """Let something go wrong, as `ottla.testing.Broker.fault` does, at all nodes, or at one: ``node=2``.
 
         What came of it at all of them counts together: with ``times=1`` it fires once. A node that is started later has
-        it as well.
+        it as well, before others hear of it.
 
         Raises:
+            RuntimeError: no node runs.
             ottla.workbench.rule.BadRule: the rule cannot be; the message says what was meant.
             FaultNeverFired: when its ``with`` block, or the cluster's, ends and it never fired.
         """
+        if not self.is_running:
+            raise RuntimeError("no node of the cluster runs: start one first, so that the fault is in force somewhere")
         fault = Fault(self, Rule.of(api if isinstance(api, str) else list(api), **rule))
         self._faults.append(fault)
         return fault
@@ -250,12 +253,6 @@ class Cluster:
             raise RuntimeError(f"node {node_id} runs already")
         await self._thread.call_async(node.join())
         await asyncio.to_thread(node.start)
-        self._thread.run(lambda: self._put_faults(node))
-
-    def _put_faults(self, node: ClusterNode) -> None:
-        for fault in self._faults:
-            if fault.is_set:
-                fault.put(node.workbench)
 
     def pause(self, node_id: int) -> None:
         """Let a node do nothing, as SIGSTOP does: its connections stay open and are silent, and others take over.

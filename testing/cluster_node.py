@@ -28,6 +28,7 @@ from ottla.workbench.time import OneBroker, Time
 
 if TYPE_CHECKING:
     from ottla.observe.view import View
+    from ottla.testing import fault
     from ottla.workbench.faults import Fault
 
 
@@ -36,11 +37,13 @@ class Common:
 
     Attributes:
         nodes: all of them, by their ids.
+        faults: those of all nodes, which one that starts has as well.
         database, clock, time: there once the cluster is started.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[int, ClusterNode] = {}
+        self.faults: list[fault.Fault] = []
         self.thread = LoopThread()
         self.cluster_id = new_cluster_id(uuid4)
         self.node_password = secrets.token_hex()
@@ -104,6 +107,9 @@ class ClusterNode(Broker):
 
     async def _serve(self, broker: app.Broker) -> None:
         await broker.start()
+        for one in self._common.faults:
+            if one.is_set:
+                one.put(self._observatory)
         self._port = broker.port  # it keeps it when it is started again
         endpoints = {one.name: (LOOPBACK, one.port) for one in broker.endpoints}
         if broker.between_nodes is not None:

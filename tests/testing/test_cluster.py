@@ -12,7 +12,8 @@ import pytest
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
-from ottla.testing import Cluster
+from ottla.testing import Cluster, embedded
+from ottla.testing.evidence import WITNESSES
 from tests.support.kit import KINDS, Row, kit_of
 from tests.support.members import SESSION_TIMEOUT_MS, Member, Role, member
 from tests.support.peer import Peer
@@ -251,6 +252,36 @@ async def test_a_fault_of_all_nodes_fires_as_often_as_it_should(cluster: Cluster
     assert codes[:2] == [ErrorCode.INVALID_GROUP_ID] * 2
     assert codes[2] != ErrorCode.INVALID_GROUP_ID
     assert fault.hits == 2
+
+
+class Asking:
+    """Asks a node as soon as it can be asked."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.codes: list[int] = []
+
+    def started(self, broker: Any) -> None:
+        self.codes.append(heartbeat_code(self._cluster, broker.node_id))
+
+    def stopping(self, broker: Any) -> None:
+        """Nothing is to be asked any more."""
+
+
+async def test_a_node_has_the_faults_from_its_start_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    await cluster.kill(1)
+    asking = Asking(cluster)
+    monkeypatch.setattr(embedded, "WITNESSES", [*WITNESSES, asking])
+    with cluster.fault("Heartbeat", error="INVALID_GROUP_ID"):
+        await cluster.start(1)
+    assert asking.codes == [ErrorCode.INVALID_GROUP_ID]
+
+
+async def test_a_fault_needs_a_node_that_runs(cluster: Cluster) -> None:
+    for node_id in cluster.nodes:
+        await cluster.kill(node_id)
+    with pytest.raises(RuntimeError, match="no node of the cluster runs"):
+        cluster.fault("Heartbeat", error="INVALID_GROUP_ID")
 
 
 def heartbeat_code(cluster: Cluster, node_id: int) -> int:
