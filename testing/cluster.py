@@ -140,8 +140,8 @@ class Cluster:
         await cluster.kill(cluster.coordinator("billing"))
     ```
 
-    Every partition has one leader, which others take over from when it dies, stands still for longer than its lease of
-    three seconds, or is told to hand over. Nothing that was acknowledged is lost, and no group rebalances for it.
+    Every partition has one leader, which others take over from when it dies, stands still for about four seconds, or is
+    told to hand over. Nothing that was acknowledged is lost, and no group rebalances for it.
 
     Args:
         nodes: how many; their ids are 1, 2 and so on.
