@@ -181,6 +181,8 @@ class Supervisor:
                     self._log.warning("Node does not answer", node=node_id, pid=node.pid)
                 if life.silent_looks % SILENT_LOOKS == 0:
                     self._set(node_id, why=f"it has not answered for {life.silent_looks * LOOK_MS // 1000} s")
+                    if node_id == self._restarting:  # it may never end
+                        self._restart_ends(f"node {node_id} does not answer")
 
     def restart_all(self) -> None:
         """Restart one node after the other; each is to be up before the next one goes down."""

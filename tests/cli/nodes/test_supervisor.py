@@ -222,6 +222,29 @@ def test_a_rolling_restart_ends_at_a_node_that_does_not_come_back(running: World
     assert running.began() == [("terminate", 1)]
 
 
+@pytest.mark.parametrize("was_silent", [0, 7])
+def test_a_rolling_restart_ends_at_a_node_that_hangs(running: World, was_silent: int) -> None:
+    """Before it is asked to end, or then."""
+
+    def look(times: int) -> None:
+        for _ in range(times):
+            running.supervisor.reported(2, {})
+            running.supervisor.reported(3, {})
+            running.supervisor.look()
+
+    look(was_silent)
+    running.supervisor.restart_all()
+    assert running.began() == [("terminate", 1)]
+    look(5)
+    assert [fields["reason"] for _, fields in running.lines.of("error")] == ["node 1 does not answer"]
+    assert running.states() == "draining up up" and running.began() == []
+    running.supervisor.restart_all()  # the others may be restarted
+    assert running.began() == [("terminate", 2)]
+    running.supervisor.ended(1, -9)
+    running.clock.advance(100)
+    assert running.began() == [("start", 1)]
+
+
 def test_a_node_without_a_sign_of_life_is_told_of_and_left_alone(running: World) -> None:
     for look in range(1, 12):
         running.supervisor.reported(1, {})
