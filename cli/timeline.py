@@ -93,25 +93,23 @@ def _of_broker(bootstrap: str, group_id: str, last: int | None, since_ms: int | 
 
 
 def _of_recordings(paths: Sequence[Path], group_id: str, last: int | None, since_ms: int | None) -> Timeline:
-    """The timeline of a group at the node that had it last: nodes have clocks of their own."""
+    """The timeline of a group in the recording that had it last: nodes, and runs of one, have clocks of their own."""
     from ottla.observe.timeline.offline import timeline_of
 
     with opened_recordings(paths) as recordings:
-        ids = {str(one.header.node_id): one for one in recordings}
-        drawn = {
-            node: timeline_of(
-                one.events(), group_id, last=last, since_ms=since_ms, node=node if len(recordings) > 1 else ""
-            )
-            for node, one in ids.items()
-        }
-    found = {node: timeline for node, timeline in drawn.items() if timeline is not None}
+        found = []
+        for one in recordings:
+            node = str(one.header.node_id) if len(recordings) > 1 else ""
+            timeline = timeline_of(one.events(), group_id, last=last, since_ms=since_ms, node=node)
+            if timeline is not None:
+                found.append((f"{one.parts[0]}, of node {node}", timeline))
     if not found:
         names = " ".join(f"--file {path}" for path in paths)
         raise Refused(f"The recording has no group {group_id!r}.", f"`ottla why {names}` names those in it.")
-    newest = max(found, key=lambda node: found[node].from_ms + found[node].until)
-    if others := [node for node in found if node != newest]:
-        note(f"This is of node {newest}. The group was also at node {', '.join(others)}: name its file to draw that.")
-    return found[newest]
+    name, newest = max(found, key=lambda pair: pair[1].from_ms + pair[1].until)
+    if others := [other for other, timeline in found if timeline is not newest]:
+        note(f"This is of {name}. The group is also in {'; '.join(others)}: name that file alone to draw it.")
+    return newest
 
 
 def _write_page(timeline: Timeline, html: Path) -> None:

@@ -61,7 +61,7 @@ def places(folder: Path) -> list[list[object]]:
     return [[folder], [folder / "e.jsonl"], [folder / "e-2.jsonl", folder / "e-1.jsonl"]]
 
 
-def options(paths: list[object]) -> list[object]:
+def options(paths: Sequence[object]) -> list[object]:
     return [word for path in paths for word in ("--file", path)]
 
 
@@ -81,10 +81,23 @@ def test_the_story_goes_on_at_another_node(folder: Path, way: int) -> None:
 def test_a_timeline_is_of_the_node_that_had_the_group_last(folder: Path) -> None:
     drawn = HERE.run("timeline", "g", "--file", folder)
     assert "The coordinator came to node 2; nobody rebalanced." in drawn.stdout
-    assert "This is of node 2. The group was also at node 1" in drawn.stderr
+    assert (
+        f"This is of {folder / 'e-2.jsonl'}, of node 2. The group is also in {folder / 'e-1.jsonl'}, of node 1: "
+        in drawn.stderr
+    )
     alone = HERE.run("timeline", "g", "--file", folder / "e-1.jsonl")
     assert not alone.stderr
     assert "came to" not in alone.stdout
+
+
+def test_a_timeline_looks_at_each_recording_of_a_node(folder: Path) -> None:
+    """A broker that was started twice has two."""
+    first, second = folder / "e-1.jsonl", folder / "e-2.jsonl"
+    second.write_bytes(second.read_bytes().replace(b'"node_id":2', b'"node_id":1'))
+    for files in ([first, second], [second, first]):
+        drawn = HERE.run("timeline", "g", *options(files))
+        assert "The coordinator came to node 1; nobody rebalanced." in drawn.stdout
+        assert f"This is of {second}, of node 1. The group is also in {first}, of node 1: " in drawn.stderr
 
 
 def test_each_node_is_played_back_by_itself(folder: Path) -> None:
