@@ -162,7 +162,8 @@ class NodeProcesses:
         assert process.stdout is not None and process.stdin is not None
         for line in process.stdout:
             with suppress(ValueError):  # what a library prints is no report
-                self._call(self.reported, node_id, json.loads(line))
+                if isinstance(report := json.loads(line), dict):
+                    self._call(self.reported, node_id, report)
         code = process.wait()
         process.stdout.close()
         process.stdin.close()

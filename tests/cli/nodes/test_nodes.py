@@ -12,9 +12,11 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
+from ottla.cli.node_processes import NodeProcesses
 from ottla.protocol.groups import coordinator_partition
 from ottla.protocol.stored.cluster_file import DOWN, UP, read_cluster
 from ottla.testing.process import BrokerProcess
@@ -71,6 +73,16 @@ def test_nodes_live_and_die(tmp_path: Path) -> None:
         lines = [json.loads(line) for line in nodes.process.log_text().splitlines()]
         assert [line.get("reason") for line in lines if line["level"] == "error"] == ["it was ended by SIGKILL"]
         assert {line["node"] for line in lines if line["event"] == "Stopped"} == {1, 2}
+
+
+def test_what_is_no_report_is_passed_over() -> None:
+    """A library may print anything, and that may be JSON."""
+    printed = "print(5)\nprint([1])\nprint('hello')\nprint('{\"why\": \"x\"}')"
+    told: SimpleQueue[tuple[object, ...]] = SimpleQueue()
+    processes = NodeProcesses(lambda node_id: [sys.executable, "-c", printed], lambda _, *words: told.put(words))
+    processes.reported = processes.ended = lambda node_id, told: None
+    processes.start(2)
+    assert [told.get(timeout=30), told.get(timeout=30)] == [(2, {"why": "x"}), (2, 0)]
 
 
 def test_ids_and_the_cluster_stay(tmp_path: Path) -> None:
