@@ -371,7 +371,7 @@ def check_broker(bootstrap: str, ask: Callable[[str], dict[str, Any]]) -> Findin
 
 def check_nodes(directory: Path) -> Finding | None:
     """Whether all nodes of a directory are up; None where there is one broker, or nothing runs."""
-    from ottla.protocol.stored.cluster_file import NODES_NAME, BadClusterFile, read_cluster
+    from ottla.protocol.stored.cluster_file import DOWN, NODES_NAME, STARTING, BadClusterFile, read_cluster
     from ottla.protocol.stored.files import is_locked
 
     try:
@@ -380,11 +380,16 @@ def check_nodes(directory: Path) -> Finding | None:
         return Finding("nodes", FAIL, str(error), "The supervisor writes the file anew when it starts.")
     if cluster is None or not is_locked(directory / NODES_NAME):
         return None
-    down = [node for node in cluster.nodes.values() if not node.is_up]
-    if not down:
+    odd = [node for node in cluster.nodes.values() if not node.is_up or node.why]
+    if not odd:
         return Finding("nodes", OK, f"all {len(cluster.nodes)} are up")
-    words = "; ".join(f"node {node.node_id} is down: {node.why or 'it starts'}" for node in down)
-    return Finding("nodes", FAIL, words, "Its partitions have no leader until its supervisor can start it.")
+    failed = [node for node in odd if node.state == DOWN or (node.state == STARTING and node.why)]
+    words = "; ".join(
+        f"node {node.node_id} is {DOWN if node in failed else node.state}{node.why and f': {node.why}'}" for node in odd
+    )
+    if failed:
+        return Finding("nodes", FAIL, words, "Its partitions have no leader until its supervisor can start it.")
+    return Finding("nodes", WARN, words, "Look again in a moment; a process that hangs for good has to be ended.")
 
 
 def worst(findings: Iterable[Finding]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import pytest
 
+from ottla.protocol.stored.cluster_file import CLUSTER_NAME, ClusterFile, NodeEntry, encode_cluster
 from ottla.testing.broker import Broker
 from tests.cli.commands import HERE, Ottla
 
@@ -56,3 +60,33 @@ def test_doctor_and_recover_look_at_each(three_nodes: Path) -> None:
         assert [one["check"] for one in failed if one["verdict"] == "fail"] == ["content of node 3"]
     finally:
         checkpoint.write_bytes(whole)
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """The directory while somebody else has it."""
+    directory.mkdir(exist_ok=True)
+    with (directory / "LOCK").open("a") as lock:
+        flock(lock, LOCK_EX)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("entry", "verdict", "found"),
+    [
+        ({"state": "up"}, "ok", "all 2 are up"),
+        ({"state": "up", "why": "it has not answered for 5 s"}, "warn", "node 2 is up: it has not answered for 5 s"),
+        ({"state": "starting"}, "warn", "node 2 is starting"),
+        ({"state": "starting", "why": "no room"}, "fail", "node 2 is down: no room"),
+        ({"state": "down", "why": "no room"}, "fail", "node 2 is down: no room"),
+    ],
+)
+def test_doctor_warns_of_a_node_that_hangs_or_starts(
+    tmp_path: Path, entry: dict[str, str], verdict: str, found: str
+) -> None:
+    nodes = {1: NodeEntry(node_id=1, state="up"), 2: NodeEntry(node_id=2, directory="nodes/2", **entry)}
+    (tmp_path / CLUSTER_NAME).write_bytes(encode_cluster(ClusterFile(cluster_id="x", supervisor_pid=1, nodes=nodes)))
+    with locked(tmp_path / "nodes"):
+        words = ("doctor", "--data-dir", tmp_path, "--no-disk", "--listen", "0")
+        checks = {one["check"]: one for one in HERE.json(*words, expect=int(verdict == "fail"))["checks"]}
+    assert (checks["nodes"]["verdict"], checks["nodes"]["found"]) == (verdict, found)
