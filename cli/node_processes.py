@@ -226,9 +226,16 @@ async def supervise(
             code = 1
             supervisor.stop()
             return
-        if ready is not None:
-            replace_file(Files(), str(ready.absolute()), f"{','.join(addresses)}\n".encode())
-        say(",".join(addresses))
+        line = ",".join(addresses)
+        try:
+            if ready is not None:
+                replace_file(Files(), str(ready.absolute()), f"{line}\n".encode())
+        except (OSError, SyncFailed) as error:
+            log.error("The file that says where the nodes are cannot be written", file=str(ready), reason=str(error))
+        try:
+            say(line)
+        except OSError as error:  # a full disk, or nobody reads it
+            log.error("Where the nodes are cannot be printed", listen=line, reason=str(error))
 
     async def restart() -> None:
         if had_terminal and not _has_terminal():

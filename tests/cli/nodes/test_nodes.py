@@ -85,6 +85,32 @@ def test_what_is_no_report_is_passed_over() -> None:
     assert [told.get(timeout=30), told.get(timeout=30)] == [(2, {"why": "x"}), (2, 0)]
 
 
+def test_a_file_that_cannot_be_written_keeps_nobody_from_the_first_line(tmp_path: Path) -> None:
+    (tmp_path / "ready.tmp").mkdir()  # it is written there before it gets its name
+    with Nodes(tmp_path / "data", 2, "--ready-file", str(tmp_path / "ready"), "--log-format", "json") as nodes:
+        assert len(nodes.addresses) == 2
+        lines = [json.loads(line) for line in nodes.process.log_text().splitlines()]
+        (line,) = [line for line in lines if line["level"] == "error"]
+        assert line["file"] == str(tmp_path / "ready") and "Is a directory" in line["reason"]
+
+
+def test_a_first_line_that_cannot_be_printed_is_in_the_log(tmp_path: Path) -> None:
+    words = ("serve", "--nodes", "1", "--ephemeral", "--listen", "127.0.0.1:0", "--log-format", "json")
+    with (
+        Path("/dev/full").open("w") as full,
+        (tmp_path / "log").open("w") as log,
+        HERE.spawn(*words, stdout=full, stderr=log) as process,
+    ):
+        try:
+            wait_for(lambda: '"nodes": 1' in (tmp_path / "log").read_text(), "the supervisor is ready")
+        finally:
+            process.terminate()
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
+    (line,) = [line for line in lines if line["level"] == "error"]
+    assert "No space left" in line["reason"]
+    assert line["listen"] in [one["listen"] for one in lines if one["event"] == "Ready"]
+
+
 def test_ids_and_the_cluster_stay(tmp_path: Path) -> None:
     with Nodes(tmp_path, 2) as nodes:
         first = nodes.cluster.cluster_id
