@@ -209,7 +209,7 @@ def spread(data_dir: Path, nodes: int, dry_run: bool) -> Answer:
     from ottla.broker.storage.local.files import SyncFailed
 
     try:
-        with _locked(data_dir) as first_id:
+        with locked(data_dir) as first_id:
             return _spread(data_dir, first_id, nodes, dry_run=dry_run)
     except (EngineError, SyncFailed, BadSetting) as error:
         raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
@@ -268,8 +268,8 @@ def _relocation(data_dir: Path, directories: dict[int, str]) -> Relocation:
 
 
 @contextmanager
-def _locked(data_dir: Path) -> Iterator[int]:
-    """The id of the first node, while nobody else can start one. Raises EngineError, OSError and Refused."""
+def locked(data_dir: Path) -> Iterator[int]:
+    """The id of the first node, while nobody else has one. Raises EngineError, OSError, SyncFailed and Refused."""
     from ottla.broker.storage.local.directory import make_data_directory, take_lock
     from ottla.broker.storage.local.files import Files, read_file
     from ottla.broker.storage.local.layout import Layout, decode_meta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import click
 from ottla.cli.common import Answer, formatted
 from ottla.cli.damage import catalog_problem, reading_progress, refuse_a_part, topics_by_directory
 from ottla.cli.output import Refused, print_fields, print_table, say
-from ottla.protocol.stored.cluster_file import all_directories
+from ottla.protocol.stored.cluster_file import NODES_NAME, node_directories
 from ottla.protocol.stored.names import CATALOG_NAME
 
 if TYPE_CHECKING:
@@ -34,19 +35,29 @@ def command(data_dir: Path, accept_loss: bool) -> Answer:
     the end of a log, costs everything from the first missing record on. Damaged files are kept.
     """
     from ottla.broker.engine import EngineError
+    from ottla.broker.storage.local.files import SyncFailed
     from ottla.broker.storage.local.repair import examine, recover_accepting_loss
+    from ottla.cli.cluster import locked
 
     refuse_a_part(data_dir, "ottla recover")
     catalog = catalog_problem(data_dir)
+    # Without a catalog no broker starts, so nothing is given up for it.
+    look = recover_accepting_loss if accept_loss and catalog is None else examine
+    is_of_several = (data_dir / NODES_NAME).is_dir()
     try:
-        with reading_progress(data_dir) as tell:
-            # Without a catalog no broker starts, so nothing is given up for it.
-            look = recover_accepting_loss if accept_loss and catalog is None else examine
-            report, *others = (look(str(one), tell=tell) for one in all_directories(data_dir))
-            for one in others:
-                _add(report, one)
-    except EngineError as error:
+        # All of them first: a supervisor may be about to start this node, while others run.
+        with locked(data_dir) if is_of_several else nullcontext(), reading_progress(data_dir) as tell:
+            report = look(str(data_dir), is_locked=is_of_several, tell=tell)
+            for one in node_directories(data_dir).values():
+                try:
+                    _add(report, look(str(one), is_locked=True, tell=tell))
+                except EngineError as error:  # what was given up before is told all the same
+                    report.problems.append(str(error))
+                    report.cannot_be_mended.append(str(error))
+    except (EngineError, SyncFailed) as error:
         raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    except OSError as error:
+        raise Refused(f"{error.filename or data_dir}: {error.strerror}.") from None
     if catalog is not None and catalog not in report.problems:
         report.problems.append(catalog)
         report.cannot_be_mended.append(catalog)

@@ -49,32 +49,40 @@ class RepairReport:
 
 
 def examine(
-    data_dir: str, *, files: Files | None = None, segments: bool = True, tell: Progress = lambda count: None
+    data_dir: str,
+    *,
+    files: Files | None = None,
+    segments: bool = True,
+    is_locked: bool = False,
+    tell: Progress = lambda count: None,
 ) -> RepairReport:
     """Say what is wrong with a directory and what accepting the loss would give up; change nothing.
 
     ``segments=False`` reads no segment, which is quick and finds no damage in them; ``tell`` hears of the bytes read.
+    ``is_locked``: the caller has locked the directory.
     Raises ``InUse`` while a broker has it, ``Corrupt`` for a directory that is none of ours, ``Unavailable``.
     """
-    return _repair(data_dir, files or Files(), dry_run=True, segments=segments, tell=tell)
+    return _repair(data_dir, files or Files(), dry_run=True, segments=segments, is_locked=is_locked, tell=tell)
 
 
 def recover_accepting_loss(
-    data_dir: str, *, files: Files | None = None, tell: Progress = lambda count: None
+    data_dir: str, *, files: Files | None = None, is_locked: bool = False, tell: Progress = lambda count: None
 ) -> RepairReport:
     """Give up what is damaged, and leave a directory that a broker starts with. Raises as ``examine`` does.
 
     Where there is no problem nothing is changed.
     """
-    return _repair(data_dir, files or Files(), dry_run=False, segments=True, tell=tell)
+    return _repair(data_dir, files or Files(), dry_run=False, segments=True, is_locked=is_locked, tell=tell)
 
 
-def _repair(data_dir: str, files: Files, *, dry_run: bool, segments: bool, tell: Progress) -> RepairReport:
+def _repair(
+    data_dir: str, files: Files, *, dry_run: bool, segments: bool, is_locked: bool, tell: Progress
+) -> RepairReport:
     layout = Layout(os.path.abspath(data_dir))
     try:
         if read_file(files, layout.meta) is None:
             raise Corrupt(f"{layout.meta} is missing: this is no data directory")
-        lock = files.lock(layout.lock)
+        lock = None if is_locked else files.lock(layout.lock)
     except BlockingIOError:
         raise InUse(f"{layout.data_dir} is in use by another process; stop it first") from None
     except OSError as error:
@@ -86,7 +94,8 @@ def _repair(data_dir: str, files: Files, *, dry_run: bool, segments: bool, tell:
     except SyncFailed as error:
         raise Unavailable(str(error)) from error
     finally:
-        files.close(lock)
+        if lock is not None:
+            files.close(lock)
 
 
 class _Repair:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, flock
@@ -12,6 +13,7 @@ import pytest
 from ottla.protocol.stored.cluster_file import CLUSTER_NAME, ClusterFile, NodeEntry, encode_cluster
 from ottla.testing.broker import Broker
 from tests.cli.commands import HERE, Ottla
+from tests.cli.segment_files import flip
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +92,34 @@ def test_doctor_warns_of_a_node_that_hangs_or_starts(
         words = ("doctor", "--data-dir", tmp_path, "--no-disk", "--listen", "0")
         checks = {one["check"]: one for one in HERE.json(*words, expect=int(verdict == "fail"))["checks"]}
     assert (checks["nodes"]["verdict"], checks["nodes"]["found"]) == (verdict, found)
+
+
+@pytest.fixture
+def damaged(three_nodes: Path, tmp_path: Path) -> Path:
+    """A copy of that directory in which the first node has a damaged log."""
+    data_dir = Path(shutil.copytree(three_nodes, tmp_path / "data"))
+    flip(_hit(data_dir), 70)
+    return data_dir
+
+
+def _hit(data_dir: Path) -> Path:
+    return next(path for path in sorted(data_dir.glob("logs/orders-*/*.log")))
+
+
+@pytest.mark.parametrize("where", ["nodes", "nodes/2"])
+def test_nothing_is_given_up_while_another_node_runs(damaged: Path, where: str) -> None:
+    """Or a supervisor, which may be about to start one."""
+    before = _hit(damaged).read_bytes()
+    with locked(damaged / where):
+        assert f"{damaged / where} is in use" in HERE.run("recover", damaged, "--accept-loss", expect=1).stderr
+    assert _hit(damaged).read_bytes() == before
+    assert HERE.json("recover", damaged, "--accept-loss")["lost"]
+    assert HERE.json("recover", damaged)["problems"] == []
+
+
+def test_what_was_given_up_is_told_though_another_node_has_no_directory(damaged: Path) -> None:
+    (damaged / "nodes/3/meta.properties").unlink()
+    report = HERE.json("recover", damaged, "--accept-loss", expect=1)
+    assert {row["log"] for row in report["lost"]} == {_hit(damaged).parent.name}
+    (problem,) = report["cannot_be_mended"]
+    assert str(damaged / "nodes/3/meta.properties") in problem
