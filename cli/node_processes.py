@@ -226,16 +226,7 @@ async def supervise(
             code = 1
             supervisor.stop()
             return
-        line = ",".join(addresses)
-        try:
-            if ready is not None:
-                replace_file(Files(), str(ready.absolute()), f"{line}\n".encode())
-        except (OSError, SyncFailed) as error:
-            log.error("The file that says where the nodes are cannot be written", file=str(ready), reason=str(error))
-        try:
-            say(line)
-        except OSError as error:  # a full disk, or nobody reads it
-            log.error("Where the nodes are cannot be printed", listen=line, reason=str(error))
+        _tell(",".join(addresses), ready, log)
 
     async def restart() -> None:
         if had_terminal and not _has_terminal():
@@ -268,6 +259,19 @@ async def supervise(
         await asyncio.to_thread(ready.unlink, missing_ok=True)
     lodgings.close()
     return code
+
+
+def _tell(line: str, ready: Path | None, log: Logger) -> None:
+    """Say where the nodes are, in the file and on standard output; what of this fails is in the log."""
+    try:
+        if ready is not None:
+            replace_file(Files(), str(ready.absolute()), f"{line}\n".encode())
+    except (OSError, SyncFailed) as error:
+        log.error("The file that says where the nodes are cannot be written", file=str(ready), reason=str(error))
+    try:
+        say(line)
+    except OSError as error:  # a full disk, or nobody reads it
+        log.error("Where the nodes are cannot be printed", listen=line, reason=str(error))
 
 
 async def _open(lodgings: Lodgings, ports: Ports, log: Logger) -> bool:
