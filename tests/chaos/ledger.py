@@ -120,6 +120,10 @@ class Ledger:
         """From now on the group stays in its generation, and its members are shown each record once and in order."""
         self._settled[group] = self._generations[group]
 
+    def unsettle(self) -> None:
+        """From now on members leave, one before the other: those who are left hear of it."""
+        self._settled.clear()
+
     # what was promised by now
 
     def committed(self) -> dict[str, dict[Place, int]]:

@@ -146,6 +146,14 @@ def test_a_settled_group(event: Event, words: str) -> None:
     assert made.problems == [words]
 
 
+def test_a_group_that_is_told_to_end_may_move() -> None:
+    made = ledger()
+    made.settle("g")
+    made.unsettle()
+    made.take(Generation("g", "m", 5))
+    assert not made.problems
+
+
 def test_what_is_left_to_be_seen() -> None:
     made = ledger()
     assert made.unseen("g", ["once"]) == {ONCE: [2]}

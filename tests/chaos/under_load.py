@@ -147,6 +147,8 @@ class UnderLoad:
         """Let everyone see everything and finish, kill once more, and read all of it."""
         crew.write_no_more()
         self._all_seen(crew)
+        crew.drain()
+        self.ledger.unsettle()
         if late := crew.finish(PATIENCE_S):
             raise Broken(f"{', '.join(late)}: not finished within {PATIENCE_S:.0f} s")
         self._killing.kill_and_restart()
