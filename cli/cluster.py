@@ -251,7 +251,7 @@ def _spread(data_dir: Path, first_id: int, count: int, *, dry_run: bool) -> Answ
         if dry_run:
             say(f"{count_of(len(moved), 'partition')} would be moved.")
         else:
-            say(f"{count_of(len(moved), 'partition')} moved. Go on with:")
+            say(f"{count_of(len(moved), 'partition')} moved. Go on with this, and with your other options:")
             say(f"  ottla serve --data-dir {data_dir}{f' --nodes {count}' if count > 1 else ''}")
 
     return Answer(document, print_text)

@@ -340,7 +340,8 @@ def silent(addresses: Iterable[str]) -> Refused:
     """The error for brokers that take no connection, or say nothing on it."""
     who = sorted(addresses)
     return Refused(
-        f"{' and '.join(who)} {'does' if len(who) == 1 else 'do'} not answer: what only that node knows is missing.",
+        f"{' and '.join(who)} {'does' if len(who) == 1 else 'do'} not answer: the groups that it coordinates and the "
+        "partitions that it leads are missing.",
         "Does the process hang? Of several nodes `ottla cluster status DIR` has the process, and since when.",
     )
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -57,12 +57,13 @@ class Lodgings:
         directory: of the first node, and of what all share; None: nothing outlives the processes.
 
     Attributes:
+        is_temporary: nothing outlives the processes.
         shared: the directory of what all share.
         cluster: all nodes, none of which runs.
     """
 
     def __init__(self, directory: Path | None, first_id: int, count: int) -> None:
-        self._is_temporary = directory is None
+        self.is_temporary = directory is None
         self.shared = Path(tempfile.mkdtemp(prefix="ottla-")) if directory is None else directory.absolute()
         self._files = Files()
         self._lock: int | None = None
@@ -83,9 +84,9 @@ class Lodgings:
         node_password(self.shared)  # made before there are several who would make it
         await self._wait_for_orphans(log)
         first_id = self._node_ids[0]
-        cluster_id = new_cluster_id(uuid4) if self._is_temporary else self._named(first_id, ".")
+        cluster_id = new_cluster_id(uuid4) if self.is_temporary else self._named(first_id, ".")
         entries = {one: NodeEntry(node_id=one, directory=directory_of(one, first_id)) for one in self._node_ids}
-        for node in list(entries.values())[1:] if not self._is_temporary else ():
+        for node in list(entries.values())[1:] if not self.is_temporary else ():
             if self._named(node.node_id, node.directory, cluster_id) != cluster_id:
                 raise Corrupt(f"{self.shared / node.directory} is of another cluster than {self.shared}")
         self.cluster = ClusterFile(cluster_id=cluster_id, supervisor_pid=os.getpid(), nodes=entries)
@@ -120,7 +121,7 @@ class Lodgings:
         """Let go of them."""
         if self._lock is not None:
             self._files.close(self._lock)
-        if self._is_temporary:
+        if self.is_temporary:
             shutil.rmtree(self.shared, ignore_errors=True)
 
 
@@ -213,20 +214,19 @@ async def supervise(
         check: raises BadSetting if the settings, as they are now, let no node start.
     """
     loop = asyncio.get_running_loop()
-    clock, over = LoopClock(loop), asyncio.Event()
-    code = 0
+    clock, over, code = LoopClock(loop), asyncio.Event(), 0
     if not await _open(lodgings, ports, log):
         return 1
     processes = NodeProcesses(lambda node_id: command(node_id, lodgings.shared), loop.call_soon_threadsafe)
 
     def tell(addresses: list[str]) -> None:
         nonlocal code
-        if not addresses:
+        if addresses:
+            _tell(",".join(addresses), ready, log)
+        else:
             log.error("No node starts")
             code = 1
             supervisor.stop()
-            return
-        _tell(",".join(addresses), ready, log)
 
     async def restart() -> None:
         if had_terminal and not _has_terminal():
@@ -244,13 +244,19 @@ async def supervise(
         supervisor.look()
 
     store = _Store(lodgings, clock, log)
-    supervisor = Supervisor(lodgings.cluster, processes, clock, log, store=store, on_ready=tell, on_stopped=over.set)
+    supervisor = Supervisor(
+        lodgings.cluster,
+        processes,
+        clock,
+        log,
+        store=store,
+        on_ready=tell,
+        on_stopped=over.set,
+        is_ephemeral=lodgings.is_temporary,
+    )
     processes.reported, processes.ended = supervisor.reported, supervisor.ended
     had_terminal = _has_terminal()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, supervisor.stop)
-    restarts: set[asyncio.Task[None]] = set()
-    loop.add_signal_handler(signal.SIGHUP, lambda: restarts.add(loop.create_task(restart())))
+    _heed_signals(loop, supervisor.stop, restart)
     supervisor.start()
     look()
     await over.wait()
@@ -259,6 +265,15 @@ async def supervise(
         await asyncio.to_thread(ready.unlink, missing_ok=True)
     lodgings.close()
     return code
+
+
+def _heed_signals(
+    loop: asyncio.AbstractEventLoop, stop: Callable[[], None], restart: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    restarts: set[asyncio.Task[None]] = set()
+    loop.add_signal_handler(signal.SIGHUP, lambda: restarts.add(loop.create_task(restart())))
 
 
 def _tell(line: str, ready: Path | None, log: Logger) -> None:

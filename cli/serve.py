@@ -88,8 +88,8 @@ _SETTINGS = {
     "--nodes",
     metavar="N",
     type=click.IntRange(1, MOST_NODES),
-    help="Run N nodes, each in a process of its own: node i has every port plus i. What they are at work at, "
-    "`ottla cluster status` shows.",
+    help="Run N nodes, each in a process of its own: node i has every port plus i. "
+    "`ottla cluster status DIR` shows what each of them does.",
 )
 @click.option(
     "--cluster",

@@ -72,6 +72,7 @@ class Supervisor:
         on_ready: called once, when each node is up or has failed to start, and those that are up know of each other,
             with their addresses.
         on_stopped: called when the last process has ended after `stop`.
+        is_ephemeral: nodes keep their records in memory, so those of one that ends are lost.
 
     Attributes:
         cluster: as it is now.
@@ -87,7 +88,9 @@ class Supervisor:
         store: Callable[[ClusterFile], None],
         on_ready: Callable[[list[str]], None],
         on_stopped: Callable[[], None],
+        is_ephemeral: bool = False,
     ) -> None:
+        self._is_ephemeral = is_ephemeral
         self.cluster = cluster
         self._processes = processes
         self._clock = clock
@@ -229,7 +232,8 @@ class Supervisor:
     def _tell_down(self, node_id: int, *, was_up: bool) -> None:
         life, now_ms, why = self._lives[node_id], self._clock.monotonic_ms(), self.cluster.nodes[node_id].why
         if was_up:
-            self._log.error("Node ended, and is started again", node=node_id, reason=why)
+            lost = ": its records and groups were in memory, and are lost" if self._is_ephemeral else ""
+            self._log.error(f"Node ended, and is started again{lost}", node=node_id, reason=why)
         elif life.told_ms is None or now_ms - life.told_ms >= TELL_AGAIN_MS:
             life.told_ms = now_ms
             self._log.error("Node does not start, and is tried again", node=node_id, reason=why)

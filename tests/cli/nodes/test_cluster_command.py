@@ -83,7 +83,7 @@ def test_there_and_back(grown: Path) -> None:
     again = HERE.json("cluster", "spread", grown, "--nodes", 4)
     assert again["moved"] == 0
     said = HERE.run("cluster", "spread", grown, "--nodes", 1).stdout
-    assert said.endswith(f"Go on with:\n  ottla serve --data-dir {grown}\n")
+    assert said.endswith(f"Go on with this, and with your other options:\n  ottla serve --data-dir {grown}\n")
     assert {one for all in homes(grown).values() for one in all} == {1}
     assert sorted(path.name for path in (grown / "logs").glob("orders-*")) == [f"orders-{one}" for one in range(5)]
     assert list((grown / "nodes/2/logs").iterdir()) == []

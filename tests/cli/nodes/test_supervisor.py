@@ -20,7 +20,7 @@ EMPTY = ClusterFile(
 class World:
     """Three nodes whose processes are only counted, and a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_ephemeral: bool = False) -> None:
         self.clock = ManualClock()
         self.lines = Lines()
         self.done: list[tuple[str, int]] = []
@@ -37,6 +37,7 @@ class World:
             store=self._store,
             on_ready=self.ready.append,
             on_stopped=self._stopped,
+            is_ephemeral=is_ephemeral,
         )
         self.supervisor.start()
 
@@ -136,6 +137,14 @@ def test_a_node_that_dies_is_started_again_after_a_tenth_of_a_second(running: Wo
     running.up(2, epoch=1)
     assert running.node(2).why == ""
     assert running.ready == [["127.0.0.1:9092", "127.0.0.1:9093", "127.0.0.1:9094"]]
+
+
+def test_of_a_node_in_memory_the_log_says_what_is_lost() -> None:
+    world = World(is_ephemeral=True)
+    world.up(1, 2, 3)
+    world.supervisor.ended(2, -9)
+    ((said, _),) = world.lines.of("error")
+    assert said == "Node ended, and is started again: its records and groups were in memory, and are lost"
 
 
 def waits(world: World, node_id: int, lives: int, lived_ms: int | None = None) -> list[int]:
