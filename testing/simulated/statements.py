@@ -140,7 +140,8 @@ def _insert(t: Transaction, row: port.Row) -> Steps:
 def _is_there(t: Transaction, row: port.Row) -> Generator[Want | None, None, bool]:
     """Lock a row that the snapshot has; another may have taken its place, or none."""
     yield Want(("row", row.log_id, row.base_offset), UPDATE)
-    return t.fresh("row", row.log_id, row.base_offset) == row
+    found: port.Row | None = t.fresh("row", row.log_id, row.base_offset)
+    return found == row
 
 
 def claim(t: Transaction, s: port.Claim) -> Steps:
