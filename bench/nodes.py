@@ -166,12 +166,13 @@ def main(pairs: int, seconds: float, sizes: Sequence[int], write: Path | None) -
     figures = Figures()
     (HERE / ".build").mkdir(exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="nodes-", dir=HERE / ".build"))
-    remarks = []
+    remarks: list[str] = []
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, data, ignore_errors=True)
         served = [stack.enter_context(nodes(number, data)) for number in (1, 2)]
         for connections in sizes:
-            remarks += compare(figures, *(Side(servers, connections) for servers in served), pairs, seconds)
+            one, two = (Side(servers, connections) for servers in served)
+            remarks += compare(figures, one, two, pairs, seconds)
     shown = Figures()
     shown.found = {key: values for key, values in figures.found.items() if key[1] != "ottla"}
     about = describe(False)
