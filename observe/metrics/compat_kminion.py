@@ -172,6 +172,7 @@ def _lags(families: Families, group: GroupScene) -> None:
         families.add(
             "kminion_kafka_consumer_group_topic_partition_lag", one.lag, group_id, one.topic, str(one.partition)
         )
-    for topic in (name for name in lags if name not in group.topics_unknown):
+    unknown = group.topics_unknown
+    for topic in (name for name in lags if name not in unknown):
         families.add("kminion_kafka_consumer_group_topic_lag", lags[topic], group_id, topic)
         families.add("kminion_kafka_consumer_group_topic_offset_sum", offsets[topic], group_id, topic)
