@@ -72,9 +72,8 @@ class ClusterView(NamedTuple):
 
         There is no controller: any node serves any request of an administrator.
         """
-        return min(((node.is_silent, node.node_id) for node in self.nodes.values() if node.is_up), default=(0, NOBODY))[
-            1
-        ]
+        up = [(node.is_silent, node.node_id) for node in self.nodes.values() if node.is_up]
+        return min(up)[1] if up else NOBODY
 
 
 class Placement(Protocol):

@@ -181,7 +181,7 @@ class AsyncpgSession:
         self._is_over = True
         self._failed(error)
         self._connection.terminate()
-        state = getattr(error, "sqlstate", None) or ""
+        state = (error.sqlstate or "") if isinstance(error, asyncpg.PostgresError) else ""
         self._loop.call_later(BACKOFF_S if state.startswith(_NOTHING_DONE) else 0, self._say_lost)
 
     def _say_lost(self) -> None:
