@@ -351,7 +351,7 @@ class Node:
         if homes:
             try:
                 await self.engine.catalog.rehome(homes)
-            except Outdated:  # others are at it, perhaps at the same
+            except (Outdated, Unavailable):  # others are at it, perhaps at the same
                 self._has_dealt = False
             self.engine.catalog.on_changed()
 
