@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from ottla.broker.runtime.peers import Peers
 
 EVERYWHERE = ("", "::", "0.0.0.0")  # what stands for all interfaces
-PRODUCERS = "producers"
-"""The folder of a data directory with what partitions remember of producers; it may be deleted."""
 
 
 class CannotStart(Exception):
@@ -183,8 +181,7 @@ class Broker:
         try:
             await self._engine.catalog.refresh()
             self._miss_no_catalog()
-            directory = None if self._directory is None else self._directory / PRODUCERS
-            self._producer_states = ProducerStates(directory, self._clock, self.log)
+            self._producer_states = ProducerStates(self._engine.snapshots, self._clock, self.log)
             self._topics = TopicManager(
                 self._engine,
                 self.settings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -55,3 +56,15 @@ class LoopClock:
     def call_at(self, when_ms: int, callback: Callable[[], None]) -> TimerHandle:
         # One millisecond later than asked: the loop's clock is finer than ours and must not fire before `when_ms`.
         return self._loop.call_at((when_ms + 1) / 1000, callback)
+
+
+class LeaseClock(LoopClock):
+    """The real clock of a node whose leases others count: its monotonic time goes on while the machine sleeps."""
+
+    _ID = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
+
+    def monotonic_ms(self) -> int:
+        return time.clock_gettime_ns(self._ID) // 1_000_000
+
+    def call_at(self, when_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        return self._loop.call_later(max(0, when_ms + 1 - self.monotonic_ms()) / 1000, callback)

@@ -18,7 +18,7 @@ from types import GeneratorType
 from typing import Any, Protocol
 
 from ottla.broker.context import Meter, MeteredContext, RequestContext, Transport
-from ottla.broker.handlers import HANDLERS, OF_THE_CATALOG, Handler, handler
+from ottla.broker.handlers import HANDLERS, Handler, handler
 from ottla.broker.logger import Logger
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode, MalformedFrame, ProtocolError, UnsupportedVersion
@@ -399,12 +399,10 @@ class Dispatcher:
             is_commit=key is ApiKey.OFFSET_COMMIT,
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
-        shows = key in OF_THE_CATALOG
-        if (shows or served.names is not None) and self.services.cluster.has_others:
-            from ottla.broker.handlers.missing import after_a_look
+        if self.services.cluster.has_others:
+            from ottla.broker.handlers.missing import of_several
 
-            names, again = served.names or (lambda request, ctx: ()), partial(self._go_on, route)
-            route = dataclasses.replace(route, handle=after_a_look(route.handle, names, again, of_the_catalog=shows))
+            route = of_several(route, key, self._go_on)
         self.routes[code] = route
         return route
 

@@ -277,6 +277,22 @@ class Catalog(Protocol):
         """Read what others have stored: `version` and `load` are not older than this call. Raises `EngineError`."""
 
 
+class Snapshots(Protocol):
+    """Documents that spare a start to read whole logs, one of each log. They help, and are not the truth.
+
+    A document is an object of JSON; its ``offset`` says up to where it has seen the log.
+    """
+
+    def load(self, tp: TopicPartition) -> dict[str, Any] | None:
+        """The last one of a log that is open; None without one. Raises ``OSError``, or ``ValueError`` of damage."""
+
+    async def save(self, documents: Mapping[TopicPartition, dict[str, Any]]) -> Mapping[TopicPartition, str]:
+        """Keep documents in the place of those before; returns why some were not kept."""
+
+    async def remove(self, tp: TopicPartition) -> None:
+        """Keep none of a log. Raises ``OSError`` or ``EngineError``, and then there may still be one."""
+
+
 class Cut(NamedTuple):
     """A write that opening an engine cut off, as it was never acknowledged."""
 
@@ -330,6 +346,10 @@ class Engine(Protocol):
     @property
     def catalog(self) -> Catalog:
         """The catalog of topics."""
+
+    @property
+    def snapshots(self) -> Snapshots | None:
+        """Snapshots of what partitions remember of producers; None where nothing outlives the process."""
 
     @property
     def refusal(self) -> EngineError | None:

@@ -293,8 +293,7 @@ def locked(data_dir: Path) -> Iterator[int]:
 
 def _move_snapshots(data_dir: Path, moves: list[tuple[str, str, str]]) -> None:
     """Let what partitions remember of producers go along. It saves time at the next start, and may be lost."""
-    from ottla.broker.app import PRODUCERS
-    from ottla.broker.runtime.producer_states import SUFFIX
+    from ottla.broker.storage.local.snapshots import PRODUCERS, SUFFIX
 
     for name, source, target in moves:
         with suppress(OSError):

@@ -109,14 +109,14 @@ class DatabaseNode:
             CannotStart: the database cannot be reached or used, or the node runs already.
         """
         from ottla.broker.app import CannotStart
-        from ottla.broker.clock import LoopClock
+        from ottla.broker.clock import LeaseClock
         from ottla.broker.engine import EngineError
         from ottla.broker.runtime.node import Node
 
         database = database_of(settings)
         try:
             await database.open()
-            clock = LoopClock(asyncio.get_running_loop())
+            clock = LeaseClock(asyncio.get_running_loop())
             node = Node(settings.node_id, database.cluster_id, database.connect, clock, log)
             database.on_notified = node.nudge
             node.on_superseded = lambda: os._exit(SUPERSEDED)  # what it leads is another process's

@@ -15,6 +15,11 @@ _STATES = {"up": NodeState.UP, "draining": NodeState.DRAINING}
 """States of ``cluster.json``; in all others nobody is served."""
 
 
+def _is_sure(then: Callable[[], None]) -> bool:
+    """Nobody else ever leads what is led here."""
+    return True
+
+
 def _unheard(before: ClusterView, after: ClusterView) -> None:
     """Nobody wants to be told."""
 
@@ -23,6 +28,7 @@ class Alone:
     """One node, which leads everything under the epoch of its engine."""
 
     dealt_to: Sequence[int] = ()
+    when_sure = staticmethod(_is_sure)
 
     def __init__(self, node_id: int) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
@@ -47,6 +53,8 @@ class Static:
     Args:
         document: of ``cluster.json``; see `view_of`.
     """
+
+    when_sure = staticmethod(_is_sure)
 
     def __init__(self, me: int, document: Mapping[str, Any]) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
@@ -94,10 +102,12 @@ class Shared:
     Attributes:
         rows: the logs, as they were read or claimed last.
         incarnation: which life of this node it is; 0 before it is registered.
+        when_sure: see `ottla.broker.cluster.view.Placement`; the node knows it, which has the lease.
     """
 
     def __init__(self, node_id: int, logs: Callable[[UUID], Sequence[int]]) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
+        self.when_sure: Callable[[Callable[[], None]], bool] = _is_sure
         self.view = ClusterView(node_id, {})
         self.rows: dict[int, LogRow] = {}
         self.incarnation = 0

@@ -99,6 +99,13 @@ class Placement(Protocol):
         """The engine of this node is open, and gives this epoch to what the node leads."""
         ...
 
+    def when_sure(self, then: Callable[[], None]) -> bool:
+        """Whether nobody else leads what is led here; if that cannot be told now, ``then`` is called once it can.
+
+        For whoever shows what is led here without asking the engine.
+        """
+        ...
+
 
 def home_of(entry: TopicEntry, tp: TopicPartition, me: int) -> int:
     """The node at which a partition is at home; a catalog without homes is the one of a single node."""

@@ -99,6 +99,22 @@ OF_THE_CATALOG = frozenset(
 )
 """Those that show what clients may change at any node."""
 
+OF_WHAT_IS_LED = frozenset(
+    {
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DESCRIBE_GROUP_HISTORY,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+    }
+)
+"""Those that show what their node leads, and write nothing: nothing refuses them where another node leads it by now."""
+
 
 class Handler(NamedTuple):
     """The parts that a handler module offers."""

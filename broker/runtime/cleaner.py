@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
@@ -50,6 +50,10 @@ class _Written:
         self.changed = False
 
 
+async def _unheard(tp: TopicPartition) -> None:
+    """Nobody wants to be told."""
+
+
 class Cleaner:
     """Retention every ``log.retention.check.interval.ms``; compaction of the dirtiest log, again and again.
 
@@ -69,7 +73,7 @@ class Cleaner:
         self, engine: Engine, topics: TopicManager, clock: Clock, log: Logger, *, directory: Path | None = None
     ) -> None:
         self.uncleanable: dict[TopicPartition, UUID] = {}
-        self.on_markers_gone: Callable[[TopicPartition], None] = lambda tp: None
+        self.on_markers_gone: Callable[[TopicPartition], Awaitable[None]] = _unheard
         self._engine = engine
         self._topics = topics
         self._clock = clock
@@ -303,7 +307,7 @@ class Cleaner:
                 if sieve.markers_gone:
                     # First, as a reader who is told of an aborted transaction waits for its marker. Of one whose
                     # marker goes there is nothing left that anybody would have to be warned of.
-                    self.on_markers_gone(partition.tp)
+                    await self.on_markers_gone(partition.tp)
                     partition.transactions.aborted.forget(sieve.markers_gone)
                     sieve.markers_gone.clear()
                 await log.replace(group[0].base_offset, group[-1].next_offset, written.spool)

@@ -31,6 +31,8 @@ from ottla.protocol.records import TopicPartition
 WATCHED_S = 1.2
 """A node that seems to be there is watched so long before its id is taken: it beats twice in that time, if it lives."""
 LOOK_S = 0.02
+TIDY_MS = 30_000
+"""One node looks this often for what is to be deleted; as long as there is something, with each beat."""
 EVICTED_AFTER = 2
 """Whoever keeps a log locked so many claims long is evicted."""
 
@@ -79,6 +81,9 @@ class Node:
         self._has_dealt = False
         self._skipped_ms = 0
         self._stands_at_ms: int | None = None
+        self._tidied_ms = 0
+        self._unsure: list[Callable[[], None]] = []
+        self.placement.when_sure = self._when_sure
 
     # Life
 
@@ -187,6 +192,18 @@ class Node:
         """Whether the lease holds: what is led here is led by nobody else."""
         return self._membership is not None and self._membership.may_answer(self._now_ms)
 
+    def _when_sure(self, then: Callable[[], None]) -> bool:
+        self.ring()  # a process that was stopped sees requests before its timers
+        if self.may_answer() or not self.placement.led:
+            return True
+        self._unsure.append(then)
+        return False
+
+    def _tell_sure(self) -> None:
+        unsure, self._unsure = self._unsure, []
+        for then in unsure:
+            then()
+
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is under way that changes who leads what."""
@@ -280,7 +297,19 @@ class Node:
         membership.answered(self._now_ms, number, answer.result)
         self.placement.look(membership.view)
         self._settle(membership)
+        self._tidy()
         self._act()
+
+    def _tidy(self) -> None:
+        """See to it that one of the nodes deletes what nobody needs any more, some of it with each beat."""
+        now_ms = self._now_ms
+        if self.placement.view.controller_id == self.node_id and now_ms >= self._tidied_ms + TIDY_MS:
+            self._tidied_ms = now_ms
+            self._connections.look.ask(port.Tidy(), self._tidied)
+
+    def _tidied(self, answer: Answer | None) -> None:
+        if answer is not None and answer.result:
+            self._tidied_ms -= TIDY_MS
 
     async def _read(self, membership: Membership, number: int) -> None:
         """Read who leads what, and see to it that the catalog is read."""
@@ -290,6 +319,8 @@ class Node:
         self.placement.take(rows, is_everything=True)
         membership.has_read(number)
         self._let_go()
+        if self.may_answer():
+            self._tell_sure()
         if not self._joined.done():
             self._joined.set_result(None)
         self._act()
@@ -418,6 +449,7 @@ class Node:
     def _give_up(self, led: Mapping[int, int]) -> None:
         self.placement.give_up(led)
         self._let_go()
+        self._tell_sure()
 
     def _let_go(self) -> None:
         """Close the logs that are led no more, or under another epoch."""

@@ -1,29 +1,26 @@
-"""Snapshots of what partitions remember of producers and transactions: files beside the logs.
+"""Snapshots of what partitions remember of producers and transactions, kept by the engine beside the logs.
 
 Without one a start must read a log from its beginning, for transactions that were aborted long ago still have to be
 hidden from readers. With one it reads what came after. A snapshot is taken in an orderly stop, and whenever so much was
 appended since the last one that reading it again would take a noticeable time.
 
-A snapshot is a help and not the truth: it is not synced, carries a checksum, and is thrown away if anything is odd
-about it. It says up to which offset it has seen the log, and is written only once the log is durable so far.
+A snapshot is a help and not the truth: it is thrown away if anything is odd about it. It says up to which offset it
+has seen the log, and is kept only once the log is durable so far.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import struct
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from ottla.broker.clock import Clock
 from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.core.topics.snapshot import NotUsable, restore, take
+from ottla.broker.engine import EngineError, Snapshots
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.reading import in_turns, read_when_here
-from ottla.protocol.crc import crc32c
 from ottla.protocol.records import LAST_OFFSET_DELTA_AT, LOG_OVERHEAD, PRODUCER_ID_AT, TopicPartition
 
 READ_BYTES = 4 << 20
@@ -36,9 +33,6 @@ CHECK_MS = 10_000
 """How often partitions are looked at."""
 AT_ONCE = 200
 """So many snapshots are written together when the broker stops."""
-SUFFIX = ".snapshot"
-LONGEST_NAME = 240
-_CRC_SIZE = 8
 _START = struct.Struct(">qi")
 _DELTA = struct.Struct(">i")
 _NOBODY = b"\xff" * 8
@@ -48,11 +42,11 @@ class ProducerStates:
     """See the module.
 
     Args:
-        directory: where the snapshots lie; None keeps none.
+        snapshots: keeps them; without it there are none.
     """
 
-    def __init__(self, directory: Path | None, clock: Clock, report: Logger) -> None:
-        self._directory = directory
+    def __init__(self, snapshots: Snapshots | None, clock: Clock, report: Logger) -> None:
+        self._snapshots = snapshots
         self._clock = clock
         self._report = report
         self._sizes: dict[TopicPartition, int] = {}
@@ -60,7 +54,7 @@ class ProducerStates:
         self._saved: dict[TopicPartition, int] = {}
         """Up to which offset there is a snapshot."""
         self._taken: dict[TopicPartition, dict[str, Any]] = {}
-        """Snapshots on their way to files. A partition that is forgotten meanwhile is taken out."""
+        """Snapshots on their way to where they are kept. A partition that is forgotten meanwhile is taken out."""
         self._task: asyncio.Task[None] | None = None
 
     # Starting
@@ -75,7 +69,7 @@ class ProducerStates:
             EngineError, BatchError: the log cannot be read.
         """
         log = partition.log
-        offset = self._restored(partition)
+        offset = await self._restored(partition)
         if offset is None:
             offset = log.log_start_offset
             if since_ms is not None:
@@ -86,34 +80,32 @@ class ProducerStates:
             offset = _replay(partition, batches, now_ms)
             await asyncio.sleep(0)
 
-    def _restored(self, partition: Partition) -> int | None:
-        path = self._path(partition.tp)
-        if path is None:
-            return None
+    async def _restored(self, partition: Partition) -> int | None:
+        tp = partition.tp
         try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._report.warning("a snapshot of producers cannot be read", path=str(path), reason=str(error))
-            return None
-        try:
-            document = _decode(data)
+            document = None if self._snapshots is None else self._snapshots.load(tp)
+            if document is None:
+                return None
             offset = restore(partition, document)
-            self._saved[partition.tp] = offset
-            self._sizes[partition.tp] = document["size_bytes"]
+            self._saved[tp] = offset
+            self._sizes[tp] = document["size_bytes"]
             return offset
-        except NotUsable as error:
-            self._report.warning("a snapshot of producers is of no use", path=str(path), reason=str(error))
+        except OSError as error:
+            self._warn("a snapshot of producers cannot be read", tp, error)
+        except (NotUsable, ValueError) as error:
+            self._warn("a snapshot of producers is of no use", tp, error)
             # What it has seen may be appended anew, and then it would seem to fit.
-            self._remove(path)
-            return None
+            await self._try_to_forget(tp)
+        return None
+
+    def _warn(self, event: str, tp: TopicPartition, reason: object) -> None:
+        self._report.warning(event, topic=tp.topic, partition=tp.partition, reason=str(reason))
 
     # Running
 
     def start(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Look after the partitions that there are, from now on."""
-        if self._directory is not None:
+        if self._snapshots is not None:
             self._task = asyncio.get_running_loop().create_task(self._run(partitions))
 
     async def _run(self, partitions: Callable[[], Iterable[Partition]]) -> None:
@@ -133,14 +125,14 @@ class ProducerStates:
                     await self._save_when_durable(partition)
 
     async def _save_when_durable(self, partition: Partition) -> None:
-        tp, document, failures = partition.tp, take(partition), partition.failures
+        tp, document, failures, log = partition.tp, take(partition), partition.failures, partition.log
         self._taken[tp] = document
         try:
-            while partition.log.high_watermark < document["offset"]:
-                if partition.failures != failures:
-                    return  # the end that it has seen is not the log's any more
+            while log.high_watermark < document["offset"]:
+                if partition.failures != failures or partition.log is not log:
+                    return  # the end that it has seen is not the log's any more, or another node leads it
                 await asyncio.sleep(0.05)
-            if partition.failures == failures and self._taken.get(tp) is document:
+            if partition.failures == failures and partition.log is log and self._taken.get(tp) is document:
                 await self._save([(partition, document)])
         finally:
             self._let_go(tp, document)
@@ -150,7 +142,7 @@ class ProducerStates:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        if self._directory is None:
+        if self._snapshots is None:
             return
         due = [partition for partition in partitions if self._is_due(partition)]
         for start in range(0, len(due), AT_ONCE):
@@ -164,31 +156,38 @@ class ProducerStates:
             return False
         return self._saved.get(partition.tp) != end
 
-    def forget(self, tp: TopicPartition) -> None:
-        """The partition is gone, or its snapshot says what is not true any more."""
+    async def forget(self, tp: TopicPartition) -> None:
+        """The partition is gone, or its snapshot says what is not true any more.
+
+        Raises:
+            OSError, EngineError: there may still be a snapshot.
+        """
         self._taken.pop(tp, None)
         self._sizes.pop(tp, None)
         self._saved.pop(tp, None)
-        if (path := self._path(tp)) is not None:
-            self._remove(path)
+        if self._snapshots is not None:
+            await self._snapshots.remove(tp)
+
+    async def _try_to_forget(self, tp: TopicPartition) -> None:
+        try:
+            await self.forget(tp)
+        except (OSError, EngineError) as error:
+            self._warn("a snapshot of producers could not be removed", tp, error)
 
     async def _save(self, documents: list[tuple[Partition, dict[str, Any]]]) -> None:
-        rows = []
-        for partition, document in documents:
-            tp = partition.tp
-            self._sizes[tp] = document["size_bytes"]
-            if (path := self._path(tp)) is not None:
-                rows.append((tp, path, document))
-                self._taken[tp] = document
-        errors = await asyncio.to_thread(lambda: [_write(path, document) for _, path, document in rows])
-        for (tp, path, document), error in zip(rows, errors, strict=True):
+        assert self._snapshots is not None
+        found = {partition.tp: document for partition, document in documents}
+        self._sizes |= {tp: document["size_bytes"] for tp, document in found.items()}
+        self._taken |= found
+        errors = await self._snapshots.save(found)
+        for tp, document in found.items():
             still_true = self._let_go(tp, document)
-            if error is not None:
-                self._report.warning("a snapshot of producers could not be written", path=str(path), reason=str(error))
+            if tp in errors:
+                self._warn("a snapshot of producers could not be written", tp, errors[tp])
             elif still_true:
                 self._saved[tp] = document["offset"]
             else:
-                self._remove(path)
+                await self._try_to_forget(tp)
 
     def _let_go(self, tp: TopicPartition, document: dict[str, Any]) -> bool:
         """Nothing more is done with what was taken; whether the partition was not forgotten meanwhile."""
@@ -196,16 +195,6 @@ class ProducerStates:
             return False
         del self._taken[tp]
         return True
-
-    def _remove(self, path: Path) -> None:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            self._report.warning("a snapshot of producers could not be removed", path=str(path), reason=str(error))
-
-    def _path(self, tp: TopicPartition) -> Path | None:
-        name = f"{tp.topic}-{tp.partition}"
-        return None if self._directory is None or len(name) > LONGEST_NAME else self._directory / (name + SUFFIX)
 
 
 def _replay(partition: Partition, batches: bytes, now_ms: int) -> int:
@@ -220,33 +209,3 @@ def _replay(partition: Partition, batches: bytes, now_ms: int) -> int:
             offset = partition.replay(view[position:end], now_ms)
         position = end
     return offset
-
-
-def _encode(document: dict[str, Any]) -> bytes:
-    data = json.dumps(document, separators=(",", ":")).encode()
-    return b"%08x" % crc32c(data) + data
-
-
-def _decode(data: bytes) -> Any:
-    body = data[_CRC_SIZE:]
-    if data[:_CRC_SIZE] != b"%08x" % crc32c(body):
-        raise NotUsable("damaged")
-    return json.loads(body)
-
-
-def _private(path: str, flags: int) -> int:
-    """Open a file of the data directory: nobody else reads it, and it is no link to one elsewhere."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
-
-
-def _write(path: Path, document: dict[str, Any]) -> OSError | None:
-    """Write a snapshot; returns why it could not be."""
-    try:
-        path.parent.mkdir(0o700, exist_ok=True)
-        new = path.with_name(path.name + ".new")
-        with open(new, "wb", opener=_private) as file:
-            file.write(_encode(document))
-        os.replace(new, path)
-    except OSError as error:
-        return error
-    return None

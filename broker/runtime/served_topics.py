@@ -227,10 +227,9 @@ class ServedTopics:
             del self._deleted[next(iter(self._deleted))]
         self._log.info("topic deleted", topic=topic.name, topic_id=str(topic.topic_id))
         for partition in topic.partitions:
-            self._producer_states.forget(partition.tp)
             self.on_touched(partition.tp)
         self.on_deleted(topic)
-        deletions = (self._engine.delete_log(partition.tp) for partition in topic.partitions)
+        deletions = (self._delete_log(partition.tp) for partition in topic.partitions)
         for partition, error in zip(
             topic.partitions, await asyncio.gather(*deletions, return_exceptions=True), strict=True
         ):
@@ -238,6 +237,10 @@ class ServedTopics:
                 # What is left is removed at the next start, as no topic of the catalog has it.
                 self._log.error("log not deleted", topic=topic.name, partition=partition.tp.partition,
                                 reason=str(error))  # fmt: skip
+
+    async def _delete_log(self, tp: TopicPartition) -> None:
+        await self._producer_states.forget(tp)
+        await self._engine.delete_log(tp)
 
     # --------------------------------------------------------------------------------------------------------- leading
 

@@ -307,6 +307,7 @@ class MemoryEngine:
         self.cluster_id = cluster_id or new_cluster_id(new_uuid)
         self.leader_epoch = -1
         self.catalog: Catalog = catalog or MemoryCatalog()
+        self.snapshots = None
         self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []

@@ -191,11 +191,10 @@ def load(t: Transaction, s: port.Load) -> Steps:
     if log is None or log.row.epoch != s.leader_epoch or log.is_deleted:
         return None
     store = t.server.store
-    upto, state = t.read("snapshot", s.log_id) or (log.start, {})
-    upto = max(upto, log.start)
-    rows = tuple(row for row in store.rows(s.log_id, t.snapshot, upto) if row.last_offset >= upto)
+    rows = [row for row in store.rows(s.log_id, t.snapshot, log.start) if row.last_offset >= log.start]
+    columns = zip(*((row.base_offset, row.last_offset, row.size, row.max_timestamp_ms) for row in rows), strict=True)
     epochs = {key[2]: start for key, start in store.scan("epoch", t.snapshot) if key[1] == s.log_id}
-    return port.Loaded(log.start, upto, state, rows, epochs, _end(t, log))
+    return port.Loaded(log.start, _end(t, log), port.Outline(*columns), epochs, t.read("snapshot", s.log_id))
 
 
 def _is_current(t: Transaction, log_id: int, epoch: int, mode: str) -> Generator[Want | None, None, bool]:
@@ -270,6 +269,31 @@ def sweep(t: Transaction, s: port.Sweep) -> Steps:
     return gone
 
 
+def tidy(t: Transaction, s: port.Tidy) -> Steps:
+    gone = 0
+    store = t.server.store
+    for _, log in list(store.scan("log", t.snapshot)):
+        if not log.is_deleted:
+            continue
+        log_id = log.row.log_id
+        rows = list(store.rows(log_id, t.snapshot))
+        for row in rows:
+            if (yield from _is_there(t, row)):
+                t.write(None, "row", log_id, row.base_offset)
+                gone += 1
+        if not rows:
+            yield Want(("log", log_id), UPDATE)
+            keys = [
+                ("log", log_id),
+                ("snapshot", log_id),
+                *(k for k, _ in store.scan("epoch", t.snapshot) if k[1] == log_id),
+            ]
+            for key in keys:
+                t.write(None, *key)
+            gone += 1
+    return gone
+
+
 def replace(t: Transaction, s: port.Replace) -> Steps:
     if not (yield from _is_current(t, s.log_id, s.leader_epoch, SHARE)):
         return False
@@ -339,6 +363,7 @@ STEPS: dict[type, Callable[[Transaction, Any], Steps]] = {
     port.Trim: trim,
     port.Seal: seal,
     port.Sweep: sweep,
+    port.Tidy: tidy,
     port.Replace: replace,
     port.ReadCatalog: read_catalog,
     port.StoreCatalog: store_catalog,

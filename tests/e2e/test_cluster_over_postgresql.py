@@ -11,9 +11,13 @@ from collections.abc import Iterator
 import pytest
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
 
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing.process import BrokerProcess
+from tests.support.client import Client
 from tests.support.postgresql import USER, PostgresServer, new_directory, programs
+from tests.support.requests import list_offsets_fields, request
 from tests.support.waiting import wait_for
 
 pytestmark = [
@@ -188,6 +192,24 @@ def test_a_node_goes_on_when_its_database_is_back(server) -> None:
         server.start()
         assert sent.get(60).offset == first.offset + 1
         producer.close()
+
+
+def test_a_node_that_stood_still_shows_nothing_of_what_others_lead_by_now(nodes) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=[nodes[2].bootstrap_servers, nodes[3].bootstrap_servers])
+    wait_for(lambda: leaders(admin, TOPIC)[0] == 1, "partition 0 at its home", timeout_s=60)
+    port = int(nodes[1].bootstrap_servers.rpartition(":")[2])
+    with Client(port) as client:
+        ends = request(ApiKey.LIST_OFFSETS, list_offsets_fields(TOPIC, -1, 0))
+        assert client.ask(ApiKey.LIST_OFFSETS, 5, ends).topics[0].partitions[0].error_code == ErrorCode.NONE
+        os.kill(nodes[1].pid, signal.SIGSTOP)
+        try:
+            client.send(ApiKey.LIST_OFFSETS, 5, ends)
+            wait_for(lambda: leaders(admin, TOPIC)[0] in (2, 3), "another leader", timeout_s=60)
+        finally:
+            os.kill(nodes[1].pid, signal.SIGCONT)
+        told = client.answer().topics[0].partitions[0].error_code
+    assert told == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    admin.close()
 
 
 def test_an_id_is_one_process_and_the_one_that_lost_it_ends(nodes, server) -> None:

@@ -13,8 +13,8 @@ import pytest_asyncio
 from structlog.testing import CapturingLogger
 
 from ottla.broker.engine import ClosedToOthers, Corrupt, EngineError, LogConfig, Unavailable
-from ottla.broker.runtime import producer_states
 from ottla.broker.storage.local.engine import LocalEngine
+from ottla.broker.storage.local.snapshots import SnapshotFiles
 from ottla.protocol.records import Record, TopicPartition
 from ottla.testing import Broker, BrokerProcess
 from tests.support.batches import build_batch
@@ -74,7 +74,7 @@ async def test_all_that_is_made_is_the_owners_alone(closed: Path) -> None:
 
 async def test_snapshots_of_producers_are_too(tmp_path: Path) -> None:
     path = tmp_path / "producers" / "t-0.snapshot"
-    assert producer_states._write(path, {}) is None
+    assert await SnapshotFiles(path.parent).save({TopicPartition("t", 0): {}}) == {}
     assert modes(path.parent) == {0o700: ["producers"], 0o600: ["t-0.snapshot"]}
 
 

@@ -100,7 +100,11 @@ async def test_a_marker_goes_when_its_time_is_over_and_is_forgotten_before(world
     await world.topic(cleanup_policy="compact", delete_retention_ms=1000)
     partition = world.topics.topics["t"].partitions[0]
     told = []
-    world.cleaner.on_markers_gone = lambda tp: told.append((tp, len(partition.transactions.aborted)))
+
+    async def hear(tp):
+        told.append((tp, len(partition.transactions.aborted)))
+
+    world.cleaner.on_markers_gone = hear
     writer = Writer(world, 7)
     writer.write(b"a", b"bad")
     writer.end(commit=False)

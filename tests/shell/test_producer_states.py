@@ -16,6 +16,7 @@ from ottla.broker.handlers.describe_producers import active_producers
 from ottla.broker.runtime import producer_states
 from ottla.broker.runtime.producer_states import ProducerStates
 from ottla.broker.settings import Settings
+from ottla.broker.storage.local.snapshots import SnapshotFiles
 from ottla.broker.storage.memory import MemoryEngine
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, TopicPartition
@@ -42,7 +43,9 @@ class World:
             call_soon=self.queue.append,
             fault=lambda tp, offset: Unavailable("failed") if self.failing else None,
         )
-        self.states = ProducerStates(directory, SimpleNamespace(wall_ms=lambda: WALL_MS), self.report)
+        self.states = ProducerStates(
+            directory and SnapshotFiles(directory), SimpleNamespace(wall_ms=lambda: WALL_MS), self.report
+        )
 
     async def open(self):
         await self.engine.open()
@@ -166,9 +169,9 @@ async def test_a_damaged_snapshot_is_thrown_away(world, damage):
 
 async def test_the_snapshot_of_a_deleted_topic_goes_with_it(world):
     await kept(world)
-    world.states.forget(TopicPartition("t", 0))
+    await world.states.forget(TopicPartition("t", 0))
     assert list(world.directory.iterdir()) == []
-    world.states.forget(TopicPartition("t", 0))
+    await world.states.forget(TopicPartition("t", 0))
 
 
 @pytest.mark.parametrize(
@@ -251,13 +254,13 @@ async def test_what_was_taken_before_a_partition_was_forgotten_is_not_written_af
     world.send(0)
     saving = asyncio.ensure_future(world.states._save_when_durable(world.partition))
     await asyncio.sleep(0)
-    world.states.forget(world.partition.tp)
+    await world.states.forget(world.partition.tp)
     world.run()
     await saving
     assert not world.directory.exists()
     writing = asyncio.ensure_future(world.states.stop([world.partition]))
     await asyncio.sleep(0)
-    world.states.forget(world.partition.tp)
+    await world.states.forget(world.partition.tp)
     await writing
     assert list(world.directory.iterdir()) == []
 
@@ -268,12 +271,12 @@ async def test_partitions_that_came_and_went_take_no_memory(world):
     held = {name: value for name, value in vars(states).items() if isinstance(value, dict)}
     assert held and not any(held.values())
     for number in range(100):
-        states.forget(TopicPartition(f"gone-{number}", 0))
+        await states.forget(TopicPartition(f"gone-{number}", 0))
     world.send(0)
     world.run()
     await states._save_when_durable(world.partition)
     assert [path.name for path in world.directory.iterdir()] == ["t-0.snapshot"]
-    states.forget(world.partition.tp)
+    await states.forget(world.partition.tp)
     assert not any(held.values()), held
 
 
@@ -293,7 +296,7 @@ async def test_without_a_directory_nothing_is_kept(world):
     await filled(world)
     states.start(lambda: [world.partition])
     await states.stop([world.partition])
-    states.forget(TopicPartition("t", 0))
+    await states.forget(TopicPartition("t", 0))
     assert not world.directory.exists()
     told = []
     world.partition.append_marker(TransactionMarker(1, 0, -1, False), WALL_MS, lambda offset, code: told.append(code))

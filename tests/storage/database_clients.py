@@ -51,7 +51,7 @@ class Client:
     def bases(self, log_id: int, epoch: int = 5) -> list[int] | None:
         """The base offsets of a log; None if the epoch is not this one."""
         loaded = self(port.Load(log_id, epoch))
-        return None if loaded is None else [row.base_offset for row in loaded.rows]
+        return None if loaded is None else list(loaded.outline.bases)
 
 
 def row(log_id: int, base: int, count: int = 1, epoch: int = 5, body: bytes = b"body") -> Row:

@@ -16,29 +16,33 @@ from tests.storage.simulated_database import SimBench
 # Loads, epochs, snapshots, pages
 
 
-def test_a_load_has_everything_from_the_snapshot_on(one: Client) -> None:
+def test_a_load_has_everything_but_the_batches(one: Client) -> None:
     assert one(port.BeginEpoch(A, 5, 0))
-    one(append(row(A, 0, 2), row(A, 2)))
+    one(append(row(A, 0, 2), row(A, 2), row(A, 3, 4, body=b"longer")._replace(max_timestamp_ms=9)))
     assert one(port.SaveSnapshot(A, 5, 2, "state"))
-    one(append(row(A, 3, 4)))
     loaded = one(port.Load(A, 5))
-    assert (loaded.start_offset, loaded.snapshot_offset, loaded.snapshot, loaded.end_offset) == (0, 2, "state", 7)
-    assert [one.base_offset for one in loaded.rows] == [2, 3]
-    assert loaded.epochs == {5: 0}
+    assert (loaded.start_offset, loaded.end_offset, loaded.snapshot, loaded.epochs) == (0, 7, (2, "state"), {5: 0})
+    assert [list(column) for column in loaded.outline] == [[0, 2, 3], [1, 2, 6], [65, 65, 67], [0, 0, 9]]
+
+
+def test_a_load_leaves_out_what_cannot_be_read(one: Client) -> None:
+    one(append(row(A, 0, 2), row(A, 2, 3), row(A, 5)))
+    assert one(port.Trim(A, 5, 3))
+    assert one.bases(A) == [2, 5]
 
 
 def test_a_snapshot_that_comes_late_does_not_replace_a_newer_one(one: Client) -> None:
     one(append(row(A, 0, 3)))
     assert one(port.SaveSnapshot(A, 5, 3, "newer"))
     assert one(port.SaveSnapshot(A, 5, 1, "older"))
-    assert (one(port.Load(A, 5)).snapshot_offset, one(port.Load(A, 5)).snapshot) == (3, "newer")
+    assert one(port.Load(A, 5)).snapshot == (3, "newer")
     assert one(port.SaveSnapshot(A, 5, 3, "the same rows"))
-    assert one(port.Load(A, 5)).snapshot == "the same rows"
+    assert one(port.Load(A, 5)).snapshot == (3, "the same rows")
 
 
 def test_a_load_of_an_empty_log(one: Client) -> None:
     loaded = one(port.Load(A, 5))
-    assert (loaded.start_offset, loaded.end_offset, tuple(loaded.rows), loaded.epochs) == (0, 0, (), {})
+    assert loaded == (0, 0, port.Outline(), {}, None)
 
 
 STALE = [
@@ -238,6 +242,17 @@ def test_logs_come_and_move_and_go_with_the_catalog(one: Client) -> None:
     assert (logs[B].home, logs[B].epoch, logs[7].leader_id) == (9, 5, -1)
     assert one(claim(A, epoch=6)) == () and one(port.Load(A, 6)) is None
     assert one(append(row(A, 1))) == ()
+
+
+def test_what_is_left_of_deleted_logs_goes(one: Client) -> None:
+    one(append(row(A, 0), row(A, 1), row(B, 0)))
+    assert one(port.Tidy()) == 0
+    one(port.StoreCatalog(1, (), deleted=(A,)))
+    assert one(port.Tidy()) == 2, "its rows"
+    assert one(port.Tidy()) == 1, "itself"
+    assert one(port.Tidy()) == 0
+    assert one.bases(B) == [0]
+    assert one(append(row(A, 2))) == ()
 
 
 def test_a_change_of_the_catalog_does_not_wait_for_whoever_holds_a_log(

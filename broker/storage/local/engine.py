@@ -5,6 +5,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 from uuid import UUID
 
@@ -27,6 +28,7 @@ from ottla.broker.storage.local.recovery import Recovered, recover
 from ottla.broker.storage.local.room import Room
 from ottla.broker.storage.local.segment import Readers, Segment
 from ottla.broker.storage.local.sizes import Sizes
+from ottla.broker.storage.local.snapshots import PRODUCERS, SnapshotFiles
 from ottla.broker.storage.local.threads import Gate, InlineLane, Lane, ThreadLane
 from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.names import directory_name, parse_directory_name
@@ -62,6 +64,7 @@ class LocalEngine:
         self.leader_epoch = -1
         self.layout = Layout(os.path.abspath(data_dir))
         self.catalog: Catalog = catalog or LocalCatalog(self.layout.catalog, self.keep)
+        self.snapshots = SnapshotFiles(Path(data_dir) / PRODUCERS)
         self.on_appended: Callable[[TopicPartition], None] = lambda tp: None
         self.on_fatal: Callable[[EngineError], None] = lambda error: None
         self.recovered: list[Cut] = []

@@ -142,15 +142,29 @@ class Load(NamedTuple):
     leader_epoch: int
 
 
+class Outline(NamedTuple):
+    """The batches of a log without their bytes, as columns: first and last offsets, sizes, largest timestamps (ms)."""
+
+    bases: Sequence[int] = ()
+    lasts: Sequence[int] = ()
+    sizes: Sequence[int] = ()
+    peaks: Sequence[int] = ()
+
+
 class Loaded(NamedTuple):
-    """A log as its leader finds it: the snapshot, and the rows behind it. ``rows`` reach to the end of the log."""
+    """A log as its leader finds it, but for the batches themselves: those are read by `Page`.
+
+    Attributes:
+        outline: of all batches that have an offset which may be read.
+        epochs: where each one begins.
+        snapshot: the last one, and the offset up to which it has seen the log; None if there is none.
+    """
 
     start_offset: int
-    snapshot_offset: int
-    snapshot: object
-    rows: Sequence[Row]
-    epochs: Mapping[int, int]
     end_offset: int
+    outline: Outline
+    epochs: Mapping[int, int]
+    snapshot: tuple[int, object] | None
 
 
 class BeginEpoch(NamedTuple):
@@ -219,6 +233,10 @@ class Sweep(NamedTuple):
     log_id: int
 
 
+class Tidy(NamedTuple):
+    """Delete what is left of logs that were deleted, and old lines of the audit → how much that was, as by `Sweep`."""
+
+
 class Replace(NamedTuple):
     """Put rows in the place of those between two offsets, if there are as many as expected → whether it was done.
 
@@ -284,6 +302,7 @@ Statement = (
     | Trim
     | Seal
     | Sweep
+    | Tidy
     | Replace
     | ReadCatalog
     | StoreCatalog

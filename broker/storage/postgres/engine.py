@@ -43,6 +43,7 @@ from ottla.broker.storage.postgres.database import (
 from ottla.broker.storage.postgres.lane import Lane
 from ottla.broker.storage.postgres.log import PostgresLog
 from ottla.broker.storage.postgres.pages import Pages, Tail
+from ottla.broker.storage.postgres.snapshots import PostgresSnapshots
 from ottla.protocol.compression import Buffer
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.records import TopicPartition
@@ -90,6 +91,7 @@ class PostgresEngine:
         self._connections = connections
         self._claimed = claimed
         self._logs: dict[TopicPartition, PostgresLog] = {}
+        self.snapshots = PostgresSnapshots(connections.m, self._logs)
         self._by_id: dict[int, PostgresLog] = {}
         self._lanes = {connections.f0: Lane(), connections.f1: Lane()}
         self._tail = Tail()
@@ -151,6 +153,8 @@ class PostgresEngine:
         self._tail.lead(log_id, loaded.end_offset)
         self._pages.lead(log_id, epoch)
         self._settle()
+        if loaded.start_offset:
+            self._sweep(log_id)
         return log
 
     async def release_log(self, tp: TopicPartition) -> None:
@@ -232,7 +236,17 @@ class PostgresEngine:
 
     async def trim(self, log: PostgresLog, offset: int) -> None:
         await self._changed(log, Trim(log.log_id, log.leader_epoch, offset))
-        self._connections.look.ask(Sweep(log.log_id), lambda answer: None)
+        self._sweep(log.log_id)
+
+    def _sweep(self, log_id: int) -> None:
+        """Delete what lies below the start of a log, some of it at a time. The next leader does what is left then."""
+
+        def swept(answer: Answer | None) -> None:
+            if answer is not None and answer.result:
+                self._sweep(log_id)
+
+        if log_id in self._by_id:
+            self._connections.look.ask(Sweep(log_id), swept)
 
     async def replace(
         self, log: PostgresLog, first_offset: int, next_offset: int, expected: int, rows: Sequence[Row]

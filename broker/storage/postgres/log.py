@@ -7,6 +7,7 @@ the marks are not stored: whoever leads the log next divides it by its settings.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -63,7 +64,11 @@ class Rows(Protocol):
 
 
 class PostgresLog:
-    """See the module and `ottla.broker.engine.Log`. ``log_id`` is its number in the database."""
+    """See the module and `ottla.broker.engine.Log`. ``log_id`` is its number in the database.
+
+    Attributes:
+        snapshot: of its producers, as it was loaded, until somebody takes it.
+    """
 
     def __init__(
         self,
@@ -82,6 +87,7 @@ class PostgresLog:
         self.leader_epoch = leader_epoch
         self.log_start_offset = loaded.start_offset
         self.log_end_offset = self.high_watermark = loaded.end_offset
+        self.snapshot = None if loaded.snapshot is None else loaded.snapshot[1]
         self.size_bytes = 0
         self.cleaned_offset = 0
         self._engine = engine
@@ -89,29 +95,26 @@ class PostgresLog:
         self._epochs = EpochHistory(sorted(loaded.epochs.items()))
         self._epochs.begin(leader_epoch, loaded.end_offset)
         # Of each batch its first and last offset, its bytes, and its largest timestamp.
-        self._bases: list[int] = []
-        self._lasts: list[int] = []
-        self._sizes: list[int] = []
-        self._peaks: list[int] = []
+        self._bases, self._lasts, self._sizes, self._peaks = (array("q") for _ in loaded.outline)
         # Where closed segments begin, and where the last one ends and that which is written begins.
         self._bounds = [loaded.start_offset]
         self._written_bytes = 0
         self._written_first_ms = 0
-        for row in loaded.rows:
-            self._note(row)
+        for batch in zip(*loaded.outline, strict=True):
+            self._note(*batch)
 
-    def _note(self, row: Row) -> None:
+    def _note(self, base_offset: int, last_offset: int, size: int, peak: int) -> None:
         """A batch is in the log. The segment before it ends if it would grow too large or too old."""
-        size, peak, config = row.size, row.max_timestamp_ms, self.config
+        config = self.config
         if not self._written_bytes:
             self._written_first_ms = peak
         elif (
             self._written_bytes + size > config.segment_bytes or 0 <= self._written_first_ms < peak - config.segment_ms
         ):
-            self._end_segment(row.base_offset)
+            self._end_segment(base_offset)
             self._written_first_ms = peak
-        self._bases.append(row.base_offset)
-        self._lasts.append(row.last_offset)
+        self._bases.append(base_offset)
+        self._lasts.append(last_offset)
         self._sizes.append(size)
         self._peaks.append(peak)
         self.size_bytes += size
@@ -136,7 +139,7 @@ class PostgresLog:
 
     def settled(self, row: Row) -> None:
         """A batch is durable."""
-        self._note(row)
+        self._note(row.base_offset, row.last_offset, row.size, row.max_timestamp_ms)
         self.high_watermark = row.last_offset + 1
 
     def shut(self, error: EngineError) -> None:
@@ -215,10 +218,10 @@ class PostgresLog:
         # Something may have been appended or trimmed meanwhile.
         first, last = bisect_left(self._lasts, first_offset), bisect_left(self._lasts, next_offset)
         self._bounds = [bound for bound in self._bounds if not first_offset < bound < next_offset]
-        self._bases[first:last] = [row.base_offset for row in rows]
-        self._lasts[first:last] = [row.last_offset for row in rows]
-        self._sizes[first:last] = [row.size for row in rows]
-        self._peaks[first:last] = [row.max_timestamp_ms for row in rows]
+        self._bases[first:last] = array("q", (row.base_offset for row in rows))
+        self._lasts[first:last] = array("q", (row.last_offset for row in rows))
+        self._sizes[first:last] = array("q", (row.size for row in rows))
+        self._peaks[first:last] = array("q", (row.max_timestamp_ms for row in rows))
         self.size_bytes = sum(self._sizes)
 
     def _row_of(self, batch: bytes) -> Row:

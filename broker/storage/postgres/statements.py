@@ -20,6 +20,7 @@ from ottla.broker.storage.postgres import database as port
 
 LOCK_TIMEOUT_MS: Final = 300
 SWEPT_AT_ONCE: Final = 500
+AUDIT_DAYS: Final = 30
 
 Records = Sequence[Sequence[Any]]
 
@@ -197,22 +198,20 @@ def _describe(s: port.Describe) -> Sequence[object]:
 
 # Reading
 
+# The sizes of large bodies are known without them.
 LOAD = f"""
 WITH log AS MATERIALIZED (
-  SELECT p.log_start, greatest(s.upto, p.log_start) AS upto, s.state,
-         greatest(p.log_start, p.sealed, {_LAST.format("$1")}) AS log_end
+  SELECT p.log_start, greatest(p.log_start, p.sealed, {_LAST.format("$1")}) AS log_end, s.upto, s.state
     FROM plog p LEFT JOIN psnap s ON s.log_id = p.log_id
    WHERE p.log_id = $1 AND p.leader_epoch = $2 AND NOT p.is_deleted)
-SELECT log_start AS base_offset, upto AS last_offset, NULL::int AS leader_epoch, log_end AS max_ts,
-       NULL::bytea AS head, state AS body,
-       (SELECT json_object_agg(e.epoch, e.start_offset) FROM pepoch e WHERE e.log_id = $1)::text AS epochs
-  FROM log
- UNION ALL
-SELECT b.base_offset, b.last_offset, b.leader_epoch, b.max_ts, b.head, b.body, NULL
+SELECT log.*, (SELECT json_object_agg(e.epoch, e.start_offset) FROM pepoch e WHERE e.log_id = $1)::text, batches.*
   FROM log CROSS JOIN LATERAL (
-    SELECT c.* FROM pbatch c WHERE c.log_id = $1 AND c.last_offset >= log.upto AND c.base_offset >= coalesce(
-      (SELECT d.base_offset FROM pbatch d WHERE d.log_id = $1 AND d.base_offset <= log.upto
-        ORDER BY d.base_offset DESC LIMIT 1), log.upto)) b"""
+    SELECT array_agg(c.base_offset), array_agg(c.last_offset), array_agg(c.size), array_agg(c.max_ts) FROM (
+      SELECT b.base_offset, b.last_offset, b.max_ts, octet_length(b.head) + octet_length(b.body) AS size FROM pbatch b
+       WHERE b.log_id = $1 AND b.last_offset >= log.log_start AND b.base_offset >= coalesce(
+         (SELECT d.base_offset FROM pbatch d WHERE d.log_id = $1 AND d.base_offset <= log.log_start
+           ORDER BY d.base_offset DESC LIMIT 1), log.log_start)
+       ORDER BY b.base_offset) c) batches"""
 
 # What is looked at is bounded by the limit, what is sent by the sum; sizes of large bodies are known without them.
 PAGE = f"""
@@ -236,18 +235,16 @@ def _rows(log_id: int, records: Records) -> tuple[port.Row, ...]:
     return tuple(sorted(port.Row(log_id, *record[:6]) for record in records))
 
 
-def _loaded(log_id: int, records: Records) -> port.Loaded | None:
-    about = next((record for record in records if record[4] is None), None)
-    if about is None:
+def _loaded(records: Records) -> port.Loaded | None:
+    if not records:
         return None
-    start, upto, _, end, _, state, epochs = about
+    start, end, upto, state, epochs, *columns = records[0]
     return port.Loaded(
         start,
-        upto,
-        {} if state is None else msgspec.msgpack.decode(state),
-        _rows(log_id, [record for record in records if record is not about]),
-        {int(epoch): offset for epoch, offset in msgspec.json.decode(epochs or "{}").items()},
         end,
+        port.Outline(*(column or () for column in columns)),
+        {int(epoch): offset for epoch, offset in msgspec.json.decode(epochs or "{}").items()},
+        None if state is None else (upto, msgspec.msgpack.decode(state)),
     )
 
 
@@ -286,6 +283,26 @@ WITH gone AS (
      WHERE p.log_id = $1 AND c.base_offset < p.log_start ORDER BY c.base_offset LIMIT {SWEPT_AT_ONCE}) below
    WHERE b.log_id = $1 AND b.base_offset = below.base_offset RETURNING 1)
 SELECT count(*) FROM gone"""
+
+# What is to be deleted in one statement is what the limits say. Nothing is appended to a log that is deleted.
+TIDY = f"""
+WITH left_of AS MATERIALIZED (
+  SELECT b.log_id, b.base_offset FROM plog p JOIN pbatch b ON b.log_id = p.log_id
+   WHERE p.is_deleted LIMIT {SWEPT_AT_ONCE}),
+gone AS (
+  DELETE FROM pbatch b USING left_of WHERE b.log_id = left_of.log_id AND b.base_offset = left_of.base_offset
+  RETURNING 1),
+empty AS MATERIALIZED (
+  SELECT p.log_id FROM plog p WHERE p.is_deleted AND NOT EXISTS (SELECT FROM pbatch b WHERE b.log_id = p.log_id)
+   ORDER BY p.log_id LIMIT {SWEPT_AT_ONCE} FOR UPDATE OF p SKIP LOCKED),
+epochs AS (DELETE FROM pepoch e USING empty WHERE e.log_id = empty.log_id),
+snapshots AS (DELETE FROM psnap s USING empty WHERE s.log_id = empty.log_id),
+logs AS (DELETE FROM plog p USING empty WHERE p.log_id = empty.log_id RETURNING 1),
+lines AS (
+  DELETE FROM audit WHERE ctid = ANY (ARRAY(
+    SELECT a.ctid FROM audit a WHERE a.at < clock_timestamp() - interval '{AUDIT_DAYS} days' LIMIT {SWEPT_AT_ONCE}))
+  RETURNING 1)
+SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM logs) + (SELECT count(*) FROM lines)"""
 
 # The rows are locked before they are counted, so a copy finds those that another has left, and takes none of them.
 REPLACE = f"""{_FENCE},
@@ -366,8 +383,6 @@ class Statements:
             if statement.skips:
                 return Sql(CLAIM_FREE, _claim, _pairs)
             return Sql(CLAIM, lambda s: (*_claim(s), self._patience), _pairs)
-        if type(statement) is port.Load:
-            return Sql(LOAD, tuple, lambda records: _loaded(statement.log_id, records))
         if type(statement) is port.Page:
             return Sql(PAGE, tuple, lambda records: _page(statement.log_id, records))
         return self._by_type[type(statement)]
@@ -381,11 +396,13 @@ class Statements:
             port.Append: Sql(APPEND, _append, _stored),
             port.Evict: Sql(EVICT, lambda s: (*s, self.application), _one),
             port.HandOver: Sql(HAND_OVER, _hand_over, _pairs),
+            port.Load: Sql(LOAD, tuple, _loaded),
             port.BeginEpoch: Sql(BEGIN_EPOCH, tuple, _found),
             port.SaveSnapshot: Sql(SAVE_SNAPSHOT, lambda s: (*s[:3], msgspec.msgpack.encode(s.state)), _found),
             port.Trim: Sql(TRIM, tuple, _found),
             port.Seal: Sql(SEAL, tuple, _found),
             port.Sweep: Sql(SWEEP, tuple, _one),
+            port.Tidy: Sql(TIDY, tuple, _one),
             port.Replace: Sql(REPLACE, _replace, _found),
             port.ReadCatalog: Sql(READ_CATALOG, tuple, _catalog),
             port.StoreCatalog: Sql(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ottla.broker.cluster.membership import Membership
 from ottla.broker.cluster.plan import LogRow, plan
@@ -23,6 +23,8 @@ from tests.sim.cluster.link import Link
 if TYPE_CHECKING:
     from tests.sim.cluster.world import ClusterWorld
 
+LOADED_BYTES = 1024
+"""So much of a log is read at a time when it is loaded."""
 LOADING, LEADING, SUSPENDED, MOVING = "loading", "leading", "suspended", "moving"
 
 Reply = Callable[..., None]
@@ -212,10 +214,34 @@ class Leading:
         assert isinstance(loaded, port.Loaded)
         led.start = loaded.start_offset
         led.high_watermark = loaded.end_offset
-        led.settled, led.table = map(dict, loaded.snapshot or ({}, {}))  # type: ignore[call-overload]
-        for row in loaded.rows:
+        upto, state = loaded.snapshot or (led.start, ({}, {}))
+        led.settled, led.table = map(dict, state)  # type: ignore[call-overload]
+        self._read_on(led, max(upto, led.start))
+
+    def _read_on(self, led: Led, offset: int) -> None:
+        """Read what no snapshot has seen, a page at a time."""
+        if offset < led.high_watermark:
+            statement = port.Page(led.row.log_id, led.epoch, offset, led.high_watermark, LOADED_BYTES)
+            self.r.ask(statement, lambda answer: self._read_rows(led, offset, answer))
+        else:
+            self._begin_epoch(led)
+
+    def _read_rows(self, led: Led, offset: int, answer: Answer | None) -> None:
+        if not self._is_held(led):
+            return
+        if answer is None:
+            self._read_on(led, offset)
+            return
+        rows = answer.result
+        if rows is None:
+            self.lose(led)
+            self.r.abort()
+            return
+        end = led.high_watermark
+        for row in cast("Sequence[Row]", rows):
             self._replay(led, row)
-        self._begin_epoch(led)
+            end = row.last_offset + 1
+        self._read_on(led, end)
 
     def _replay(self, led: Led, row: Row) -> None:
         name, number = parse(row)
