@@ -81,9 +81,7 @@ class assert_rebalances:
 def count_rebalances(group: Group) -> int:
     """How often the group has rebalanced since the broker started; see `assert_rebalances` for what counts."""
     _check_group("count_rebalances", group)
-    broker = group._broker
-    history = broker.observatory.history
-    return broker.run(lambda: sum(one.kind == "rebalance" for one in history.chosen(group.group_id)))
+    return sum(one.kind == "rebalance" for one in group.history(lambda history: history.chosen(group.group_id)))
 
 
 def assert_no_loss(produced: Iterable[Any], consumed: Iterable[Any], *, group: Group | None = None) -> None:

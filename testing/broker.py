@@ -118,7 +118,7 @@ class Broker(EmbeddedBroker):
     def groups(self) -> dict[str, Group]:
         """The groups that there are, by their ids."""
         view = self.observatory.view
-        return {group_id: Group(self, group_id) for group_id in self.run(view.group_ids)}
+        return {group_id: Group(self, group_id, lambda: self) for group_id in self.run(view.group_ids)}
 
     def group(self, group_id: str) -> Group:
         """A group, whether there is one of the id or not yet.
@@ -128,7 +128,7 @@ class Broker(EmbeddedBroker):
         """
         if not isinstance(group_id, str) or not group_id:
             raise TypeError(f"group({group_id!r}): write the group's id, such as broker.group('billing')")
-        return Group(self, group_id)
+        return Group(self, group_id, lambda: self)
 
     # time and faults
 

@@ -190,15 +190,20 @@ class Cluster:
         return self._thread.run(lambda: self._leader(self._guide.workbench.coordinated_by(group_id)))
 
     def group(self, group_id: str) -> Group:
-        """A group as the node sees it that coordinates it now.
+        """A group, as the node sees it that coordinates it whenever you look.
 
         Raises:
-            RuntimeError: no node coordinates it at the moment.
+            RuntimeError: no node coordinates it at the moment; so does each look at it then, but for its waits.
         """
-        node_id = self.coordinator(group_id)
-        if node_id not in self._nodes:
-            raise RuntimeError(f"no node coordinates group {group_id!r} at the moment")
-        return self._nodes[node_id].group(group_id)
+
+        def coordinating() -> ClusterNode:
+            node = self._nodes.get(self._leader(self._guide.workbench.coordinated_by(group_id)))
+            if node is None or not node.is_running:
+                raise RuntimeError(f"no node coordinates group {group_id!r} at the moment")
+            return node
+
+        self._thread.run(coordinating)
+        return Group(self, group_id, coordinating)
 
     @property
     def clock(self) -> Clock:

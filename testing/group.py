@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.protocol.records import TopicPartition
 from ottla.testing.embedded import EmbeddedBroker
+from ottla.testing.fault import Served
 
 if TYPE_CHECKING:
     from ottla.observe.snapshot import GroupBrief, GroupState, MemberState
     from ottla.observe.view import View
+    from ottla.observe.why.history import History
     from ottla.observe.why.model import Episode
 
 STATES = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Empty", "Dead")
@@ -30,9 +32,11 @@ class Group:
     ```
     """
 
-    def __init__(self, broker: EmbeddedBroker, group_id: str) -> None:
-        self._broker = broker
+    def __init__(self, of: Served, group_id: str, coordinator: Callable[[], EmbeddedBroker]) -> None:
+        self._of = of
         self.group_id = group_id
+        self._coordinator = coordinator
+        """Found anew at each look, on the event loop; raises ``RuntimeError`` while there is none."""
 
     def __repr__(self) -> str:
         paused = ", paused" * self.is_paused
@@ -87,8 +91,7 @@ class Group:
         """
         from ottla.observe.why.choice import LOOK_BACK, choose, in_a_line
 
-        history = self._broker.observatory.history
-        episodes = self._broker.run(lambda: history.episodes(self.group_id, last=last or LOOK_BACK))
+        episodes = self.history(lambda history: history.episodes(self.group_id, last=last or LOOK_BACK))
         choice = choose(episodes) if last is None else None
         told = episodes if choice is None else [choice.main]
         later = [] if choice is None else [in_a_line(one) for one in choice.later]
@@ -110,7 +113,7 @@ class Group:
             TypeError, ValueError: an argument that cannot be.
         """
         __tracebackhide__ = True
-        self._broker.wait(self._until(_Wanted.of(members, lag, state), timeout), timeout)
+        self._of.wait(self._until(_Wanted.of(members, lag, state), timeout), timeout)
 
     async def wait_async(
         self,
@@ -121,7 +124,7 @@ class Group:
         timeout: float = 30,  # noqa: ASYNC109 - as `wait` has it
     ) -> None:
         """The same as `wait`, for tests with an event loop, which goes on meanwhile."""
-        await self._broker.wait_async(self._until(_Wanted.of(members, lag, state), timeout))
+        await self._of.wait_async(self._until(_Wanted.of(members, lag, state), timeout))
 
     def evict(self, member_id: str, reason: str = "evicted by a test") -> None:
         """Remove a member, as an admin can. The member hears of it, and may join again.
@@ -132,7 +135,7 @@ class Group:
         known = list(self.members)
         if member_id not in known:
             raise ValueError(f"group {self.group_id!r} has no member {member_id!r}; it has {known}")
-        self._broker.call(self._evict(member_id, reason))
+        self._of.run(self._coordinator).call(self._evict(member_id, reason))
 
     def pause(self) -> None:
         """Hold the group as it is until `resume`: joins and syncs wait, and no session ends.
@@ -141,27 +144,36 @@ class Group:
         protocol ``consumer`` heartbeats wait as well, since they join and bring partitions, and with them what comes
         behind them on their connections.
         """
-        self._broker.run(lambda: self._broker.workbench.pause(self.group_id))
+        self._of.run(lambda: self._coordinator().workbench.pause(self.group_id))
 
     @property
     def is_paused(self) -> bool:
         """Whether it was paused, and not resumed."""
-        return self._broker.run(lambda: self.group_id in self._broker.workbench.paused)
+        return self._of.run(lambda: any(self.group_id in bench.paused for bench in self._of.benches))
 
     def resume(self) -> None:
         """Let the group go on: what was held is served, and sessions have as much time left as they had."""
-        self._broker.run(lambda: self._broker.workbench.resume(self.group_id))
+
+        def resume() -> None:
+            for bench in self._of.benches:
+                bench.resume(self.group_id)
+
+        self._of.run(resume)
 
     # inside
 
     async def _evict(self, member_id: str, reason: str) -> None:
         from ottla.clients import Admin
 
-        async with Admin(**self._broker.connection) as admin:
+        async with Admin(**self._coordinator().connection) as admin:
             await admin.remove_members(self.group_id, [member_id], reason=reason)
 
+    def history(self, look: Callable[[History], T]) -> T:
+        """What a look at the history of groups gives, at the broker that coordinates this one."""
+        return self._of.run(lambda: look(self._coordinator().observatory.history))
+
     def _looked(self, look: Callable[[View], T]) -> T:
-        return self._broker.run(lambda: look(self._broker.observatory.view))
+        return self._of.run(lambda: look(self._coordinator().observatory.view))
 
     def _found(self) -> GroupState | None:
         return self._looked(lambda view: view.group(self.group_id))
@@ -183,32 +195,45 @@ class Group:
 
     def _ends(self, topic: str, partition: int) -> tuple[int, int] | None:
         """The beginning and the end of a log, as its leader knows them; None if there is no such partition."""
-        topics = [found for view in self._broker.views if (found := view.topic(topic)) is not None]
+        topics = [found for view in self._coordinator().views if (found := view.topic(topic)) is not None]
         rows = [one for found in topics for one in found.partitions if one.partition == partition]
         # To those who do not lead it a log is empty.
         return max(((row.log_start_offset, row.high_watermark) for row in rows), key=lambda ends: ends[1], default=None)
 
     async def _until(self, wanted: _Wanted, timeout_s: float) -> None:
-        loop, view = asyncio.get_running_loop(), self._broker.observatory.view
+        loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        while not wanted.met_by(brief := view.brief(self.group_id), lambda: self._lag(view)):
+        while not self._is_as(wanted):
             if loop.time() >= deadline:
-                state, members = ("Dead", 0) if brief is None else (brief.state, brief.members)
                 raise TimeoutError(
                     f"group {self.group_id!r} was not as it should be in {timeout_s:g} s: {wanted}; "
-                    f"at last it was {_seen(state, members, self._lag(view))}"
-                    f"{self._paused()}{self._others(view, brief)}"
+                    f"at last {self._how_it_is()}"
                 )
             await asyncio.sleep(LOOK_EVERY_S)
+
+    def _is_as(self, wanted: _Wanted) -> bool:
+        try:
+            view = self._coordinator().observatory.view
+        except RuntimeError:
+            return False  # nobody coordinates it now
+        return wanted.met_by(view.brief(self.group_id), lambda: self._lag(view))
+
+    def _how_it_is(self) -> str:
+        try:
+            broker = self._coordinator()
+        except RuntimeError as error:
+            return str(error)
+        view = broker.observatory.view
+        brief = view.brief(self.group_id)
+        state, members = ("Dead", 0) if brief is None else (brief.state, brief.members)
+        paused = "; it is paused" if self.group_id in broker.workbench.paused else ""
+        return f"it was {_seen(state, members, self._lag(view))}{paused}{self._others(view, brief)}"
 
     @staticmethod
     def _others(view: View, brief: GroupBrief | None) -> str:
         """The groups that there are, where this one is not: its name may be mistyped."""
         found = list(view.group_ids()) if brief is None else []
         return f"; there are the groups {found[:MOST_NAMED]}" if found else ""
-
-    def _paused(self) -> str:
-        return "; it is paused" if self.group_id in self._broker.workbench.paused else ""
 
 
 class _Wanted(NamedTuple):

@@ -14,6 +14,7 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster, embedded
 from ottla.testing.evidence import WITNESSES
+from ottla.testing.group import Group
 from tests.support.kit import KINDS, Row, kit_of
 from tests.support.members import SESSION_TIMEOUT_MS, Member, Role, member
 from tests.support.peer import Peer
@@ -58,6 +59,7 @@ class Service:
         ]
         self.produced = 0
         self._kit = kit_of("confluent", cluster.bootstrap_servers)
+        self._group: Group | None = None
 
     async def produce(self, count: int = 60) -> None:
         """Produce as many again, by a client that comes to know the nodes only now, and wait until all are read."""
@@ -80,12 +82,16 @@ class Service:
     async def settled(self) -> int:
         """Wait until both have partitions; the generation of the group."""
         await until(lambda: sum(len(one.owned) for one in self.members) == PARTITIONS, self._show)
-        await self.cluster.group(GROUP).wait_async(members=2)
+        if self._group is None:
+            self._group = self.cluster.group(GROUP)
+        await self._group.wait_async(members=2)
         return self.generation
 
     @property
     def generation(self) -> int:
-        return self.cluster.group(GROUP).generation
+        """As the node has it that coordinates the group now, whichever did when it was asked for first."""
+        assert self._group is not None
+        return self._group.generation
 
     def forget(self) -> None:
         """What is seen and given from now on counts."""
