@@ -34,6 +34,7 @@ class Who(Enum):
     BROKER = "Apache Kafka, or another broker that speaks its protocol"
     CLOSES = "something that closes connections at once, as a broker with TLS does"
     STRANGER = "something that does not speak Kafka's protocol"
+    SILENT = "something that says nothing"
     NOBODY = "nobody"
 
 
@@ -65,7 +66,9 @@ def greet(host: str, port: int, patience_s: float = PATIENCE_S) -> Who:
                 if not (data := sock.recv(1 << 16)):
                     return Who.BROKER if talk.ready else Who.CLOSES
                 talk.receive(data, 0.0)
-        except (ProtocolError, KafkaError, TimeoutError):
+        except TimeoutError:
+            return Who.SILENT  # a broker that hangs, or that has much to do
+        except (ProtocolError, KafkaError):
             return Who.BROKER if talk.ready else Who.STRANGER
         except OSError:
             return Who.BROKER if talk.ready else Who.CLOSES
@@ -111,13 +114,17 @@ def no_broker(bootstrap: str, error: str, why: str) -> Refused:
                 )
             case Who.STRANGER:
                 return Refused(
-                    f"What answers at {bootstrap} does not speak Kafka's protocol, or not in time.",
+                    f"What answers at {bootstrap} does not speak Kafka's protocol.",
                     "Is it another port of the broker? Name the right one with --bootstrap-server HOST:PORT.",
+                )
+            case Who.SILENT:
+                return Refused(
+                    f"What listens at {bootstrap} does not answer in time.",
                     "Does its process hang? Of several nodes name another, or ask `ottla cluster status DIR`.",
                 )
     return Refused(
         f"No broker answers at {bootstrap} ({why}).",
-        "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT.",
+        "Start one with `ottla serve`, or name another with --bootstrap-server HOST:PORT; of several nodes name a few.",
     )
 
 

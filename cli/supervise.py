@@ -22,6 +22,8 @@ TELL_AGAIN_MS: Final = 60_000
 """The log says so often why a node does not start."""
 LOOK_MS: Final = 1_000
 """Each node shows a sign of life so often, and the supervisor counts so often who has shown none."""
+RESTART_PAUSE_MS: Final = 2_000
+"""Between two nodes of a rolling restart: clients come to know again the one that is back before the next one goes."""
 SILENT_LOOKS: Final = 5
 """After so many looks without one, everybody is told of it."""
 STORAGE_FAILED: Final = 70
@@ -145,7 +147,8 @@ class Supervisor:
         life.was_tried = True
         self._ready_yet()
         if node_id == self._restarting:
-            self._restart_next()
+            when_ms = self._clock.monotonic_ms() + RESTART_PAUSE_MS
+            self._clock.call_at(when_ms, lambda: self._restart_next(node_id))
 
     def ended(self, node_id: int, code: int) -> None:
         """The process of a node is gone, with this exit code; a negative one is the number of a signal."""
@@ -157,10 +160,10 @@ class Supervisor:
             self._stopped()
             return
         if node.state == DRAINING and node_id == self._restarting:
-            self._set(node_id, state=DOWN, pid=0, why="")
+            self._set(node_id, state=STARTING, pid=0, why="")
             self._start(node_id)
             return
-        self._set(node_id, state=DOWN, pid=0, why=life.why or _in_words(code))
+        self._set(node_id, state=STARTING if was_up else DOWN, pid=0, why=life.why or _in_words(code))
         if lived_ms >= LONGEST_WAIT_MS:
             life.wait_ms = FIRST_WAIT_MS
         wait_ms, life.wait_ms = life.wait_ms, min(life.wait_ms * 2, LONGEST_WAIT_MS)
@@ -207,6 +210,8 @@ class Supervisor:
             if node.pid:
                 self._set(node_id, state=DRAINING if node.is_up else node.state)
                 end(node_id)
+            else:
+                self._set(node_id, state=DOWN)  # it would have been started again
         self._stopped()
 
     def ended_in_order(self) -> ClusterFile:
@@ -255,7 +260,9 @@ class Supervisor:
             missing = "; ".join(f"node {one}: {node.why}" for one, node in nodes.items() if one not in up)
             self._log.warning("Ready, but not all nodes are up", listen=listen, nodes=len(up), missing=missing)
 
-    def _restart_next(self) -> None:
+    def _restart_next(self, restarted: int | None = None) -> None:
+        if self._restarting != restarted:
+            return  # it has ended early meanwhile
         self._restarting = None
         while self._to_restart:
             node_id = self._to_restart.pop(0)

@@ -11,8 +11,8 @@ from ottla.broker.cluster.view import NOBODY, ClusterView, Leader, NodeInfo, Nod
 from ottla.broker.core.topics.catalog import TopicEntry
 
 FORMAT = 1
-_STATES = {"up": NodeState.UP, "draining": NodeState.DRAINING}
-"""States of ``cluster.json``; in all others nobody is served."""
+_STATES = {"up": NodeState.UP, "draining": NodeState.DRAINING, "starting": NodeState.AWAY}
+"""States of ``cluster.json``; in all others a node is down."""
 
 
 def _is_sure(then: Callable[[], None]) -> bool:
@@ -206,5 +206,5 @@ def _node_of(row: Mapping[str, Any]) -> NodeInfo:
         int(row.get("epoch", -1)),
         row.get("rack"),
         None if http is None else (str(http[0]), int(http[1])),
-        is_silent=row["state"] in _STATES and bool(row.get("why")),
+        is_silent=row["state"] in ("up", "draining") and bool(row.get("why")),
     )

@@ -14,11 +14,16 @@ NOBODY = -1
 
 
 class NodeState(IntEnum):
-    """The states of a node. One that drains still answers, and leads less and less."""
+    """The states of a node. One that drains still answers, and leads less and less.
+
+    One that is away is not up, and is expected back at once, where it was. Clients are told of it, as Apache Kafka
+    tells of a broker that was killed until its session is over: some lose track of a broker that is gone for a moment.
+    """
 
     UP = 1
     DRAINING = 2
     DOWN = 3
+    AWAY = 4
 
 
 class NodeInfo(NamedTuple):
@@ -45,7 +50,7 @@ class NodeInfo(NamedTuple):
     @property
     def is_up(self) -> bool:
         """Whether clients may be sent to it."""
-        return self.state is not NodeState.DOWN
+        return self.state <= NodeState.DRAINING
 
 
 class Leader(NamedTuple):
@@ -65,6 +70,11 @@ class ClusterView(NamedTuple):
     def up(self) -> list[NodeInfo]:
         """Those that are up, by id."""
         return [node for _, node in sorted(self.nodes.items()) if node.is_up]
+
+    @property
+    def told(self) -> list[NodeInfo]:
+        """Those of which clients are told, by id."""
+        return [node for _, node in sorted(self.nodes.items()) if node.state is not NodeState.DOWN]
 
     @property
     def controller_id(self) -> int:

@@ -61,11 +61,11 @@ class Broker(NamedTuple):
     rack: str | None
 
 
-class _Up(NamedTuple):
-    """What a view says of the nodes that are up, worked out once."""
+class _Told(NamedTuple):
+    """What a view says of the nodes that clients are told of, worked out once."""
 
     view: ClusterView | None
-    up: Sequence[NodeInfo]
+    told: Sequence[NodeInfo]
     controller_id: int
 
 
@@ -78,7 +78,7 @@ class Cluster:
         advertised: where clients find this node, by listener; those of others find it where they reached it.
     """
 
-    __slots__ = ("_advertised", "_topics", "_up", "cluster_id", "placement")
+    __slots__ = ("_advertised", "_told", "_topics", "cluster_id", "placement")
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Cluster:
         self.cluster_id = cluster_id
         self._topics = topics
         self._advertised = advertised
-        self._up = _Up(None, (), NOBODY)
+        self._told = _Told(None, (), NOBODY)
 
     @property
     def me(self) -> int:
@@ -114,8 +114,8 @@ class Cluster:
         return self._now().controller_id
 
     def brokers(self, ctx: RequestContext) -> list[Broker]:
-        """The nodes that are up, by id."""
-        found = [self._broker(node, ctx) for node in self._now().up]
+        """The nodes that are up, or will be at once, by id."""
+        found = [self._broker(node, ctx) for node in self._now().told]
         return [broker for broker in found if broker is not None]
 
     def broker(self, node_id: int, ctx: RequestContext) -> Broker | None:
@@ -138,11 +138,11 @@ class Cluster:
             return None
         return Broker(node.node_id, host or connection.local_host, port, node.rack)
 
-    def _now(self) -> _Up:
+    def _now(self) -> _Told:
         view = self.placement.view
-        if self._up.view is not view:
-            self._up = _Up(view, view.up, view.controller_id)
-        return self._up
+        if self._told.view is not view:
+            self._told = _Told(view, view.told, view.controller_id)
+        return self._told
 
     def leader(self, tp: TopicPartition) -> Leader:
         """Who leads a partition, and since which epoch. Nobody, under the last epoch, where its log is damaged here."""

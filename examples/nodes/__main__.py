@@ -37,7 +37,7 @@ def main() -> int:
     given = parser.parse_args()
     corpus = collect(given.lines)
     shutil.rmtree(given.directory, ignore_errors=True)
-    plan = Plan(lines=len(corpus.lines), directory=given.directory, stage_s=4)
+    plan = Plan(lines=len(corpus.lines), directory=given.directory, stage_s=4, session_timeout_ms=20_000)
     if given.quick:
         plan = replace(plan, stage_s=2, settings=QUICK)
     view = open_view()

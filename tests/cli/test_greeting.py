@@ -81,7 +81,7 @@ def test_what_is_no_broker_is_known(answer: bytes, who: Who) -> None:
 def test_whoever_says_nothing_is_not_waited_for_without_end() -> None:
     gone = threading.Event()
     with server(lambda connection: gone.wait(10) and None) as port:
-        assert greet("127.0.0.1", port, patience_s=0.05) is Who.STRANGER
+        assert greet("127.0.0.1", port, patience_s=0.05) is Who.SILENT
         gone.set()
 
 

@@ -35,8 +35,10 @@ def test_a_node_that_is_alone_leads_everything_under_the_epoch_of_its_engine():
 
 
 def test_what_a_document_says():
-    view = view_of(document(row(2, "draining", http=["127.0.0.1", 8092]), row(1), row(3, "starting", epoch=0)), 2)
+    rows = row(2, "draining", http=["127.0.0.1", 8092]), row(1), row(3, "starting", epoch=0), row(4, "down")
+    view = view_of(document(*rows), 2)
     assert [node.node_id for node in view.up] == [1, 2]
+    assert [node.node_id for node in view.told] == [1, 2, 3]
     assert view.controller_id == 1
     node = view.nodes[2]
     assert (node.state, node.endpoints, node.http) == (
@@ -44,7 +46,7 @@ def test_what_a_document_says():
         {"PLAINTEXT": ("127.0.0.1", 9092)},
         ("127.0.0.1", 8092),
     )
-    assert view.nodes[3].state is NodeState.DOWN
+    assert (view.nodes[3].state, view.nodes[4].state) == (NodeState.AWAY, NodeState.DOWN)
 
 
 def test_a_node_that_does_not_answer_is_no_controller_while_another_does():

@@ -18,7 +18,7 @@ from tests.clients.three_brokers import HOST, IDS, ThreeBrokers, by_topic
 @pytest_asyncio.fixture
 async def brokers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ThreeBrokers]:
     """The first hangs; each has a group."""
-    monkeypatch.setitem(common.IMPATIENT, "socket_connection_setup_timeout_ms", 300)
+    monkeypatch.setitem(common.IMPATIENT, "socket_connection_setup_timeout_ms", 1_000)
     async with ThreeBrokers() as made:
         made.silent.add(1)
         made.coordinators |= {"g-2": 2, "g-3": 3}

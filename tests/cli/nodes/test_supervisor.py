@@ -127,7 +127,7 @@ def test_the_first_line_waits_until_the_nodes_know_of_each_other(world: World) -
 
 def test_a_node_that_dies_is_started_again_after_a_tenth_of_a_second(running: World) -> None:
     running.supervisor.ended(2, -9)
-    assert running.states() == "up down up"
+    assert running.states() == "up starting up", "clients are told of it all the while"
     assert (running.node(2).why, running.node(2).pid) == ("it was ended by SIGKILL", 0)
     running.clock.advance(99)
     assert running.began() == []
@@ -211,6 +211,8 @@ def test_a_rolling_restart_waits_for_each(running: World) -> None:
         assert running.began() == [("start", node_id)]
         assert running.states().split().count("up") == 2
         running.up(node_id, epoch=1)
+        assert running.began() == [], "clients come to know it again first"
+        running.clock.advance(2_000)
     assert running.began() == []
     assert running.events()[-1] == "Rolling restart is through"
     assert [node.epoch for node in running.stored[-1].nodes.values()] == [1, 1, 1]
