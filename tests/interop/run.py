@@ -94,7 +94,7 @@ def run_suite(
     place = place_of(suite.name)
     began = time.monotonic()
     try:
-        if reason := suite.missing():
+        if reason := suite.missing() or (suite.alone if nodes else ""):
             raise NotAvailable(reason)
         suite.prepare(place)
         versions = suite.versions(place)

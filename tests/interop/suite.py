@@ -89,6 +89,7 @@ class Suite:
         run: yields the results as they come.
         known: test ids (fnmatch patterns) that may fail, with the reason; a skipped test may be given a better one.
         known_of_nodes: more of them, which count where there are several nodes.
+        alone: "", or the reason why it cannot run where there are several nodes.
         foreign: the tests are somebody else's; what a suite has to change of them, its title says.
         sampled: with the option ``sample=SEED``, as ``make interop`` has it, a part of the tests runs, and is not kept.
     """
@@ -103,6 +104,7 @@ class Suite:
     settings: Mapping[str, object] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)
     known_of_nodes: Mapping[str, str] = field(default_factory=dict)
+    alone: str = ""
     foreign: bool = False
     sampled: bool = False
 

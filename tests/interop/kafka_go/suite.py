@@ -95,6 +95,7 @@ SUITE = Suite(
     },
     run=run,
     known=KNOWN,
+    alone="its tests have the ports of two listeners of one broker in them, side by side",
     foreign=True,
     sampled=True,
 )
