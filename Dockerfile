@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-# The broker with its console and metrics, and the ottla command, in about 80 MB on top of the Python base image.
+# The broker with its console and metrics, and the ottla command, in about 95 MB on top of the Python base image.
 FROM python:3.13.7-slim-trixie AS build
 
 WORKDIR /src

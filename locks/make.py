@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 EXTRAS = {
-    "image": ("http", "oauth", "tls"),  # Dockerfile
+    "image": ("http", "oauth", "tls", "cluster"),  # Dockerfile
     "pipeline": ("spark",),  # Dockerfile.pipeline
     "test": ("demo", "test"),  # make test
     "spark": ("spark", "delta", "iceberg"),  # make test-spark

@@ -16,7 +16,12 @@ DOCKERFILES = (ROOT / "Dockerfile", ROOT / "Dockerfile.pipeline")
 PROJECT = "ottla-check"
 """Beside a project of compose.yaml's own name that may be up."""
 WITHIN_S = 600
-DOWN = ("--profile", "pipeline", "--profile", "secure", "down", "--volumes")
+PROFILES = ("--profile", "pipeline", "--profile", "secure", "--profile", "cluster")
+DOWN = (*PROFILES, "down", "--volumes")
+
+
+DATABASE = "postgres:17-trixie"
+"""An image that compose.yaml takes as it is."""
 
 
 def base_images() -> list[str]:
@@ -79,9 +84,9 @@ class Engine:
         once = ("--profile", "pipeline", "run", "--rm", "--no-deps", "-T", *arguments)
         return self.run(*self.compose, "-p", PROJECT, *once)
 
-    def ottla(self, *arguments: str) -> str:
-        """Run `ottla` in the broker's container; gives its standard output."""
-        return self.execute("broker", "ottla", *arguments)
+    def ottla(self, *arguments: str, service: str = "broker") -> str:
+        """Run `ottla` in the container of a broker; gives its standard output."""
+        return self.execute(service, "ottla", *arguments)
 
     def execute(self, service: str, *command: str) -> str:
         running = self.containers(service)
@@ -114,7 +119,7 @@ class Docker(Engine):
     compose = ("docker", "compose")
 
     def build(self) -> None:
-        for image in base_images():
+        for image in (*base_images(), DATABASE):
             self.run("docker", "pull", "--quiet", image)
         self.run(*self.compose, "--profile", "pipeline", "build")
 
@@ -133,18 +138,7 @@ class Podman(Engine):
 
     def down(self) -> None:
         for _ in range(2):  # what --scale added counts as orphans, and the first time holds on to the rest
-            self.run(
-                *self.compose,
-                "-p",
-                PROJECT,
-                "--profile",
-                "pipeline",
-                "--profile",
-                "secure",
-                "down",
-                "--volumes",
-                "--remove-orphans",
-            )
+            self.run(*self.compose, "-p", PROJECT, *DOWN, "--remove-orphans")
 
     def clear(self) -> None:
         if there := self.run("podman", "ps", "--all", "--quiet").split():

@@ -134,29 +134,62 @@ def provide(image: str) -> str | None:
     return told.stdout.strip() or None
 
 
+DATABASE_STARTS = """#!/bin/sh
+set -e
+programs=$(echo /usr/lib/postgresql/*/bin)
+data=/var/lib/postgresql/data
+install -d -o postgres -g postgres -m 700 "$data"
+as_postgres() { setpriv --reuid=postgres --regid=postgres --init-groups "$@"; }
+if ! [ -e "$data/PG_VERSION" ]; then
+  as_postgres "$programs/initdb" --pgdata="$data" --username="$POSTGRES_USER" --auth=trust
+  echo "host all all all trust" >> "$data/pg_hba.conf"
+  as_postgres "$programs/pg_ctl" --pgdata="$data" --options="-c listen_addresses=''" --wait start
+  as_postgres createdb --username="$POSTGRES_USER" "$POSTGRES_USER"
+  as_postgres "$programs/pg_ctl" --pgdata="$data" --wait stop
+fi
+exec setpriv --reuid=postgres --regid=postgres --init-groups "$programs/postgres" -D "$data" -c "listen_addresses=*"
+"""
+"""What the image of PostgreSQL does when it starts, as far as compose.yaml asks for it."""
+
+
 def _stand_in(name: str) -> None:
     """Make an image of Debian's packages; the release is the last word of the image's tag."""
+    is_database = "/postgres:" in name
     release = re.split("[:-]", name)[-1]
     if shutil.which("debootstrap") is None:
         raise Unavailable(f"{name} cannot be pulled, and without debootstrap nothing can stand in for it")
     root, log = CACHE / "base", CACHE / "base.log"
     shutil.rmtree(root, ignore_errors=True)
-    include = "--include=python3,python3-venv,python3-pip,ca-certificates"
+    packages = "postgresql" if is_database else "python3,python3-venv,python3-pip,ca-certificates"
+    include = f"--include={packages}"
     with log.open("w", encoding="utf-8") as output:
         made = subprocess.run(
             ["debootstrap", "--variant=minbase", include, release, str(root), _mirror()], stdout=output, stderr=output
         )
     if made.returncode:
         raise Unavailable(f"{name} cannot be pulled, and debootstrap could not make a stand-in: see {log}")
+    has, changes = _furnish_database(root) if is_database else _furnish_python(root)
+    changes = [*changes, f'LABEL {STANDS_IN}="Debian {release} with its {has}"']
+    with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as tar:
+        command = ["podman", "import", "--quiet", *(f"--change={one}" for one in changes), "-", name]
+        subprocess.run(command, stdin=tar.stdout, check=True)
+    shutil.rmtree(root)
+
+
+def _furnish_python(root: Path) -> tuple[str, list[str]]:
     (root / "usr/bin/python").symlink_to("python3")
     if CERTIFICATES.exists():  # the machine may trust authorities of its own
         shutil.copy(CERTIFICATES, root / CERTIFICATES.relative_to("/"))
         (root / "etc/pip.conf").write_text(f"[global]\ncert = {CERTIFICATES}\n", encoding="utf-8")
-    python = next(root.glob("usr/bin/python3.*")).name
-    label = f'LABEL {STANDS_IN}="Debian {release} with its {python}"'
-    with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as tar:
-        subprocess.run(["podman", "import", "--quiet", "--change", label, "-", name], stdin=tar.stdout, check=True)
-    shutil.rmtree(root)
+    return next(root.glob("usr/bin/python3.*")).name, []
+
+
+def _furnish_database(root: Path) -> tuple[str, list[str]]:
+    start = root / "usr/local/bin/start"
+    start.write_text(DATABASE_STARTS, encoding="utf-8")
+    start.chmod(0o755)
+    version = next(root.glob("usr/lib/postgresql/*")).name
+    return f"PostgreSQL {version}", ['ENTRYPOINT ["/usr/local/bin/start"]', "STOPSIGNAL SIGINT"]
 
 
 def _mirror() -> str:
