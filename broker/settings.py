@@ -659,6 +659,11 @@ class Settings:
         "its nodes.",
         sensitive=True,
     )
+    ottla_node_name: str = setting(
+        "",
+        "The name by which a node of a cluster over a database gets its id, where node.id is not set: a new name gets "
+        "a new one and keeps it. Empty: the host and port that clients are told.",
+    )
     ottla_cluster_schema: str = setting("ottla", "The schema with the tables of the cluster.")
 
     # HTTP

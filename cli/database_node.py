@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -41,11 +42,31 @@ def check_cluster(settings: Settings, directory: str | None, nodes: int | None, 
         raise BadSetting(f"a node of a cluster keeps everything in the database: leave out {option}")
     if nodes is not None:
         raise BadSetting("with a cluster over a database each node is started by itself: leave out --nodes")
-    if not settings.is_given("node.id"):
-        raise BadSetting("each node of a cluster needs an id of its own: say --set node.id=1, or OTTLA_NODE_ID=1")
     if any(one.name == BETWEEN_NODES for one in endpoints):
         raise BadSetting(f"the listener between the nodes is called {BETWEEN_NODES}: give yours another name")
     database_of(settings)
+
+
+def name_of(settings: Settings, first: Endpoint) -> str:
+    """The name by which a node gets its id from the database; empty if it was given one.
+
+    Args:
+        first: the listener of which clients are told first.
+
+    Raises:
+        BadSetting: it has neither an id nor a name, and would have another one each time.
+    """
+    if settings.is_given("node.id"):
+        return ""
+    if settings.ottla_node_name:
+        return settings.ottla_node_name
+    host, port = first.told or (first.host, first.port)
+    if not port:
+        raise BadSetting(
+            "a node of a cluster needs a port, an id or a name: say --listen, --node-id or ottla.node.name"
+        )
+    # Each machine has a loopback of its own.
+    return f"{host if first.is_for_others and host not in _EVERYWHERE else socket.getfqdn()}:{port}"
 
 
 def database_of(settings: Settings) -> AsyncpgDatabase:
@@ -94,20 +115,27 @@ class DatabaseNode:
     """A node among those that share a database. Made by `join`.
 
     Attributes:
+        settings: those that were given, with the id of the node.
         parts: what a broker is made of to be this node, as arguments of `ottla.broker.app.Broker`.
     """
 
-    def __init__(self, node: Node, password: str) -> None:
+    def __init__(self, node: Node, settings: Settings, password: str) -> None:
         self._node = node
+        self.settings = replace(settings, node_id=node.node_id)
         self.parts: dict[str, Any] = {"engine": node.engine, "placement": node.placement, "node_password": password}
 
     @classmethod
-    async def join(cls, settings: Settings, log: Any) -> Self:
+    async def join(cls, settings: Settings, name: str, log: Any) -> Self:
         """Become a node: known to the others, and leading nothing yet.
+
+        Args:
+            name: by which it gets its id; empty if the settings have that.
 
         Raises:
             CannotStart: the database cannot be reached or used, or the node runs already.
         """
+        from importlib.metadata import version
+
         from ottla.broker.app import CannotStart
         from ottla.broker.clock import LeaseClock
         from ottla.broker.engine import EngineError
@@ -116,15 +144,18 @@ class DatabaseNode:
         database = database_of(settings)
         try:
             await database.open()
+            if name:
+                database.node_id = await database.identify(name)
+                log.info("The id of this node is that of its name", name=name, node_id=database.node_id)
             clock = LeaseClock(asyncio.get_running_loop())
-            node = Node(settings.node_id, database.cluster_id, database.connect, clock, log)
+            node = Node(database.node_id, database.cluster_id, database.connect, clock, log, version=version("ottla"))
             database.on_notified = node.nudge
             node.on_superseded = lambda: os._exit(SUPERSEDED)  # what it leads is another process's
             await node.join()
         except EngineError as error:
             raise CannotStart(f"the cluster cannot be joined: {error}") from error
         log.info("Joined the cluster", database=repr(database.address), incarnation=node.incarnation)
-        return cls(node, database.node_password)
+        return cls(node, settings, database.node_password)
 
     async def begin(self, broker: Broker) -> None:
         """Lead from now on: the broker listens. Returns once it leads its share."""

@@ -25,7 +25,7 @@ from ottla.broker.setting_sources import (
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
-from ottla.cli.database_node import DatabaseNode, check_cluster, has_password, told_of_machine
+from ottla.cli.database_node import DatabaseNode, check_cluster, has_password, name_of, told_of_machine
 from ottla.cli.doubts import tell_findings, warn
 from ottla.cli.homes import check_homes
 from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
@@ -42,6 +42,7 @@ LINES_AFTER_S = 0.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SETTINGS = {
     "cluster": "ottla.cluster.url",
+    "node_id": "node.id",
     "insecure": "ottla.insecure",
     "http": "ottla.http.listen",
     "http_tls": "ottla.http.tls",
@@ -94,8 +95,13 @@ _SETTINGS = {
 @click.option(
     "--cluster",
     metavar="URL",
-    help="Be a node of the cluster whose logs are in this PostgreSQL: postgresql://USER@HOST:PORT/DATABASE. Needs a "
-    "node.id of its own.",
+    help="Be a node of the cluster whose logs are in this PostgreSQL: postgresql://USER@HOST:PORT/DATABASE.",
+)
+@click.option(
+    "--node-id",
+    metavar="ID",
+    type=click.IntRange(0),
+    help="The id of this broker; of several nodes, of the first. [1; in a cluster over a database, by ottla.node.name]",
 )
 @click.option("--node", type=int, hidden=True)
 @click.option("--shared-dir", hidden=True)
@@ -194,7 +200,7 @@ def command(
     ready_path: str | None,
     log_format: str,
     log_level: str,
-    **settings: str | bool | None,
+    **settings: str | int | None,
 ) -> None:
     """Run a broker. Once it is ready, it prints the host:port at which this machine reaches it.
 
@@ -209,7 +215,11 @@ def command(
     from ottla.observe.logs import logger
 
     log = logger(log_format, level=log_level, node=node)
-    options = [f"{_SETTINGS[one]}={'true' if value is True else value}" for one, value in settings.items() if value]
+    options = [
+        f"{_SETTINGS[one]}={'true' if value is True else value}"
+        for one, value in settings.items()
+        if value or type(value) is int
+    ]
     if ephemeral or data_dir:
         options.append("log.dirs=")  # those of the file are not used
     where = Options(listen, advertise, tls_cert, tls_key, sasl)
@@ -253,13 +263,14 @@ def _warn_of_passwords(url: str, add_scram: Sequence[str], log: Any) -> None:
 
 
 class _Start(NamedTuple):
-    """What a broker starts with, by its command line, environment and files."""
+    """What a broker starts with, by its command line, environment and files. For ``node_name`` see `_serve`."""
 
     loaded: Loaded
     endpoints: Sequence[Endpoint]
     directory: Path | None
     topics: Sequence[tuple[str, int]]
     users: Credentials
+    node_name: str = ""
 
     def alone(self) -> dict[str, Any]:
         """The arguments of a single broker."""
@@ -269,6 +280,7 @@ class _Start(NamedTuple):
             "endpoints": self.endpoints,
             "topics": self.topics,
             "users": self.users,
+            "node_name": self.node_name,
         }
 
     def of_node(self, node_id: int, shared: Path, reports: Reports, log: Any) -> dict[str, Any]:
@@ -313,7 +325,8 @@ class _Given(NamedTuple):
         users = initial_users(*self.users)
         if settings.ottla_cluster_url:
             check_cluster(settings, self.directory, self.nodes, found)
-            return _Start(loaded, told_of_machine(found, log), None, wanted, users)
+            found = told_of_machine(found, log)
+            return _Start(loaded, found, None, wanted, users, name_of(settings, found[0]))
         check_keys(found, settings)
         directory = None if self.directory is None else Path(self.directory or settings.log_dirs or "ottla-data")
         if self.nodes is not None:
@@ -335,6 +348,7 @@ async def _serve(
     told: Told | Reports,
     log: Any,
     workbench: bool,
+    node_name: str = "",
     why_down: Callable[[int], str] = lambda node_id: "",
     **where: Any,
 ) -> int:
@@ -342,6 +356,7 @@ async def _serve(
 
     Args:
         told: is told what becomes of it.
+        node_name: by which a node of a cluster over a database gets its id; empty if the settings have that.
         why_down: says why another node is down.
         where: the directory, listeners, users and topics, as `ottla.broker.app.Broker` takes them.
     """
@@ -362,13 +377,16 @@ async def _serve(
     garbage.hold()
     log.hold()
     loop.call_later(LINES_AFTER_S, log.prepare)
+    node = None
+    if settings.ottla_cluster_url:
+        try:
+            node = await DatabaseNode.join(settings, node_name, log)
+        except CannotStart as error:
+            told.failed(error)
+            return 1
+        settings = node.settings
     observing = _observed(settings, log, workbench=workbench)
     observing["observing"].why_down = why_down
-    try:
-        node = await DatabaseNode.join(settings, log) if settings.ottla_cluster_url else None
-    except CannotStart as error:
-        told.failed(error)
-        return 1
     broker = Broker(settings, **where, log=log, **observing, **({} if node is None else node.parts))
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:

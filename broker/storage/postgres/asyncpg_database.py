@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -16,6 +17,7 @@ import asyncpg
 
 from ottla.broker.cluster.membership import Server
 from ottla.broker.engine import EngineError, Unavailable
+from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres import schema
 from ottla.broker.storage.postgres.database import Answer, Refusal, Session, Statement
 from ottla.broker.storage.postgres.statements import LOCK_TIMEOUT_MS, Statements
@@ -204,12 +206,12 @@ class AsyncpgDatabase:
     A server is taken only if it commits, and one of an earlier timeline, or of an earlier life, is not taken again.
 
     Args:
-        node_id: shown in the names of connections, and by the hint that the node is there.
         schema: where the tables are.
         new_cluster_id: names the cluster if this node is the first ever.
         lock_timeout_ms: how long a claim and a change of the catalog wait for whoever holds a log.
 
     Attributes:
+        node_id: shown in the names of connections, and by the hint that the node is there.
         why: why a connection failed last, or the attempt to make one, in words without secrets.
         cluster_id, node_password: of the cluster, once opened; by the latter its nodes know each other.
         on_notified: told that something has changed of nodes, leaders or the catalog, perhaps by this node.
@@ -227,11 +229,11 @@ class AsyncpgDatabase:
         if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
             raise Unsuitable(f"{schema!r} is no name of a schema: letters, digits and _, please")
         self.address = Address(url)
+        self.node_id = node_id
         self.cluster_id = ""
         self.node_password = ""
         self.on_notified: Callable[[], None] = lambda: None
         self.why = ""
-        self._node_id = node_id
         self._schema = schema
         self._new_cluster_id = new_cluster_id
         self._lock_timeout_ms = lock_timeout_ms
@@ -256,6 +258,24 @@ class AsyncpgDatabase:
         finally:
             connection.terminate()
         self._statements = Statements(self.cluster_id, self._lock_timeout_ms)
+
+    async def identify(self, name: str) -> int:
+        """The id of the node of a name, be it a new one.
+
+        Raises:
+            Unavailable: no server could be reached that can be written to, or it was lost.
+        """
+        connection, _ = await self._reach("M")
+        command = self._statements.of(port.Identify(name))
+        try:
+            while True:
+                with suppress(asyncpg.UniqueViolationError):
+                    node_id: int = (await connection.fetch(command.text, name))[0][0]
+                    return node_id
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise Unavailable(f"{self.address}: {self.address.without_secrets(error)}") from None
+        finally:
+            connection.terminate()
 
     def connect(self, role: str, connected: Callable[[Session | None], None]) -> None:
         """Connect in a role, and tell the session; None if there is none to be had now."""
@@ -304,7 +324,7 @@ class AsyncpgDatabase:
         raise Unavailable(f"{self.address}: {'; '.join(dict.fromkeys(whys))}")
 
     async def _dial(self, role: str, host: dict[str, Any]) -> asyncpg.Connection[Any]:
-        name = f"{self._statements.application}{self._node_id}/{role}"
+        name = f"{self._statements.application}{self.node_id}/{role}"
         return await asyncpg.connect(
             self.address.url,
             **host,
@@ -342,7 +362,7 @@ class AsyncpgDatabase:
             # One that others have left may still answer, but it does not commit any more.
             await connection.fetch(_PROOF)
             if role == "H":
-                await connection.fetch("SELECT pg_advisory_lock_shared($1, $2)", self._statements.hint, self._node_id)
+                await connection.fetch("SELECT pg_advisory_lock_shared($1, $2)", self._statements.hint, self.node_id)
                 await connection.add_listener(f"ottla/{self._schema}", lambda *told: self.on_notified())
         if self._server is None or server > self._server:
             self._server = server

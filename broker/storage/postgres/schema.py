@@ -49,7 +49,8 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "CREATE TABLE counter (name text PRIMARY KEY, value bigint NOT NULL)",
         "INSERT INTO counter VALUES ('incarnation', 1)",
         # States: 1 up, 3 down. Its rows change with every beat, so pages have room for the next versions.
-        "CREATE TABLE node (node_id int PRIMARY KEY, incarnation bigint NOT NULL, state smallint NOT NULL,"
+        "CREATE TABLE node (node_id int PRIMARY KEY, name text UNIQUE, version text NOT NULL DEFAULT '',"
+        " incarnation bigint NOT NULL, state smallint NOT NULL,"
         " intent smallint NOT NULL DEFAULT 0, beat bigint NOT NULL DEFAULT 0, endpoints jsonb NOT NULL DEFAULT '{}',"
         " rack text, since timestamptz NOT NULL DEFAULT clock_timestamp()) WITH (fillfactor = 20)",
         # Written when leader, home or start of a log change, and never by an append.
