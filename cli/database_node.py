@@ -8,11 +8,12 @@ import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.node import check_ports
+from ottla.cli.supervise import SUPERSEDED
 
 if TYPE_CHECKING:
     from ottla.broker.app import Broker
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 SETTLED_IN_S = 5.0
 """A node says that it is ready once it leads its share, and no later than that."""
 DRAINED_S = 20.0
-SUPERSEDED = 75
-"""The exit code of a node whose id another process has taken."""
 _EVERYWHERE = ("", "::", "0.0.0.0")
 
 
@@ -35,13 +34,13 @@ def check_cluster(settings: Settings, directory: str | None, nodes: int | None, 
         nodes: what ``--nodes`` says.
 
     Raises:
-        BadSetting: with the option, or with what is wrong with the URL.
+        BadSetting: with the option or the ports, or with what is wrong with the URL.
     """
     if directory is None or directory:
         option = "--ephemeral" if directory is None else "--data-dir"
         raise BadSetting(f"a node of a cluster keeps everything in the database: leave out {option}")
     if nodes is not None:
-        raise BadSetting("with a cluster over a database each node is started by itself: leave out --nodes")
+        check_ports(endpoints, settings.ottla_http_listen, nodes)
     if any(one.name == BETWEEN_NODES for one in endpoints):
         raise BadSetting(f"the listener between the nodes is called {BETWEEN_NODES}: give yours another name")
     database_of(settings)
@@ -92,11 +91,6 @@ def database_of(settings: Settings) -> AsyncpgDatabase:
         )
     except Unsuitable as error:
         raise BadSetting(str(error)) from None
-
-
-def has_password(url: str) -> bool:
-    """Whether a URL, which is one, has a password in it."""
-    return bool(urlsplit(url).password)
 
 
 def told_of_machine(endpoints: Sequence[Endpoint], log: Any) -> list[Endpoint]:
@@ -157,6 +151,16 @@ class DatabaseNode:
         log.info("Joined the cluster", database=repr(database.address), incarnation=node.incarnation)
         return cls(node, settings, database.node_password)
 
+    @property
+    def incarnation(self) -> int:
+        """Which life of the node this is."""
+        return self._node.incarnation
+
+    @property
+    def up(self) -> list[int]:
+        """The nodes that are up as it knows, and where; itself among them once it has begun."""
+        return [node.node_id for node in self._node.placement.view.up if node.endpoints]
+
     async def begin(self, broker: Broker) -> None:
         """Lead from now on: the broker listens. Returns once it leads its share."""
         endpoints = {one.name: one.told or (one.host or socket.getfqdn(), one.port) for one in broker.endpoints}
@@ -170,3 +174,41 @@ class DatabaseNode:
     async def end(self) -> None:
         """Let others lead what this node leads."""
         await self._node.drain(DRAINED_S)
+
+
+class Supervised:
+    """The nodes of a supervisor, in the database that they share with those of others. Made by `open`.
+
+    Attributes:
+        node_ids: theirs.
+    """
+
+    def __init__(self, database: AsyncpgDatabase, node_ids: Sequence[int]) -> None:
+        self.node_ids = node_ids
+        self._database = database
+
+    @classmethod
+    async def open(cls, settings: Settings, name: str, count: int) -> Self:
+        """Learn the ids of so many nodes.
+
+        Args:
+            name: see `name_of`; with #1, #2 and so on it is the name of each.
+
+        Raises:
+            EngineError: the database cannot be reached or used.
+        """
+        database = database_of(settings)
+        await database.open()
+        if not name:
+            return cls(database, range(settings.node_id, settings.node_id + count))
+        return cls(database, [await database.identify(f"{name}#{number + 1}") for number in range(count)])
+
+    def tell_ended(self, node_id: int, epoch: int) -> None:
+        """Let all nodes know that one has ended, in this incarnation."""
+        from ottla.broker.storage.postgres.database import Describe, Session
+
+        def tell(session: Session | None) -> None:
+            if session is not None:
+                session.send(Describe(node_id, ended=epoch), lambda answer: session.abort())
+
+        self._database.connect("M", tell)

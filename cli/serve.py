@@ -6,8 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +24,8 @@ from ottla.broker.setting_sources import (
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
-from ottla.cli.database_node import DatabaseNode, check_cluster, has_password, name_of, told_of_machine
-from ottla.cli.doubts import tell_findings, warn
+from ottla.cli.database_node import DatabaseNode, check_cluster, name_of, told_of_machine
+from ottla.cli.doubts import tell_findings, warn, warn_of_passwords
 from ottla.cli.homes import check_homes
 from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
 from ottla.cli.node import MOST_NODES, Node, Ports, Reports, check_ports, would_listen
@@ -104,6 +103,7 @@ _SETTINGS = {
     help="The id of this broker; of several nodes, of the first. [1; in a cluster over a database, by ottla.node.name]",
 )
 @click.option("--node", type=int, hidden=True)
+@click.option("--place", type=int, hidden=True)
 @click.option("--shared-dir", hidden=True)
 @click.option(
     "--config",
@@ -189,6 +189,7 @@ def command(
     ephemeral: bool,
     nodes: int | None,
     node: int | None,
+    place: int,
     shared_dir: str,
     config_file: str | None,
     pairs: tuple[str, ...],
@@ -215,21 +216,17 @@ def command(
     from ottla.observe.logs import logger
 
     log = logger(log_format, level=log_level, node=node)
-    options = [
-        f"{_SETTINGS[one]}={'true' if value is True else value}"
-        for one, value in settings.items()
-        if value or type(value) is int
-    ]
+    options = _pairs(settings)
     if ephemeral or data_dir:
         options.append("log.dirs=")  # those of the file are not used
     where = Options(listen, advertise, tls_cert, tls_key, sasl)
     reports = Reports()
-    place = None if ephemeral else data_dir or ""
+    directory = None if ephemeral else data_dir or ""
     users = users_file, add_scram
-    given = _Given(config_file, (*pairs, *options), bool(settings["http"]), where, topics, users, place, nodes)
+    given = _Given(config_file, (*pairs, *options), bool(settings["http"]), where, topics, users, directory, nodes)
     try:
         start = given.read(log)
-        own = start.alone() if node is None else start.of_node(node, Path(shared_dir), reports, log)
+        own = start.alone() if node is None else start.of_node(node, place, Path(shared_dir), reports, log)
         if check:
             given.check(start, log)
     except BadSetting as error:
@@ -242,24 +239,21 @@ def command(
     if node is not None:
         sys.exit(_run(_serve(**own, told=reports, log=log, workbench=workbench)))
     warn(start.loaded, start.endpoints, log)
-    _warn_of_passwords(str(settings["cluster"] or ""), add_scram, log)
+    warn_of_passwords(str(settings["cluster"] or ""), add_scram, log)
     if check:
         say(would_listen(start.endpoints, nodes))
         return
     ready = ready_file(ready_path)
     if nodes is not None:
-        sys.exit(_run(_supervise(start, nodes, ready, lambda: given.check(given.read(), log), log)))
+        sys.exit(_run(start.supervised(nodes, ready, lambda: given.check(given.read(), log), log)))
     told = Told(ready, start.endpoints, start.loaded.settings.ottla_http_listen, log)
     sys.exit(_run(_serve(**own, told=told, log=log, workbench=workbench)))
 
 
-def _warn_of_passwords(url: str, add_scram: Sequence[str], log: Any) -> None:
-    """Warn of passwords among the arguments. ``url`` is that of the cluster."""
-    seen = "A password was given as an argument, which others on this machine can see"
-    if url and has_password(url):
-        log.warning(f"{seen}: use OTTLA_CLUSTER_URL, PGPASSWORD or a passfile")
-    if add_scram:
-        log.warning(f"{seen}: use --users-file FILE")
+def _pairs(options: Mapping[str, str | int | None]) -> list[str]:
+    """The settings that options stand for."""
+    given = {one: value for one, value in options.items() if value or type(value) is int}
+    return [f"{_SETTINGS[one]}={'true' if value is True else value}" for one, value in given.items()]
 
 
 class _Start(NamedTuple):
@@ -283,17 +277,29 @@ class _Start(NamedTuple):
             "node_name": self.node_name,
         }
 
-    def of_node(self, node_id: int, shared: Path, reports: Reports, log: Any) -> dict[str, Any]:
+    def of_node(self, node_id: int, place: int, shared: Path, reports: Reports, log: Any) -> dict[str, Any]:
         """The arguments of one of several nodes. Raises as `Node.place_among`."""
         settings = self.loaded.settings
-        node = Node(node_id, node_id - settings.node_id, shared, in_memory=self.directory is None)
+        node = Node(node_id, place, shared, in_memory=self.directory is None)
         own = {
             "settings": node.settings(settings),
             "directory": node.directory,
             "endpoints": node.endpoints(self.endpoints),
             "why_down": node.why_down,
         }
+        if settings.ottla_cluster_url:
+            return {**self.alone(), **own, "node_name": ""}
         return {**self.alone(), **own, **node.place_among(reports, log)}
+
+    def supervised(
+        self, nodes: int, ready: Path | None, check: Callable[[], object], log: Any
+    ) -> Coroutine[Any, Any, int]:
+        """Run so many nodes until a signal comes; gives the exit code. For ``check`` see `run_nodes`."""
+        from ottla.cli.node_processes import run_nodes
+
+        settings = self.loaded.settings
+        ports = Ports(self.endpoints, settings.ottla_http_listen, nodes)
+        return run_nodes(sys.argv[1:], ports, settings, self.directory, self.node_name, ready, check, log)
 
 
 class _Given(NamedTuple):
@@ -352,7 +358,7 @@ async def _serve(
     why_down: Callable[[int], str] = lambda node_id: "",
     **where: Any,
 ) -> int:
-    """Run a broker until a signal comes; returns the exit code.
+    """Run a broker until a signal comes; gives the exit code.
 
     Args:
         told: is told what becomes of it.
@@ -385,6 +391,7 @@ async def _serve(
             told.failed(error)
             return 1
         settings = node.settings
+        told.joined(node)
     observing = _observed(settings, log, workbench=workbench)
     observing["observing"].why_down = why_down
     broker = Broker(settings, **where, log=log, **observing, **({} if node is None else node.parts))
@@ -411,19 +418,6 @@ async def _serve(
     await broker.stop()
     told.stopped()
     return 0
-
-
-async def _supervise(start: _Start, nodes: int, ready: Path | None, check: Callable[[], object], log: Any) -> int:
-    """Run so many nodes until a signal comes; returns the exit code.
-
-    Args:
-        check: raises BadSetting if the settings, as they are now, let no node start.
-    """
-    from ottla.cli.node_processes import Lodgings, node_command, supervise
-
-    lodgings = Lodgings(start.directory, start.loaded.settings.node_id, nodes)
-    ports = Ports(start.endpoints, start.loaded.settings.ottla_http_listen, nodes)
-    return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ports=ports, ready=ready, check=check)
 
 
 def _observed(settings: Settings, log: Any, *, workbench: bool) -> dict[str, Any]:

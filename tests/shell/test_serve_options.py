@@ -54,7 +54,10 @@ CLUSTER = "postgresql://me@127.0.0.1/logs"
         (["--listen", "localhost"], "write HOST:PORT"),
         (["--cluster", CLUSTER, "--data-dir", "data"], "leave out --data-dir"),
         (["--cluster", CLUSTER, "--ephemeral"], "leave out --ephemeral"),
-        (["--cluster", CLUSTER, "--nodes", "3"], "leave out --nodes"),
+        (
+            ["--cluster", CLUSTER, "--nodes", "3", "--listen", "9092", "--http", "9093"],
+            "PLAINTEXT://localhost:9092 and HTTP at 9093 would meet",
+        ),
         (["--cluster", CLUSTER, "--workbench"], "leave out --cluster"),
         (["--cluster", CLUSTER, "--listen", "0"], "say --listen, --node-id or ottla.node.name"),
         (["--cluster", "mysql://h/d", "--set", "node.id=1"], "begins with postgresql://"),
