@@ -665,6 +665,9 @@ class Settings:
         "a new one and keeps it. Empty: the host and port that clients are told.",
     )
     ottla_cluster_schema: str = setting("ottla", "The schema with the tables of the cluster.")
+    ottla_cluster_allow_lossy_failover: bool = setting(
+        False, "Accept several hosts without synchronous standbys: a failover may lose acknowledged records."
+    )
 
     # HTTP
     ottla_http_listen: str = setting(

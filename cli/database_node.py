@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -12,17 +13,21 @@ from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
 from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.doubts import tell
 from ottla.cli.node import check_ports
 from ottla.cli.supervise import SUPERSEDED
 
 if TYPE_CHECKING:
     from ottla.broker.app import Broker
     from ottla.broker.runtime.node import Node
-    from ottla.broker.storage.postgres.asyncpg_database import AsyncpgDatabase
+    from ottla.broker.storage.postgres.asyncpg_database import Address, AsyncpgDatabase
+    from ottla.cli.cluster_checks import Way
 
 SETTLED_IN_S = 5.0
 """A node says that it is ready once it leads its share, and no later than that."""
 DRAINED_S = 20.0
+MOST_BYTES = 64 << 20
+"""A statement is sent within a lease, and the database takes it as a whole."""
 _EVERYWHERE = ("", "::", "0.0.0.0")
 
 
@@ -39,11 +44,30 @@ def check_cluster(settings: Settings, directory: str | None, nodes: int | None, 
     if directory is None or directory:
         option = "--ephemeral" if directory is None else "--data-dir"
         raise BadSetting(f"a node of a cluster keeps everything in the database: leave out {option}")
+    check_sizes(settings)
     if nodes is not None:
         check_ports(endpoints, settings.ottla_http_listen, nodes)
     if any(one.name == BETWEEN_NODES for one in endpoints):
         raise BadSetting(f"the listener between the nodes is called {BETWEEN_NODES}: give yours another name")
     database_of(settings)
+
+
+def check_sizes(settings: Settings) -> None:
+    """Refuse record batches that a database cannot take. Raises BadSetting."""
+    if settings.message_max_bytes > MOST_BYTES:
+        raise BadSetting(
+            f"message.max.bytes={settings.message_max_bytes}: a cluster over a database takes {MOST_BYTES} at most"
+        )
+
+
+def way_of(address: Address, settings: Settings) -> Way:
+    """How a server is reached, as far as it matters whether it can be relied upon."""
+    from ottla.cli.cluster_checks import Way
+
+    sslmode = address.sslmode or os.environ.get("PGSSLMODE", "")
+    elsewhere = not sslmode and address.has_service
+    allows = settings.ottla_cluster_allow_lossy_failover
+    return Way(len(address.hosts), None if elsewhere else sslmode, time.time(), allows)
 
 
 def name_of(settings: Settings, first: Endpoint) -> str:
@@ -119,11 +143,12 @@ class DatabaseNode:
         self.parts: dict[str, Any] = {"engine": node.engine, "placement": node.placement, "node_password": password}
 
     @classmethod
-    async def join(cls, settings: Settings, name: str, log: Any) -> Self:
+    async def join(cls, settings: Settings, name: str, endpoints: Sequence[Endpoint], log: Any) -> Self:
         """Become a node: known to the others, and leading nothing yet.
 
         Args:
             name: by which it gets its id; empty if the settings have that.
+            endpoints: where it is going to listen.
 
         Raises:
             CannotStart: the database cannot be reached or used, or the node runs already.
@@ -134,9 +159,15 @@ class DatabaseNode:
         from ottla.broker.clock import LeaseClock
         from ottla.broker.engine import EngineError
         from ottla.broker.runtime.node import Node
+        from ottla.cli.cluster_checks import findings_of
 
         database = database_of(settings)
         try:
+            told = [one.told or (one.host, one.port) for one in endpoints]
+            tell(
+                findings_of(await database.facts(), way_of(database.address, settings), name or settings.node_id, told),
+                log,
+            )
             await database.open()
             if name:
                 database.node_id = await database.identify(name)
@@ -146,7 +177,7 @@ class DatabaseNode:
             database.on_notified = node.nudge
             node.on_superseded = lambda: os._exit(SUPERSEDED)  # what it leads is another process's
             await node.join()
-        except EngineError as error:
+        except (EngineError, BadSetting) as error:
             raise CannotStart(f"the cluster cannot be joined: {error}") from error
         log.info("Joined the cluster", database=repr(database.address), incarnation=node.incarnation)
         return cls(node, settings, database.node_password)

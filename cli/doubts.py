@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ottla.broker.core.security.scram import Credentials
     from ottla.cli.doctor_checks import Finding
 
+_SEEN = "A password was given as an argument, which others on this machine can see"
+
 
 def tell_findings(
     settings: Settings,
@@ -49,11 +51,15 @@ def tell(findings: Sequence[Finding], log: Any) -> None:
 
 def warn_of_passwords(url: str, add_scram: Sequence[str], log: Any) -> None:
     """Warn of passwords among the arguments. ``url`` is that of the cluster."""
-    seen = "A password was given as an argument, which others on this machine can see"
-    if url and urlsplit(url).password:
-        log.warning(f"{seen}: use OTTLA_CLUSTER_URL, PGPASSWORD or a passfile")
+    if seen := password_in(url):
+        log.warning(seen)
     if add_scram:
-        log.warning(f"{seen}: use --users-file FILE")
+        log.warning(f"{_SEEN}: use --users-file FILE")
+
+
+def password_in(url: str) -> str:
+    """What there is to be said of the URL of a cluster that stands among the arguments; empty if nothing."""
+    return f"{_SEEN}: use OTTLA_CLUSTER_URL, PGPASSWORD or a passfile" if urlsplit(url).password else ""
 
 
 def warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:

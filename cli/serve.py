@@ -386,7 +386,7 @@ async def _serve(
     node = None
     if settings.ottla_cluster_url:
         try:
-            node = await DatabaseNode.join(settings, node_name, log)
+            node = await DatabaseNode.join(settings, node_name, where["endpoints"], log)
         except CannotStart as error:
             told.failed(error)
             return 1

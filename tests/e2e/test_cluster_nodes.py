@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +72,8 @@ def node_ids(node: Node) -> set[int]:
     """Those of the nodes that are up, as one of them knows them."""
     admin = KafkaAdminClient(bootstrap_servers=node.bootstrap_servers)
     try:
-        return {broker["broker_id"] for broker in admin.describe_cluster()["brokers"]}
+        brokers = admin.describe_cluster()["brokers"]
+        return {broker["broker_id"] for broker in brokers if not broker["is_fenced"]}
     finally:
         admin.close()
 
@@ -107,21 +112,49 @@ async def test_several_nodes_on_one_machine(server: PostgresServer) -> None:
 
             first = await incarnations()
             os.kill(children(nodes.pid)[0], signal.SIGKILL)
-
-            async def is_back() -> bool:
-                now = await incarnations()
-                return len(now) == 2 and now != first and sum(now.values()) > sum(first.values())
-
-            await until(is_back)
+            wait_for(lambda: "Node is up" in nodes.log_text(), "the node that was killed", show=nodes.log_text)
             second = await incarnations()
             assert len([one for one in second if second[one] != first[one]]) == 1
             os.kill(nodes.pid, signal.SIGHUP)
-
-            async def are_new() -> bool:
-                now = await incarnations()
-                return len(now) == 2 and not {*now.values()} & {*second.values()}
-
-            await until(are_new)
-            wait_for(lambda: "Rolling restart is through" in nodes.log_text(), "the end of the rolling restart")
+            through = "Rolling restart is through"
+            wait_for(lambda: through in nodes.log_text(), "a rolling restart", show=nodes.log_text)
+            assert not {*(await incarnations()).values()} & {*second.values()}
             assert nodes.stop() == 0
         wait_for(lambda: node_ids(other) == {3}, "the end of the others")
+
+
+def ottla(*words: str) -> tuple[int, str]:
+    """What a command ends with, and what it says."""
+    done = subprocess.run([sys.executable, "-m", "ottla.cli", *words], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+async def test_a_server_that_loses_records_is_refused(server: PostgresServer) -> None:
+    url = f"postgresql://{USER}@127.0.0.1:{server.port}/postgres"
+    code, said = ottla("cluster", "doctor", "--cluster", url, "--set", "ottla.durability=os", "--format", "json")
+    findings = {one["check"]: one for one in json.loads(said)["checks"]}
+    assert code == 0
+    assert {check: one["verdict"] for check, one in findings.items() if one["verdict"] != "ok"} == {"settings": "warn"}
+    assert "ottla.durability has no effect" in findings["settings"]["found"]
+    assert findings["server"]["found"].startswith("PostgreSQL ")
+    server.configure({"fsync": "off"})
+    server.reload()
+    try:
+        await until(partial(has_setting, server, "fsync", "off"))
+        code, said = ottla("cluster", "doctor", "--cluster", url)
+        assert code == 1 and "FAIL  durability   fsync=off: a crash of the server loses records\n" in said
+        with pytest.raises(RuntimeError, match="durability: fsync=off: a crash of the server loses records"):
+            Node(server, "unsafe").start()
+    finally:
+        server.configure({"fsync": "on"})
+        server.reload()
+        await until(partial(has_setting, server, "fsync", "on"))
+    twice = f"postgresql://{USER}@127.0.0.1:{server.port},127.0.0.1:{server.port}/postgres"
+    code, said = ottla("cluster", "doctor", "--cluster", twice)
+    assert code == 1 and "FAIL  standbys     a failover can lose acknowledged records" in said
+    code, said = ottla("cluster", "doctor", "--cluster", twice, "--set", "ottla.cluster.allow.lossy.failover=true")
+    assert code == 0 and "warn  standbys " in said
+
+
+async def has_setting(server: PostgresServer, name: str, value: str) -> bool:
+    return await ask(server, f"SHOW {name}") == [(value,)]

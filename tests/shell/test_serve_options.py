@@ -59,6 +59,10 @@ CLUSTER = "postgresql://me@127.0.0.1/logs"
             "PLAINTEXT://localhost:9092 and HTTP at 9093 would meet",
         ),
         (["--cluster", CLUSTER, "--workbench"], "leave out --cluster"),
+        (
+            ["--cluster", CLUSTER, "--set", "message.max.bytes=67108865"],
+            "message.max.bytes=67108865: a cluster over a database takes 67108864 at most",
+        ),
         (["--cluster", CLUSTER, "--listen", "0"], "say --listen, --node-id or ottla.node.name"),
         (["--cluster", "mysql://h/d", "--set", "node.id=1"], "begins with postgresql://"),
         (["--cluster", CLUSTER, "--set", "node.id=1", "--set", "ottla.cluster.schema=A b"], "no name of a schema"),

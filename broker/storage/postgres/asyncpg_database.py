@@ -7,6 +7,7 @@ it waits for its standby *succeeds*, as far as this server goes. Whoever has wai
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from ottla.broker.engine import EngineError, Unavailable
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres import schema
 from ottla.broker.storage.postgres.database import Answer, Refusal, Session, Statement
+from ottla.broker.storage.postgres.facts import SERVER, TABLES, Facts, facts_of
 from ottla.broker.storage.postgres.statements import LOCK_TIMEOUT_MS, Statements
 
 CONNECT_S: Final = 2.0
@@ -92,6 +94,10 @@ class Address:
         if asked.get("target_session_attrs", "read-write") not in ("read-write", "primary", "any"):
             raise Unsuitable("a cluster needs the server that can be written to: leave out target_session_attrs")
         self.url = url
+        self.sslmode = asked.get("sslmode", "")
+        """What the URL says of it; empty if nothing."""
+        self.has_service = "service" in asked or "PGSERVICE" in os.environ
+        """Whether more stands in a file."""
         logged_in, _, places = parts.netloc.rpartition("@")
         user, _, password = logged_in.partition(":")
         self._secrets = [
@@ -259,6 +265,16 @@ class AsyncpgDatabase:
             connection.terminate()
         self._statements = Statements(self.cluster_id, self._lock_timeout_ms)
 
+    async def facts(self) -> Facts:
+        """What the server says of itself, and what is in the tables; nothing is changed. Raises as `open`."""
+        connection, _ = await self._reach("M")
+        try:
+            return await self._within(connection, _facts(connection))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
+        finally:
+            connection.terminate()
+
     async def identify(self, name: str) -> int:
         """The id of the node of a name, be it a new one.
 
@@ -386,6 +402,14 @@ def _check(connection: asyncpg.Connection[Any], facts: Any, settings: Any) -> No
     for name, wanted in _SETTINGS.items():
         if settings[name] != wanted:
             raise Unsuitable(f"the server insists on {name}={settings[name]}: it has to be {wanted}")
+
+
+async def _facts(connection: asyncpg.Connection[Any]) -> Facts:
+    tables = None
+    if await connection.fetchval("SELECT to_regclass('cluster')") is not None:
+        tables = await connection.fetchrow(TABLES)
+    application = Statements("" if tables is None else tables[0]).application
+    return facts_of(await connection.fetchrow(SERVER, application), tables)
 
 
 async def _migrated(
