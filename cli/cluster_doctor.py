@@ -1,4 +1,4 @@
-"""`ottla cluster doctor`: the PostgreSQL of a cluster, whether nodes run or not."""
+"""`ottla cluster doctor` and `ottla cluster migrate`: the PostgreSQL of a cluster, whether nodes run or not."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import click
 
 from ottla.broker.settings import BadSetting
 from ottla.cli.common import Answer, formatted
-from ottla.cli.output import note
+from ottla.cli.output import Refused, count_of, note, say
 
 if TYPE_CHECKING:
     from ottla.broker.setting_sources import Loaded
+    from ottla.broker.storage.postgres.asyncpg_database import AsyncpgDatabase
     from ottla.cli.doctor_checks import Finding
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,3 +89,43 @@ async def _examined(loaded: Loaded) -> list[Finding]:
     except EngineError as error:
         return [Finding("server", FAIL, str(error), "A node would not start with it.")]
     return findings_of(facts, way_of(database.address, loaded.settings))
+
+
+@click.command("migrate", short_help="Make the tables of a cluster, or bring them up to date.")
+@_database_options
+@click.option(
+    "--grant-to", "roles", metavar="ROLE", multiple=True, help="Let this role read and write rows, as nodes have to."
+)
+@formatted
+def migrate(url: str | None, config_file: str | None, pairs: tuple[str, ...], roles: tuple[str, ...]) -> Answer:
+    """Make the tables of a cluster, or bring them up to date, by the URL of a role that may.
+
+    A node does the same when it starts, if its role may. Nodes may run meanwhile: they can live with what is changed.
+    Where others have a table locked, it is tried again for ten seconds.
+    """
+    from ottla.broker.engine import EngineError
+    from ottla.cli.database_node import database_of
+
+    settings = _loaded(url, config_file, pairs).settings
+    try:
+        document = asyncio.run(_migrated(database_of(settings), roles))
+    except (EngineError, BadSetting) as error:
+        raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+
+    def print_text() -> None:
+        added = document["version"] - document["before"]
+        done = f"{count_of(added, 'migration')} made" if added else "Nothing was missing"
+        say(f"{done}: the tables of the schema {settings.ottla_cluster_schema} have version {document['version']}.")
+        for role in roles:
+            say(f"{role} may read and write their rows.")
+
+    return Answer(document, print_text)
+
+
+async def _migrated(database: AsyncpgDatabase, roles: tuple[str, ...]) -> dict[str, Any]:
+    before = (await database.facts()).schema_version
+    await database.open()
+    for role in roles:
+        await database.grant(role)
+    after = await database.facts()
+    return {"cluster_id": after.cluster_id, "before": before, "version": after.schema_version, "granted_to": [*roles]}

@@ -36,9 +36,10 @@ class Node(BrokerProcess):
         schema: str,
         *arguments: str,
         nodes: int | None = None,
+        user: str = USER,
         **settings: Any,
     ) -> None:
-        url = f"postgresql://{USER}@127.0.0.1:{server.port}/postgres"
+        url = f"postgresql://{user}@127.0.0.1:{server.port}/postgres"
         given = {"ottla.cluster.schema": schema, "offsets.topic.num.partitions": 2, **settings}
         given = {"ottla.node.name": "only"} | given
         super().__init__(settings=given, nodes=nodes, arguments=("--cluster", url, *arguments))
@@ -158,3 +159,17 @@ async def test_a_server_that_loses_records_is_refused(server: PostgresServer) ->
 
 async def has_setting(server: PostgresServer, name: str, value: str) -> bool:
     return await ask(server, f"SHOW {name}") == [(value,)]
+
+
+async def test_a_node_needs_no_rights_to_make_tables_where_their_owner_has_made_them(server: PostgresServer) -> None:
+    await ask(server, "CREATE ROLE plain LOGIN")
+    with pytest.raises(RuntimeError, match=r"upgrade them by `ottla cluster migrate`"):
+        Node(server, "owned", user="plain").start()
+    url = f"postgresql://{USER}@127.0.0.1:{server.port}/postgres"
+    migrate = ("cluster", "migrate", "--cluster", url, "--set", "ottla.cluster.schema=owned")
+    code, said = ottla(*migrate, "--grant-to", "plain")
+    done = "1 migration made: the tables of the schema owned have version 1.\nplain may read and write their rows.\n"
+    assert (code, said) == (0, done)
+    with Node(server, "owned", user="plain") as node:
+        assert node_ids(node) == {1}
+        assert ottla(*migrate) == (0, "Nothing was missing: the tables of the schema owned have version 1.\n")

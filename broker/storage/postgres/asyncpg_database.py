@@ -275,6 +275,17 @@ class AsyncpgDatabase:
         finally:
             connection.terminate()
 
+    async def grant(self, role: str) -> None:
+        """Let a role read and write rows, as nodes have to. Raises as `open`."""
+        connection, _ = await self._reach("M")
+        try:
+            for statement in schema.GRANTS:
+                await connection.execute(statement.format(self._schema, role.replace('"', '""')))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
+        finally:
+            connection.terminate()
+
     async def identify(self, name: str) -> int:
         """The id of the node of a name, be it a new one.
 
@@ -431,6 +442,12 @@ async def _migrated(
                     await _migrate(connection, name, version, new_cluster_id)
         except asyncpg.LockNotAvailableError:
             continue
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise Unsuitable(
+                f"this Ottla needs the tables of schema {len(schema.MIGRATIONS)}, {name} has those of {version}, or "
+                f"shows none, and the role may not make them ({error}): upgrade them by `ottla cluster migrate`, which "
+                "takes the URL of their owner"
+            ) from None
     else:
         raise Unsuitable(f"somebody has kept the tables of the schema {name} locked: nothing was changed")
     found = await connection.fetchrow("SELECT cluster_id, node_password FROM cluster")

@@ -77,5 +77,10 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         ),
     ),
 )
+GRANTS: Final = (
+    'GRANT USAGE ON SCHEMA "{0}" TO "{1}"',
+    'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{0}" TO "{1}"',
+)
+"""What the role of nodes needs; {0} is the schema, and {1} the role."""
 OLDEST_CODE: Final = 1
 """What code must know at least, in migrations, to work with the newest schema."""
