@@ -155,6 +155,16 @@ ssl.trustmanager.algorithm=PKIX
 """Kafka 4.3's defaults of what is no setting here: who repeats them, as printed configurations do, protects nothing."""
 
 
+_OF_DISKS = (
+    "log.dirs",
+    "log.index.interval.bytes",
+    "log.index.size.max.bytes",
+    "ottla.durability",
+    "ottla.durability.interval.ms",
+)
+"""Settings that mean nothing where a database has the logs: every record is durable once it is acknowledged."""
+
+
 class Loaded(NamedTuple):
     """Checked settings, the keys that were not known, and those whose values would change something and do not.
 
@@ -211,6 +221,8 @@ def load(
     without_effect = [
         key for key, value in values.items() if not FIELDS[key].metadata["effective"] and value != FIELDS[key].default
     ]
+    if settings.ottla_cluster_url:
+        without_effect += filter(settings.is_given, _OF_DISKS)
     unprotected = [key for key, text in strangers.items() if protects(key, text) or is_slip_for_security(key, text)]
     idle = [key for key in strangers if has_no_effect(key)]
     without_effect += [key for key in idle if not _is_kafkas_default(key, strangers[key])]

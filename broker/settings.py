@@ -659,7 +659,15 @@ class Settings:
         "its nodes.",
         sensitive=True,
     )
+    ottla_node_name: str = setting(
+        "",
+        "The name by which a node of a cluster over a database gets its id, where node.id is not set: a new name gets "
+        "a new one and keeps it. Empty: the host and port that clients are told.",
+    )
     ottla_cluster_schema: str = setting("ottla", "The schema with the tables of the cluster.")
+    ottla_cluster_allow_lossy_failover: bool = setting(
+        False, "Accept several hosts without synchronous standbys: a failover may lose acknowledged records."
+    )
 
     # HTTP
     ottla_http_listen: str = setting(

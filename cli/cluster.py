@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.cluster_doctor import doctor, migrate
 from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
 from ottla.cli.node import MOST_NODES
@@ -300,3 +301,7 @@ def _move_snapshots(data_dir: Path, moves: list[tuple[str, str, str]]) -> None:
             there, file = data_dir / target / PRODUCERS, f"{name}{SUFFIX}"
             there.mkdir(mode=0o700, exist_ok=True)
             (data_dir / source / PRODUCERS / file).replace(there / file)
+
+
+command.add_command(doctor)
+command.add_command(migrate)

@@ -86,7 +86,7 @@ def command(
         findings += access.of_configuration(*configured, directory, config_file, pairs, bootstrap=answers)
     verdict = checks.worst(findings)
     document = {"verdict": verdict, "checks": [vars(one) for one in findings]}
-    return Answer(document, partial(_print, findings), click.exceptions.Exit(1) if verdict == FAIL else None)
+    return Answer(document, partial(print_findings, findings), click.exceptions.Exit(1) if verdict == FAIL else None)
 
 
 def _configured(
@@ -167,7 +167,8 @@ def _ask(bootstrap: str) -> dict[str, Any]:
     return with_admin(bootstrap, ask)
 
 
-def _print(findings: list[Finding]) -> None:
+def print_findings(findings: Sequence[Finding]) -> None:
+    """Print findings for people."""
     width = max(len(one.check) for one in findings)
     for one in findings:
         say(f"{one.verdict.upper() if one.verdict == FAIL else one.verdict:<4}", fg=_COLORS[one.verdict], nl=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from ottla.broker.endpoints import Endpoint
 from ottla.broker.setting_sources import Loaded, is_of_clusters, meant_by
@@ -13,6 +14,9 @@ from ottla.cli.listening import openings
 
 if TYPE_CHECKING:
     from ottla.broker.core.security.scram import Credentials
+    from ottla.cli.doctor_checks import Finding
+
+_SEEN = "A password was given as an argument, which others on this machine can see"
 
 
 def tell_findings(
@@ -30,14 +34,32 @@ def tell_findings(
         BadSetting: it fails one of them.
     """
     from ottla.cli.doctor_access import of_configuration
+
+    tell(of_configuration(settings, found, directory, config_file, pairs, users=users), log)
+
+
+def tell(findings: Sequence[Finding], log: Any) -> None:
+    """Log the warnings among findings. Raises BadSetting with those that fail."""
     from ottla.cli.doctor_checks import FAIL, WARN
 
-    findings = of_configuration(settings, found, directory, config_file, pairs, users=users)
     for one in findings:
         if one.verdict == WARN:
             log.warning(one.check[:1].upper() + one.check[1:], reason=one.found, advice=one.advice)
     if failed := [f"{one.check}: {one.found}" for one in findings if one.verdict == FAIL]:
         raise BadSetting("; ".join(failed))
+
+
+def warn_of_passwords(url: str, add_scram: Sequence[str], log: Any) -> None:
+    """Warn of passwords among the arguments. ``url`` is that of the cluster."""
+    if seen := password_in(url):
+        log.warning(seen)
+    if add_scram:
+        log.warning(f"{_SEEN}: use --users-file FILE")
+
+
+def password_in(url: str) -> str:
+    """What there is to be said of the URL of a cluster that stands among the arguments; empty if nothing."""
+    return f"{_SEEN}: use OTTLA_CLUSTER_URL, PGPASSWORD or a passfile" if urlsplit(url).password else ""
 
 
 def warn(loaded: Loaded, found: Sequence[Endpoint], log: Any) -> None:

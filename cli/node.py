@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from select import select
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from ottla.broker.endpoints import BETWEEN_NODES, Endpoint
@@ -218,6 +218,15 @@ def check_ports(found: Sequence[Endpoint], http: str, count: int) -> None:
         raise BadSetting(f"--nodes {count}: {named[-1][1]} leaves too few ports below 65536")
 
 
+class Member(Protocol):
+    """A node of a database, as far as its supervisor wants to know: which life it is of, and whom it knows to be up."""
+
+    @property
+    def incarnation(self) -> int: ...
+    @property
+    def up(self) -> list[int]: ...
+
+
 class Reports:
     """What a node tells its supervisor.
 
@@ -227,6 +236,7 @@ class Reports:
 
     def __init__(self, out: Any = None) -> None:
         self._out = sys.stdout if out is None else out
+        self._node: Member | None = None
 
     def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
         """Show signs of life from now on. Stop once the supervisor is gone."""
@@ -248,8 +258,13 @@ class Reports:
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.call_later(LOOK_MS / 1000, self._live, loop)
         if select([], [self._out], [], 0)[1]:  # a supervisor that stands still must not hold it up
+            told = {} if self._node is None else {"sees": self._node.up}
             with suppress(BrokenPipeError):  # it is gone, and this node is about to end
-                os.write(self._out.fileno(), b"{}\n")
+                os.write(self._out.fileno(), json.dumps(told).encode() + b"\n")
+
+    def joined(self, node: Member) -> None:
+        """It is a node of a database, which knows who else is up."""
+        self._node = node
 
     def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
         """The node serves clients."""
@@ -260,8 +275,10 @@ class Reports:
             address=broker.listening,
             endpoints=endpoints,
             http=http,
-            epoch=broker.leader_epoch,
+            epoch=broker.leader_epoch if self._node is None else self._node.incarnation,
         )
+        if self._node is not None:
+            self.sees(self._node.up)
 
     def sees(self, node_ids: Iterable[int]) -> None:
         """It has read that these nodes are up, itself among them, and tells clients so."""

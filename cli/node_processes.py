@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -22,13 +23,14 @@ from ottla.broker.engine import Corrupt, EngineError, InUse
 from ottla.broker.logger import Logger
 from ottla.broker.net.listener import CannotListen
 from ottla.broker.runtime.mechanisms import node_password
-from ottla.broker.settings import BadSetting
+from ottla.broker.settings import BadSetting, Settings
 from ottla.broker.storage.cluster_id import new_cluster_id
 from ottla.broker.storage.local.directory import make_data_directory, read_meta, take_lock
 from ottla.broker.storage.local.files import Files, SyncFailed, replace_file
 from ottla.broker.storage.local.layout import Layout, encode_meta
+from ottla.cli.database_node import Supervised
 from ottla.cli.node import Ports
-from ottla.cli.output import say
+from ottla.cli.ready import tell_ready
 from ottla.cli.supervise import LOOK_MS, Supervisor
 from ottla.cli.taken import is_taken
 from ottla.protocol.stored.cluster_file import (
@@ -54,20 +56,20 @@ class Lodgings:
     """The directories of nodes, locked for their supervisor.
 
     Args:
-        directory: of the first node, and of what all share; None: nothing outlives the processes.
+        directory: of the first node, and of what all share; None: nothing here outlives the processes.
 
     Attributes:
-        is_temporary: nothing outlives the processes.
+        is_temporary: nothing here outlives the processes.
         shared: the directory of what all share.
         cluster: all nodes, none of which runs.
     """
 
-    def __init__(self, directory: Path | None, first_id: int, count: int) -> None:
+    def __init__(self, directory: Path | None, node_ids: Sequence[int]) -> None:
         self.is_temporary = directory is None
         self.shared = Path(tempfile.mkdtemp(prefix="ottla-")) if directory is None else directory.absolute()
         self._files = Files()
         self._lock: int | None = None
-        self._node_ids = range(first_id, first_id + count)
+        self._node_ids = node_ids
         self.cluster: ClusterFile
 
     async def open(self, log: Logger) -> None:
@@ -196,7 +198,39 @@ class _Store:
             self._clock.call_at(self._clock.monotonic_ms() + STORE_AGAIN_MS, self._try)
 
 
-async def supervise(
+async def run_nodes(
+    words: Sequence[str],
+    ports: Ports,
+    settings: Settings,
+    directory: Path | None,
+    name: str,
+    ready: Path | None,
+    check: Callable[[], object],
+    log: Logger,
+) -> int:
+    """Run nodes until a signal comes; gives the exit code.
+
+    Args:
+        words: of the command line of all.
+        ports: of as many nodes as there are to be.
+        directory: see `Lodgings`.
+        name: by which nodes of a database get their ids; see `Supervised.open`.
+        ready, check: see `_supervise`.
+    """
+    node_ids: Sequence[int] = range(settings.node_id, settings.node_id + ports.nodes)
+    others = None
+    if settings.ottla_cluster_url:
+        try:
+            others = await Supervised.open(settings, name, ports.nodes)
+        except EngineError as error:
+            log.error("Cannot start", reason=f"the cluster cannot be joined: {error}")
+            return 1
+        node_ids = others.node_ids
+    command, lodgings = partial(node_command, words, node_ids), Lodgings(directory, node_ids)
+    return await _supervise(command, lodgings, log, ports=ports, ready=ready, check=check, others=others)
+
+
+async def _supervise(
     command: Callable[[int, Path], Sequence[str]],
     lodgings: Lodgings,
     log: Logger,
@@ -204,6 +238,7 @@ async def supervise(
     ports: Ports,
     ready: Path | None,
     check: Callable[[], object],
+    others: Supervised | None,
 ) -> int:
     """Run nodes until a signal comes; gives the exit code.
 
@@ -212,6 +247,7 @@ async def supervise(
         ports: of all nodes. If one is taken, no node starts.
         ready: a file that says where the nodes are, once they are ready.
         check: raises BadSetting if the settings, as they are now, let no node start.
+        others: how the nodes of other machines are told, where they share a database.
     """
     loop = asyncio.get_running_loop()
     clock, over, code = LoopClock(loop), asyncio.Event(), 0
@@ -222,22 +258,11 @@ async def supervise(
     def tell(addresses: list[str]) -> None:
         nonlocal code
         if addresses:
-            _tell(",".join(addresses), ready, log)
+            tell_ready(",".join(addresses), ready, log)
         else:
             log.error("No node starts")
             code = 1
             supervisor.stop()
-
-    async def restart() -> None:
-        if had_terminal and not _has_terminal():
-            supervisor.stop()  # it was closed
-            return
-        try:
-            await asyncio.to_thread(check)  # it reads files, and may ask an issuer of tokens
-        except (BadSetting, OSError) as error:
-            log.error("The settings are refused: no node is restarted", reason=str(error))
-        else:
-            supervisor.restart_all()
 
     def look() -> None:
         clock.call_at(clock.monotonic_ms() + LOOK_MS, look)
@@ -252,11 +277,17 @@ async def supervise(
         store=store,
         on_ready=tell,
         on_stopped=over.set,
-        is_ephemeral=lodgings.is_temporary,
+        is_ephemeral=lodgings.is_temporary and others is None,
     )
-    processes.reported, processes.ended = supervisor.reported, supervisor.ended
+
+    def ended(node_id: int, code: int) -> None:
+        if others is not None and code != 0:
+            others.tell_ended(node_id, supervisor.cluster.nodes[node_id].epoch)
+        supervisor.ended(node_id, code)
+
+    processes.reported, processes.ended = supervisor.reported, ended
     had_terminal = _has_terminal()
-    _heed_signals(loop, supervisor.stop, restart)
+    _heed_signals(loop, supervisor.stop, lambda: _restart(supervisor, check, log, had_terminal=had_terminal))
     supervisor.start()
     look()
     await over.wait()
@@ -267,6 +298,19 @@ async def supervise(
     return code
 
 
+async def _restart(supervisor: Supervisor, check: Callable[[], object], log: Logger, *, had_terminal: bool) -> None:
+    """Restart all nodes if the settings, as they are now, let them start."""
+    if had_terminal and not _has_terminal():
+        supervisor.stop()  # it was closed
+        return
+    try:
+        await asyncio.to_thread(check)  # it reads files, and may ask an issuer of tokens
+    except (BadSetting, OSError) as error:
+        log.error("The settings are refused: no node is restarted", reason=str(error))
+    else:
+        supervisor.restart_all()
+
+
 def _heed_signals(
     loop: asyncio.AbstractEventLoop, stop: Callable[[], None], restart: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
@@ -274,19 +318,6 @@ def _heed_signals(
         loop.add_signal_handler(number, stop)
     restarts: set[asyncio.Task[None]] = set()
     loop.add_signal_handler(signal.SIGHUP, lambda: restarts.add(loop.create_task(restart())))
-
-
-def _tell(line: str, ready: Path | None, log: Logger) -> None:
-    """Say where the nodes are, in the file and on standard output; what of this fails is in the log."""
-    try:
-        if ready is not None:
-            replace_file(Files(), str(ready.absolute()), f"{line}\n".encode())
-    except (OSError, SyncFailed) as error:
-        log.error("The file that says where the nodes are cannot be written", file=str(ready), reason=str(error))
-    try:
-        say(line)
-    except OSError as error:  # a full disk, or nobody reads it
-        log.error("Where the nodes are cannot be printed", listen=line, reason=str(error))
 
 
 async def _open(lodgings: Lodgings, ports: Ports, log: Logger) -> bool:
@@ -323,6 +354,8 @@ def _has_terminal() -> bool:
     return True
 
 
-def node_command(words: Sequence[str], node_id: int, shared: Path) -> list[str]:
-    """The command line of a node: that of its supervisor, and who it is."""
-    return [sys.executable, "-m", "ottla.cli", *words, "--node", str(node_id), "--shared-dir", str(shared)]
+def node_command(words: Sequence[str], node_ids: Sequence[int], node_id: int, shared: Path) -> list[str]:
+    """The command line of a node: that of its supervisor, and who it is among all."""
+    place = node_ids.index(node_id)
+    own = ["--node", str(node_id), "--place", str(place), "--shared-dir", str(shared)]
+    return [sys.executable, "-m", "ottla.cli", *words, *own]

@@ -1,4 +1,4 @@
-"""What a broker that is alone tells of itself when it is ready: its address, on standard output and in a file."""
+"""What is told once brokers are ready: where clients reach them, on standard output and in a file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from ottla.cli.taken import is_taken, tell_taken
 
 if TYPE_CHECKING:
     from ottla.broker.app import Broker, CannotStart
+    from ottla.broker.logger import Logger
+    from ottla.cli.node import Member
 
 
 class Told:
-    """See the module.
+    """What a broker that is alone, or a node of a database, tells of itself.
 
     Args:
         ready: the file; None for none.
@@ -34,10 +36,11 @@ class Told:
     def begin(self, loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
         """Nobody but the user stops it."""
 
+    def joined(self, node: Member) -> None:
+        """Nobody here counts nodes."""
+
     def ready(self, broker: Broker, http: tuple[str, int] | None) -> None:
-        if self._ready is not None:
-            _write_atomically(self._ready, f"{broker.listening}\n")
-        say(broker.listening)
+        tell_ready(broker.listening, self._ready, self._log)
 
     def failed(self, error: CannotStart) -> None:
         self._log.error("Cannot start", reason=str(error))
@@ -60,7 +63,16 @@ def ready_file(file: str | None) -> Path | None:
     return ready
 
 
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+def tell_ready(line: str, ready: Path | None, log: Logger) -> None:
+    """Say where clients connect to, in the file and on standard output; what of this fails is in the log."""
+    from ottla.broker.storage.local.files import Files, SyncFailed, replace_file
+
+    try:
+        if ready is not None:
+            replace_file(Files(), str(ready.absolute()), f"{line}\n".encode())
+    except (OSError, SyncFailed) as error:
+        log.error("The file that says where to connect cannot be written", file=str(ready), reason=str(error))
+    try:
+        say(line)
+    except OSError as error:  # a full disk, or nobody reads it
+        log.error("Where to connect cannot be printed", listen=line, reason=str(error))

@@ -6,8 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +24,8 @@ from ottla.broker.setting_sources import (
 )
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli import garbage
-from ottla.cli.database_node import DatabaseNode, check_cluster, has_password, told_of_machine
-from ottla.cli.doubts import tell_findings, warn
+from ottla.cli.database_node import DatabaseNode, check_cluster, name_of, told_of_machine
+from ottla.cli.doubts import tell_findings, warn, warn_of_passwords
 from ottla.cli.homes import check_homes
 from ottla.cli.listening import Options, check_http, check_issuers, check_keys, listeners
 from ottla.cli.node import MOST_NODES, Node, Ports, Reports, check_ports, would_listen
@@ -42,6 +41,7 @@ LINES_AFTER_S = 0.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SETTINGS = {
     "cluster": "ottla.cluster.url",
+    "node_id": "node.id",
     "insecure": "ottla.insecure",
     "http": "ottla.http.listen",
     "http_tls": "ottla.http.tls",
@@ -94,10 +94,16 @@ _SETTINGS = {
 @click.option(
     "--cluster",
     metavar="URL",
-    help="Be a node of the cluster whose logs are in this PostgreSQL: postgresql://USER@HOST:PORT/DATABASE. Needs a "
-    "node.id of its own.",
+    help="Be a node of the cluster whose logs are in this PostgreSQL: postgresql://USER@HOST:PORT/DATABASE.",
+)
+@click.option(
+    "--node-id",
+    metavar="ID",
+    type=click.IntRange(0),
+    help="The id of this broker; of several nodes, of the first. [1; in a cluster over a database, by ottla.node.name]",
 )
 @click.option("--node", type=int, hidden=True)
+@click.option("--place", type=int, hidden=True)
 @click.option("--shared-dir", hidden=True)
 @click.option(
     "--config",
@@ -183,6 +189,7 @@ def command(
     ephemeral: bool,
     nodes: int | None,
     node: int | None,
+    place: int,
     shared_dir: str,
     config_file: str | None,
     pairs: tuple[str, ...],
@@ -194,7 +201,7 @@ def command(
     ready_path: str | None,
     log_format: str,
     log_level: str,
-    **settings: str | bool | None,
+    **settings: str | int | None,
 ) -> None:
     """Run a broker. Once it is ready, it prints the host:port at which this machine reaches it.
 
@@ -209,17 +216,17 @@ def command(
     from ottla.observe.logs import logger
 
     log = logger(log_format, level=log_level, node=node)
-    options = [f"{_SETTINGS[one]}={'true' if value is True else value}" for one, value in settings.items() if value]
+    options = _pairs(settings)
     if ephemeral or data_dir:
         options.append("log.dirs=")  # those of the file are not used
     where = Options(listen, advertise, tls_cert, tls_key, sasl)
     reports = Reports()
-    place = None if ephemeral else data_dir or ""
+    directory = None if ephemeral else data_dir or ""
     users = users_file, add_scram
-    given = _Given(config_file, (*pairs, *options), bool(settings["http"]), where, topics, users, place, nodes)
+    given = _Given(config_file, (*pairs, *options), bool(settings["http"]), where, topics, users, directory, nodes)
     try:
         start = given.read(log)
-        own = start.alone() if node is None else start.of_node(node, Path(shared_dir), reports, log)
+        own = start.alone() if node is None else start.of_node(node, place, Path(shared_dir), reports, log)
         if check:
             given.check(start, log)
     except BadSetting as error:
@@ -232,34 +239,32 @@ def command(
     if node is not None:
         sys.exit(_run(_serve(**own, told=reports, log=log, workbench=workbench)))
     warn(start.loaded, start.endpoints, log)
-    _warn_of_passwords(str(settings["cluster"] or ""), add_scram, log)
+    warn_of_passwords(str(settings["cluster"] or ""), add_scram, log)
     if check:
         say(would_listen(start.endpoints, nodes))
         return
     ready = ready_file(ready_path)
     if nodes is not None:
-        sys.exit(_run(_supervise(start, nodes, ready, lambda: given.check(given.read(), log), log)))
+        sys.exit(_run(start.supervised(nodes, ready, lambda: given.check(given.read(), log), log)))
     told = Told(ready, start.endpoints, start.loaded.settings.ottla_http_listen, log)
     sys.exit(_run(_serve(**own, told=told, log=log, workbench=workbench)))
 
 
-def _warn_of_passwords(url: str, add_scram: Sequence[str], log: Any) -> None:
-    """Warn of passwords among the arguments. ``url`` is that of the cluster."""
-    seen = "A password was given as an argument, which others on this machine can see"
-    if url and has_password(url):
-        log.warning(f"{seen}: use OTTLA_CLUSTER_URL, PGPASSWORD or a passfile")
-    if add_scram:
-        log.warning(f"{seen}: use --users-file FILE")
+def _pairs(options: Mapping[str, str | int | None]) -> list[str]:
+    """The settings that options stand for."""
+    given = {one: value for one, value in options.items() if value or type(value) is int}
+    return [f"{_SETTINGS[one]}={'true' if value is True else value}" for one, value in given.items()]
 
 
 class _Start(NamedTuple):
-    """What a broker starts with, by its command line, environment and files."""
+    """What a broker starts with, by its command line, environment and files. For ``node_name`` see `_serve`."""
 
     loaded: Loaded
     endpoints: Sequence[Endpoint]
     directory: Path | None
     topics: Sequence[tuple[str, int]]
     users: Credentials
+    node_name: str = ""
 
     def alone(self) -> dict[str, Any]:
         """The arguments of a single broker."""
@@ -269,19 +274,32 @@ class _Start(NamedTuple):
             "endpoints": self.endpoints,
             "topics": self.topics,
             "users": self.users,
+            "node_name": self.node_name,
         }
 
-    def of_node(self, node_id: int, shared: Path, reports: Reports, log: Any) -> dict[str, Any]:
+    def of_node(self, node_id: int, place: int, shared: Path, reports: Reports, log: Any) -> dict[str, Any]:
         """The arguments of one of several nodes. Raises as `Node.place_among`."""
         settings = self.loaded.settings
-        node = Node(node_id, node_id - settings.node_id, shared, in_memory=self.directory is None)
+        node = Node(node_id, place, shared, in_memory=self.directory is None)
         own = {
             "settings": node.settings(settings),
             "directory": node.directory,
             "endpoints": node.endpoints(self.endpoints),
             "why_down": node.why_down,
         }
+        if settings.ottla_cluster_url:
+            return {**self.alone(), **own, "node_name": ""}
         return {**self.alone(), **own, **node.place_among(reports, log)}
+
+    def supervised(
+        self, nodes: int, ready: Path | None, check: Callable[[], object], log: Any
+    ) -> Coroutine[Any, Any, int]:
+        """Run so many nodes until a signal comes; gives the exit code. For ``check`` see `run_nodes`."""
+        from ottla.cli.node_processes import run_nodes
+
+        settings = self.loaded.settings
+        ports = Ports(self.endpoints, settings.ottla_http_listen, nodes)
+        return run_nodes(sys.argv[1:], ports, settings, self.directory, self.node_name, ready, check, log)
 
 
 class _Given(NamedTuple):
@@ -313,7 +331,8 @@ class _Given(NamedTuple):
         users = initial_users(*self.users)
         if settings.ottla_cluster_url:
             check_cluster(settings, self.directory, self.nodes, found)
-            return _Start(loaded, told_of_machine(found, log), None, wanted, users)
+            found = told_of_machine(found, log)
+            return _Start(loaded, found, None, wanted, users, name_of(settings, found[0]))
         check_keys(found, settings)
         directory = None if self.directory is None else Path(self.directory or settings.log_dirs or "ottla-data")
         if self.nodes is not None:
@@ -335,13 +354,15 @@ async def _serve(
     told: Told | Reports,
     log: Any,
     workbench: bool,
+    node_name: str = "",
     why_down: Callable[[int], str] = lambda node_id: "",
     **where: Any,
 ) -> int:
-    """Run a broker until a signal comes; returns the exit code.
+    """Run a broker until a signal comes; gives the exit code.
 
     Args:
         told: is told what becomes of it.
+        node_name: by which a node of a cluster over a database gets its id; empty if the settings have that.
         why_down: says why another node is down.
         where: the directory, listeners, users and topics, as `ottla.broker.app.Broker` takes them.
     """
@@ -362,13 +383,17 @@ async def _serve(
     garbage.hold()
     log.hold()
     loop.call_later(LINES_AFTER_S, log.prepare)
+    node = None
+    if settings.ottla_cluster_url:
+        try:
+            node = await DatabaseNode.join(settings, node_name, where["endpoints"], log)
+        except CannotStart as error:
+            told.failed(error)
+            return 1
+        settings = node.settings
+        told.joined(node)
     observing = _observed(settings, log, workbench=workbench)
     observing["observing"].why_down = why_down
-    try:
-        node = await DatabaseNode.join(settings, log) if settings.ottla_cluster_url else None
-    except CannotStart as error:
-        told.failed(error)
-        return 1
     broker = Broker(settings, **where, log=log, **observing, **({} if node is None else node.parts))
     broker.on_fatal = lambda: os._exit(70)  # storage that cannot sync must not acknowledge anything more
     try:
@@ -393,19 +418,6 @@ async def _serve(
     await broker.stop()
     told.stopped()
     return 0
-
-
-async def _supervise(start: _Start, nodes: int, ready: Path | None, check: Callable[[], object], log: Any) -> int:
-    """Run so many nodes until a signal comes; returns the exit code.
-
-    Args:
-        check: raises BadSetting if the settings, as they are now, let no node start.
-    """
-    from ottla.cli.node_processes import Lodgings, node_command, supervise
-
-    lodgings = Lodgings(start.directory, start.loaded.settings.node_id, nodes)
-    ports = Ports(start.endpoints, start.loaded.settings.ottla_http_listen, nodes)
-    return await supervise(partial(node_command, sys.argv[1:]), lodgings, log, ports=ports, ready=ready, check=check)
 
 
 def _observed(settings: Settings, log: Any, *, workbench: bool) -> dict[str, Any]:

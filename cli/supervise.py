@@ -28,6 +28,12 @@ SILENT_LOOKS: Final = 5
 """After so many looks without one, everybody is told of it."""
 STORAGE_FAILED: Final = 70
 """The exit code of a node that could not make anything durable any more."""
+SUPERSEDED: Final = 75
+"""The exit code of a node whose id another process has taken."""
+TURNS_MS: Final = 600_000
+"""A node that loses its id twice in that time may have been given the id of another, which is started again as well."""
+AFTER_TURNS_MS: Final = 60_000
+"""So long it waits then."""
 
 
 class Processes(Protocol):
@@ -63,6 +69,8 @@ class _Life:
     why: str = ""
     """It has told, in this life, why it ends."""
     again: TimerHandle | None = None
+    superseded_ms: int | None = None
+    """When another process took its id last."""
 
 
 class Supervisor:
@@ -167,6 +175,10 @@ class Supervisor:
         if lived_ms >= LONGEST_WAIT_MS:
             life.wait_ms = FIRST_WAIT_MS
         wait_ms, life.wait_ms = life.wait_ms, min(life.wait_ms * 2, LONGEST_WAIT_MS)
+        if code == SUPERSEDED:
+            before_ms, life.superseded_ms = life.superseded_ms, self._clock.monotonic_ms()
+            if before_ms is not None and life.superseded_ms - before_ms < TURNS_MS:
+                wait_ms = AFTER_TURNS_MS
         self._tell_down(node_id, was_up=was_up)
         self._again(node_id, wait_ms)
         life.was_tried = True
@@ -298,4 +310,6 @@ def _in_words(code: int) -> str:
         return f"it was ended by {signal.Signals(-code).name}"
     if code == STORAGE_FAILED:
         return "its storage failed; its log says how"
+    if code == SUPERSEDED:
+        return "another process has its id"
     return "somebody stopped it" if code == 0 else f"it ended with exit code {code}; its log may say why"

@@ -43,6 +43,7 @@ class Node:
     Args:
         connect: connects to the database, whichever that is.
         clock: by which leases are counted. The database is waited for by its real one.
+        version: of Ottla, for whoever looks at the nodes.
 
     Attributes:
         on_superseded: called when another process has the id of this node: this one has to end.
@@ -57,8 +58,10 @@ class Node:
         report: Logger,
         *,
         settle_ms: int = 10_000,
+        version: str = "",
     ) -> None:
         self.node_id = node_id
+        self._version = version
         self.on_superseded: Callable[[], None] = lambda: None
         self._connections = Connections(connect, clock.real)
         catalog = PostgresCatalog(self._connections.m, lambda: f"{node_id}/{self.placement.incarnation}", FOLLOWERS)
@@ -95,7 +98,7 @@ class Node:
         """
         self._connections.open()
         await self._refuse_two()
-        answer = await self._connections.m.answer(port.Register(self.node_id))
+        answer = await self._connections.m.answer(port.Register(self.node_id, self._version))
         assert isinstance(answer.result, int)
         self.placement.incarnation = answer.result
         self._membership = Membership(self.node_id, answer.result, settle_ms=self._settle_ms)

@@ -72,6 +72,21 @@ def beat(t: Transaction, s: port.Beat) -> Steps:
     )
 
 
+def identify(t: Transaction, s: port.Identify) -> Steps:
+    if (known := t.read("name", s.name)) is not None:
+        return known
+    used = max((row.node_id for _, row in t.server.store.scan("node", t.snapshot)), default=0)
+    yield Want(("counter", "node_id"), UPDATE)
+    node_id = max(t.fresh("counter", "node_id") or 0, used + 1)
+    for key, value in ((("name", s.name), node_id), (("node", node_id), NodeRow(node_id, 0, NodeState.DOWN, 0))):
+        yield Want(key, UPDATE)
+        if t.fresh(*key) is not None:
+            raise Refused(port.Refusal.UNIQUE_VIOLATION)
+        t.write(value, *key)
+    t.write(node_id + 1, "counter", "node_id")
+    return node_id
+
+
 def register(t: Transaction, s: port.Register) -> Steps:
     incarnation = yield from take(t, port.Take("incarnation", 1))
     yield Want(("node", s.node_id), UPDATE)
@@ -350,6 +365,7 @@ def take(t: Transaction, s: port.Take) -> Steps:
 
 STEPS: dict[type, Callable[[Transaction, Any], Steps]] = {
     port.Beat: beat,
+    port.Identify: identify,
     port.Register: register,
     port.Describe: describe,
     port.ReadLogs: read_logs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from unittest.mock import Mock
 import pytest
 from click.testing import CliRunner
 
+from ottla.broker.endpoints import Endpoint
+from ottla.cli.database_node import name_of
 from ottla.cli.main import command as ottla
-from ottla.cli.serve import command
+from ottla.cli.serve import command, settings_of
 
 Warnings = Callable[..., list[dict[str, Any]]]
 STOCK = """\
@@ -51,9 +54,16 @@ CLUSTER = "postgresql://me@127.0.0.1/logs"
         (["--listen", "localhost"], "write HOST:PORT"),
         (["--cluster", CLUSTER, "--data-dir", "data"], "leave out --data-dir"),
         (["--cluster", CLUSTER, "--ephemeral"], "leave out --ephemeral"),
-        (["--cluster", CLUSTER, "--nodes", "3"], "leave out --nodes"),
+        (
+            ["--cluster", CLUSTER, "--nodes", "3", "--listen", "9092", "--http", "9093"],
+            "PLAINTEXT://localhost:9092 and HTTP at 9093 would meet",
+        ),
         (["--cluster", CLUSTER, "--workbench"], "leave out --cluster"),
-        (["--cluster", CLUSTER], "each node of a cluster needs an id of its own"),
+        (
+            ["--cluster", CLUSTER, "--set", "message.max.bytes=67108865"],
+            "message.max.bytes=67108865: a cluster over a database takes 67108864 at most",
+        ),
+        (["--cluster", CLUSTER, "--listen", "0"], "say --listen, --node-id or ottla.node.name"),
         (["--cluster", "mysql://h/d", "--set", "node.id=1"], "begins with postgresql://"),
         (["--cluster", CLUSTER, "--set", "node.id=1", "--set", "ottla.cluster.schema=A b"], "no name of a schema"),
         (["--listen", "localhost:99999"], "0 to 65535"),
@@ -129,6 +139,22 @@ def test_a_bad_option_says_what_is_allowed(arguments: list[str], said: str) -> N
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 2
     assert said in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "listener", "name"),
+    [
+        ((), Endpoint("a", 9092), "a:9092"),
+        ((), Endpoint("", 9092, advertised=("b.example", 19092)), "b.example:19092"),
+        ((), Endpoint("10.0.0.7", 9092), "10.0.0.7:9092"),
+        ((), Endpoint("localhost", 9093), f"{socket.getfqdn()}:9093"),
+        ((), Endpoint("127.0.0.1", 9093), f"{socket.getfqdn()}:9093"),
+        (("ottla.node.name=left",), Endpoint("a", 0), "left"),
+        (("node.id=1",), Endpoint("a", 0), ""),
+    ],
+)
+def test_a_node_without_an_id_goes_by_where_it_is(pairs: tuple[str, ...], listener: Endpoint, name: str) -> None:
+    assert name_of(settings_of(None, pairs).settings, listener) == name
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,13 @@ def test_later_sources_win() -> None:
     assert loaded.settings.group_max_size == 9
 
 
+def test_settings_of_disks_have_no_effect_where_a_database_has_the_logs() -> None:
+    given = {"ottla.durability": "os", "log.dirs": "data", "num.partitions": "3"}
+    assert load(given).without_effect == []
+    loaded = load(given | {"ottla.cluster.url": "postgresql://a/logs"})
+    assert loaded.without_effect == ["log.dirs", "ottla.durability"]
+
+
 def test_unknown_keys_and_keys_without_effect_are_told() -> None:
     loaded = load({"no.such.key": "1", "log.retention.hours": "1", "log.cleaner.threads": "3"})
     assert loaded.unknown == ["no.such.key"]

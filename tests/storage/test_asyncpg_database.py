@@ -14,6 +14,7 @@ asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed: pip i
 from ottla.broker.cluster.plan import LogRow  # noqa: E402
 from ottla.broker.engine import Unavailable  # noqa: E402
 from ottla.broker.storage.postgres import database as port  # noqa: E402
+from ottla.broker.storage.postgres import schema  # noqa: E402
 from ottla.broker.storage.postgres.asyncpg_database import Address, AsyncpgDatabase, Unsuitable  # noqa: E402
 from ottla.broker.storage.postgres.database import Answer  # noqa: E402
 from tests.storage.postgres_bench import Pair, connected, database_of, opened  # noqa: E402
@@ -150,6 +151,26 @@ async def test_a_role_without_rights_to_change_the_schema_is_enough_for_a_node(
     assert (await answer(evicting, port.Evict(waiting.number))).result == 0
     for session in (beating, holding, waiting, evicting):
         session.abort()
+
+
+async def test_tables_that_are_too_old_are_named_and_nodes_may_run_while_they_are_upgraded(
+    pair: Pair, made: Callable[..., AsyncpgDatabase], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await admin(pair, "CREATE ROLE reader LOGIN")
+    owner = made(schema="older")
+    await opened(owner)
+    await owner.grant("reader")
+    older = made(schema="older", user="reader")
+    await opened(older)
+    session = await connected(older)
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE node ADD COLUMN more int",)))
+    with pytest.raises(Unsuitable, match=r"needs the tables of schema 2, older has those of 1.*cluster migrate"):
+        await opened(made(schema="older", user="reader"))
+    await opened(made(schema="older"))
+    assert (await older.facts()).schema_version == 2
+    await opened(made(schema="older", user="reader"))
+    assert (await answer(session, port.Register(1))).result == 1
+    session.abort()
 
 
 async def test_what_a_role_has_set_does_not_count(pair: Pair, made: Callable[..., AsyncpgDatabase]) -> None:

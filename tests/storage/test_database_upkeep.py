@@ -181,6 +181,32 @@ def test_incarnations_rise(one: Client) -> None:
     assert first < second < other
 
 
+def test_a_name_keeps_its_id_and_a_new_one_gets_the_next(one: Client) -> None:
+    assert [one(port.Identify(name)) for name in ("a", "b", "a")] == [1, 2, 1]
+    one(port.Register(7))
+    assert [one(port.Identify(name)) for name in ("c", "b", "d")] == [8, 2, 9]
+    incarnation = one(port.Register(2))
+    assert one(port.Identify("b")) == 2
+    assert {row.node_id: row.incarnation for row in one(port.Beat(2, incarnation)).nodes}[2] == incarnation
+
+
+def test_of_two_that_name_a_node_at_once_one_asks_again(one: Client, two: Client) -> None:
+    one.hold(port.Identify("a"))
+    same = two.start(port.Identify("a"))
+    assert same.answer is None
+    one.release()
+    assert same.answer == Answer(refusal=Refusal.UNIQUE_VIOLATION)
+    assert (two(port.Identify("a")), two(port.Identify("b"))) == (1, 2)
+
+
+def test_a_name_gets_no_id_that_somebody_else_takes_meanwhile(one: Client, two: Client) -> None:
+    one.hold(port.Register(1))
+    named = two.start(port.Identify("a"))
+    one.release()
+    assert named.answer == Answer(refusal=Refusal.UNIQUE_VIOLATION)
+    assert two(port.Identify("a")) == 2
+
+
 def test_a_beat_counts_and_tells_of_others(bench: SimBench, one: Client) -> None:
     mine, other = one(port.Register(1)), one(port.Register(2))
     one(port.Beat(1, mine))

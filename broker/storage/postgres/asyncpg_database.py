@@ -7,8 +7,10 @@ it waits for its standby *succeeds*, as far as this server goes. Whoever has wai
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -16,8 +18,10 @@ import asyncpg
 
 from ottla.broker.cluster.membership import Server
 from ottla.broker.engine import EngineError, Unavailable
+from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres import schema
 from ottla.broker.storage.postgres.database import Answer, Refusal, Session, Statement
+from ottla.broker.storage.postgres.facts import SERVER, TABLES, Facts, facts_of
 from ottla.broker.storage.postgres.statements import LOCK_TIMEOUT_MS, Statements
 
 CONNECT_S: Final = 2.0
@@ -90,6 +94,10 @@ class Address:
         if asked.get("target_session_attrs", "read-write") not in ("read-write", "primary", "any"):
             raise Unsuitable("a cluster needs the server that can be written to: leave out target_session_attrs")
         self.url = url
+        self.sslmode = asked.get("sslmode", "")
+        """What the URL says of it; empty if nothing."""
+        self.has_service = "service" in asked or "PGSERVICE" in os.environ
+        """Whether more stands in a file."""
         logged_in, _, places = parts.netloc.rpartition("@")
         user, _, password = logged_in.partition(":")
         self._secrets = [
@@ -204,12 +212,12 @@ class AsyncpgDatabase:
     A server is taken only if it commits, and one of an earlier timeline, or of an earlier life, is not taken again.
 
     Args:
-        node_id: shown in the names of connections, and by the hint that the node is there.
         schema: where the tables are.
         new_cluster_id: names the cluster if this node is the first ever.
         lock_timeout_ms: how long a claim and a change of the catalog wait for whoever holds a log.
 
     Attributes:
+        node_id: shown in the names of connections, and by the hint that the node is there.
         why: why a connection failed last, or the attempt to make one, in words without secrets.
         cluster_id, node_password: of the cluster, once opened; by the latter its nodes know each other.
         on_notified: told that something has changed of nodes, leaders or the catalog, perhaps by this node.
@@ -227,11 +235,11 @@ class AsyncpgDatabase:
         if not schema.isidentifier() or not schema.isascii() or schema != schema.lower():
             raise Unsuitable(f"{schema!r} is no name of a schema: letters, digits and _, please")
         self.address = Address(url)
+        self.node_id = node_id
         self.cluster_id = ""
         self.node_password = ""
         self.on_notified: Callable[[], None] = lambda: None
         self.why = ""
-        self._node_id = node_id
         self._schema = schema
         self._new_cluster_id = new_cluster_id
         self._lock_timeout_ms = lock_timeout_ms
@@ -256,6 +264,45 @@ class AsyncpgDatabase:
         finally:
             connection.terminate()
         self._statements = Statements(self.cluster_id, self._lock_timeout_ms)
+
+    async def facts(self) -> Facts:
+        """What the server says of itself, and what is in the tables; nothing is changed. Raises as `open`."""
+        connection, _ = await self._reach("M")
+        try:
+            return await self._within(connection, _facts(connection))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
+        finally:
+            connection.terminate()
+
+    async def grant(self, role: str) -> None:
+        """Let a role read and write rows, as nodes have to. Raises as `open`."""
+        connection, _ = await self._reach("M")
+        try:
+            for statement in schema.GRANTS:
+                await connection.execute(statement.format(self._schema, role.replace('"', '""')))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
+        finally:
+            connection.terminate()
+
+    async def identify(self, name: str) -> int:
+        """The id of the node of a name, be it a new one.
+
+        Raises:
+            Unavailable: no server could be reached that can be written to, or it was lost.
+        """
+        connection, _ = await self._reach("M")
+        command = self._statements.of(port.Identify(name))
+        try:
+            while True:
+                with suppress(asyncpg.UniqueViolationError):
+                    node_id: int = (await connection.fetch(command.text, name))[0][0]
+                    return node_id
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise Unavailable(f"{self.address}: {self.address.without_secrets(error)}") from None
+        finally:
+            connection.terminate()
 
     def connect(self, role: str, connected: Callable[[Session | None], None]) -> None:
         """Connect in a role, and tell the session; None if there is none to be had now."""
@@ -304,7 +351,7 @@ class AsyncpgDatabase:
         raise Unavailable(f"{self.address}: {'; '.join(dict.fromkeys(whys))}")
 
     async def _dial(self, role: str, host: dict[str, Any]) -> asyncpg.Connection[Any]:
-        name = f"{self._statements.application}{self._node_id}/{role}"
+        name = f"{self._statements.application}{self.node_id}/{role}"
         return await asyncpg.connect(
             self.address.url,
             **host,
@@ -342,7 +389,7 @@ class AsyncpgDatabase:
             # One that others have left may still answer, but it does not commit any more.
             await connection.fetch(_PROOF)
             if role == "H":
-                await connection.fetch("SELECT pg_advisory_lock_shared($1, $2)", self._statements.hint, self._node_id)
+                await connection.fetch("SELECT pg_advisory_lock_shared($1, $2)", self._statements.hint, self.node_id)
                 await connection.add_listener(f"ottla/{self._schema}", lambda *told: self.on_notified())
         if self._server is None or server > self._server:
             self._server = server
@@ -368,6 +415,14 @@ def _check(connection: asyncpg.Connection[Any], facts: Any, settings: Any) -> No
             raise Unsuitable(f"the server insists on {name}={settings[name]}: it has to be {wanted}")
 
 
+async def _facts(connection: asyncpg.Connection[Any]) -> Facts:
+    tables = None
+    if await connection.fetchval("SELECT to_regclass('cluster')") is not None:
+        tables = await connection.fetchrow(TABLES)
+    application = Statements("" if tables is None else tables[0]).application
+    return facts_of(await connection.fetchrow(SERVER, application), tables)
+
+
 async def _migrated(
     connection: asyncpg.Connection[Any], name: str, new_cluster_id: Callable[[], str]
 ) -> tuple[str, str]:
@@ -387,6 +442,12 @@ async def _migrated(
                     await _migrate(connection, name, version, new_cluster_id)
         except asyncpg.LockNotAvailableError:
             continue
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise Unsuitable(
+                f"this Ottla needs the tables of schema {len(schema.MIGRATIONS)}, {name} has those of {version}, or "
+                f"shows none, and the role may not make them ({error}): upgrade them by `ottla cluster migrate`, which "
+                "takes the URL of their owner"
+            ) from None
     else:
         raise Unsuitable(f"somebody has kept the tables of the schema {name} locked: nothing was changed")
     found = await connection.fetchrow("SELECT cluster_id, node_password FROM cluster")

@@ -67,10 +67,20 @@ class Beat(NamedTuple):
     incarnation: int
 
 
+class Identify(NamedTuple):
+    """The id of the node of this name → that; a new name gets the next one after all that were ever used.
+
+    Refused with `UNIQUE_VIOLATION` if somebody else has used the name or the id first: ask again.
+    """
+
+    name: str
+
+
 class Register(NamedTuple):
-    """A new incarnation of a node → its number."""
+    """A new incarnation of a node, of this version of Ottla → its number."""
 
     node_id: int
+    version: str = ""
 
 
 class Describe(NamedTuple):
@@ -288,6 +298,7 @@ class Take(NamedTuple):
 
 Statement = (
     Beat
+    | Identify
     | Register
     | Describe
     | ReadLogs

@@ -49,7 +49,8 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "CREATE TABLE counter (name text PRIMARY KEY, value bigint NOT NULL)",
         "INSERT INTO counter VALUES ('incarnation', 1)",
         # States: 1 up, 3 down. Its rows change with every beat, so pages have room for the next versions.
-        "CREATE TABLE node (node_id int PRIMARY KEY, incarnation bigint NOT NULL, state smallint NOT NULL,"
+        "CREATE TABLE node (node_id int PRIMARY KEY, name text UNIQUE, version text NOT NULL DEFAULT '',"
+        " incarnation bigint NOT NULL, state smallint NOT NULL,"
         " intent smallint NOT NULL DEFAULT 0, beat bigint NOT NULL DEFAULT 0, endpoints jsonb NOT NULL DEFAULT '{}',"
         " rack text, since timestamptz NOT NULL DEFAULT clock_timestamp()) WITH (fillfactor = 20)",
         # Written when leader, home or start of a log change, and never by an append.
@@ -76,5 +77,10 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         ),
     ),
 )
+GRANTS: Final = (
+    'GRANT USAGE ON SCHEMA "{0}" TO "{1}"',
+    'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{0}" TO "{1}"',
+)
+"""What the role of nodes needs; {0} is the schema, and {1} the role."""
 OLDEST_CODE: Final = 1
 """What code must know at least, in migrations, to work with the newest schema."""

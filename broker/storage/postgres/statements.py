@@ -158,13 +158,22 @@ SELECT EXISTS (SELECT FROM beaten),
       AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
  FROM (SELECT count(*) AS number, coalesce(sum(leader_epoch), 0) AS epochs FROM plog WHERE NOT is_deleted) logs"""
 
+IDENTIFY = """
+WITH known AS MATERIALIZED (SELECT node_id FROM node WHERE name = $1),
+next AS (
+  INSERT INTO counter AS c SELECT 'node_id', coalesce(max(n.node_id), 0) + 2 FROM node n
+  HAVING NOT EXISTS (SELECT FROM known)
+  ON CONFLICT (name) DO UPDATE SET value = greatest(c.value + 1, excluded.value) RETURNING (value - 1)::int AS node_id),
+made AS (INSERT INTO node (node_id, name, incarnation, state) SELECT node_id, $1, 0, 3 FROM next RETURNING node_id)
+SELECT node_id FROM known UNION ALL SELECT node_id FROM made"""
+
 REGISTER = """
 WITH life AS (
   INSERT INTO counter AS c VALUES ('incarnation', 1)
   ON CONFLICT (name) DO UPDATE SET value = c.value + 1 RETURNING value - 1 AS number)
-INSERT INTO node (node_id, incarnation, state) SELECT $1, number, 1 FROM life
+INSERT INTO node (node_id, incarnation, state, version) SELECT $1, number, 1, $2 FROM life
 ON CONFLICT (node_id) DO UPDATE SET incarnation = excluded.incarnation, state = 1, beat = 0, endpoints = '{}',
-  rack = NULL, since = clock_timestamp()
+  rack = NULL, version = excluded.version, since = clock_timestamp()
 RETURNING incarnation"""
 
 DESCRIBE = """
@@ -390,6 +399,7 @@ class Statements:
     def _all(self) -> dict[type, Sql]:
         return {
             port.Beat: Sql(BEAT, lambda s: (*s, self.hint), _heard),
+            port.Identify: Sql(IDENTIFY, tuple, _one),
             port.Register: Sql(REGISTER, tuple, _one),
             port.Describe: Sql(DESCRIBE, _describe, _found),
             port.ReadLogs: Sql(READ_LOGS, tuple, _logs),

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.supervise import LONGEST_WAIT_MS, TELL_AGAIN_MS, Supervisor
+from ottla.cli.supervise import (
+    AFTER_TURNS_MS,
+    LONGEST_WAIT_MS,
+    SUPERSEDED,
+    TELL_AGAIN_MS,
+    TURNS_MS,
+    Supervisor,
+)
 from ottla.protocol.stored.cluster_file import ClusterFile, NodeEntry, decode_cluster, directory_of, encode_cluster
 from tests.observe.http.fakes import Lines, ManualClock
 
@@ -168,6 +175,22 @@ def test_waits_double_up_to_five_seconds(running: World) -> None:
 def test_a_long_life_begins_at_the_shortest_wait_again(running: World) -> None:
     assert waits(running, 2, 3, lived_ms=LONGEST_WAIT_MS - 1) == [100, 200, 400]
     assert waits(running, 2, 2, lived_ms=LONGEST_WAIT_MS) == [100, 100]
+
+
+def test_two_supervisors_with_one_id_do_not_take_turns(running: World) -> None:
+    def waits_after_losing_its_id() -> int:
+        running.supervisor.ended(2, SUPERSEDED)
+        assert running.node(2).why == "another process has its id"
+        (timer,) = running.clock.pending()
+        waited_ms = timer.when_ms - running.clock.now_ms
+        running.clock.advance(waited_ms)
+        running.up(2)
+        running.clock.advance(LONGEST_WAIT_MS)
+        return waited_ms
+
+    assert [waits_after_losing_its_id() for _ in range(3)] == [100, AFTER_TURNS_MS, AFTER_TURNS_MS]
+    running.clock.advance(TURNS_MS)
+    assert waits_after_losing_its_id() == 100
 
 
 def test_one_that_cannot_start_does_not_keep_the_others_from_being_ready(world: World) -> None:
