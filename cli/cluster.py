@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.cluster_import import import_command
 from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
 from ottla.cli.node import MOST_NODES
@@ -43,6 +44,9 @@ data_dir_argument = click.argument("data_dir", type=click.Path(exists=True, file
 @click.group("cluster")
 def command() -> None:
     """Show the nodes of `ottla serve --nodes N`; spread partitions over them."""
+
+
+command.add_command(import_command)
 
 
 @command.command("status", short_help="Show nodes, and what each leads.")
