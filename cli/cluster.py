@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.cluster_export import export_command
 from ottla.cli.cluster_import import import_command
 from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
@@ -47,6 +48,7 @@ def command() -> None:
 
 
 command.add_command(import_command)
+command.add_command(export_command)
 
 
 @command.command("status", short_help="Show nodes, and what each leads.")

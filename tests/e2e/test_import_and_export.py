@@ -227,6 +227,13 @@ def test_everything_of_a_broker_goes_into_a_cluster(tmp_path: Path, url: str, sc
     with Node(url, 4, schema, broker.port) as node:
         assert contents(node) == before
         clients.see(node.bootstrap_servers, node.port, ends=True)
+        after = contents(node)
+    told = cluster("export", tmp_path / "back", url=url, schema=schema).stdout
+    # There is a partition of the topic of events for each of groups now.
+    assert told.startswith("Exported and compared: 7 topics, 15 partitions, ") and "--data-dir" in told
+    with BrokerProcess(tmp_path / "back", settings=SETTINGS, port=broker.port) as broker:
+        assert contents(broker) == after
+        clients.see(broker.bootstrap_servers, broker.port)
 
 
 def test_an_import_goes_on_where_it_was_killed(tmp_path: Path, url: str, schema: str) -> None:
@@ -282,6 +289,9 @@ def test_the_directory_of_several_nodes(tmp_path: Path, url: str, schema: str) -
     cluster("import", tmp_path / "data", url=url, schema=schema)
     with Node(url, 1, schema) as first, Node(url, 2, schema) as second:
         assert read(f"{first.bootstrap_servers},{second.bootstrap_servers}") == values
+    cluster("export", tmp_path / "back", url=url, schema=schema)
+    with BrokerProcess(tmp_path / "back") as broker:
+        assert read(broker.bootstrap_servers) == values
 
 
 def written(bootstrap: str) -> dict[int, list[bytes | None]]:
@@ -302,15 +312,20 @@ def test_what_is_refused(tmp_path: Path, url: str, schema: str) -> None:
     def refusal(verb: str, directory: Path, schema: str = schema) -> str:
         return str(cluster(verb, directory, url=url, schema=schema, expect=1).stderr)
 
-    data = tmp_path / "data"
+    data, back = tmp_path / "data", tmp_path / "back"
+    assert "The cluster has no topics" in refusal("export", back)
     assert f"{tmp_path} is no data directory" in refusal("import", tmp_path)
     with BrokerProcess(data, topics={"shared": 4}) as broker:
         written(broker.bootstrap_servers)
         assert f"{data} is in use by another process" in refusal("import", data)
     with Node(url, 3, schema) as node:
-        said = f"Node 3 of the cluster runs at 127.0.0.1:{node.port}: stop all of them first."
-        assert said in refusal("import", data)
+        for verb, directory in (("import", data), ("export", back)):
+            said = f"Node 3 of the cluster runs at 127.0.0.1:{node.port}: stop all of them first."
+            assert said in refusal(verb, directory)
     assert "The cluster has topics, users or settings of its own" in refusal("import", data)
+    back.mkdir()
+    (back / "something").touch()
+    assert f"{back} is there already" in refusal("export", back)
 
 
 def test_a_damaged_directory_is_refused_and_its_cluster_does_not_start(tmp_path: Path, url: str, schema: str) -> None:
@@ -324,5 +339,8 @@ def test_a_damaged_directory_is_refused_and_its_cluster_does_not_start(tmp_path:
     assert "shared-2 is damaged: the CRC is" in said and f"ottla recover {tmp_path}/damaged" in said
     with pytest.raises(RuntimeError, match="was interrupted, or goes on"):
         Node(url, 1, schema).start()
+    assert (
+        "was interrupted, or goes on" in cluster("export", tmp_path / "back", url=url, schema=schema, expect=1).stderr
+    )
     said = cluster("import", tmp_path / "whole", url=url, schema=schema, expect=1).stderr
     assert f"Another import was begun (`ottla cluster import {tmp_path}/damaged`)" in said
