@@ -13,6 +13,7 @@ import click
 
 from ottla.cli.cluster_export import export_command
 from ottla.cli.cluster_import import import_command
+from ottla.cli.cluster_restored import restored_command
 from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
 from ottla.cli.node import MOST_NODES
@@ -49,6 +50,7 @@ def command() -> None:
 
 command.add_command(import_command)
 command.add_command(export_command)
+command.add_command(restored_command)
 
 
 @command.command("status", short_help="Show nodes, and what each leads.")

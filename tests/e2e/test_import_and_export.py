@@ -1,4 +1,4 @@
-"""`ottla cluster import` and what comes after: all of a data directory is in a real PostgreSQL, for clients too."""
+"""`ottla cluster import`, `export` and `restored` with a real PostgreSQL: what clients see before and after."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -28,6 +28,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import iter_batches
 from ottla.testing.process import BrokerProcess
@@ -75,16 +76,21 @@ class Node(BrokerProcess):
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def server() -> Iterator[PostgresServer]:
     directory = new_directory()
     server = PostgresServer(directory / "server")
     server.create()
     server.start()
     try:
-        yield f"postgresql://{USER}@127.0.0.1:{server.port}/postgres?sslmode=disable"
+        yield server
     finally:
         server.stop()
         shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def url(server: PostgresServer) -> str:
+    return f"postgresql://{USER}@127.0.0.1:{server.port}/postgres?sslmode=disable"
 
 
 @pytest.fixture
@@ -268,17 +274,23 @@ def large(broker: BrokerProcess) -> list[tuple[int, int, int, bytes]]:
 
 def rows(url: str, schema: str) -> int:
     """The batches in the database."""
+    try:
+        return fetched(url, f"SELECT count(*) FROM {schema}.pbatch")
+    except asyncpg.UndefinedTableError:
+        return 0
 
-    async def counted() -> int:
+
+def fetched(url: str, query: str) -> int:
+    """The number that a query gives."""
+
+    async def ask() -> int:
         connection = await asyncpg.connect(url)
         try:
-            return int(await connection.fetchval(f"SELECT count(*) FROM {schema}.pbatch"))
-        except asyncpg.UndefinedTableError:
-            return 0
+            return int(await connection.fetchval(query))
         finally:
             await connection.close()
 
-    return asyncio.run(counted())
+    return asyncio.run(ask())
 
 
 def test_the_directory_of_several_nodes(tmp_path: Path, url: str, schema: str) -> None:
@@ -344,3 +356,52 @@ def test_a_damaged_directory_is_refused_and_its_cluster_does_not_start(tmp_path:
     )
     said = cluster("import", tmp_path / "whole", url=url, schema=schema, expect=1).stderr
     assert f"Another import was begun (`ottla cluster import {tmp_path}/damaged`)" in said
+
+
+def test_after_a_restore_clients_find_out_what_is_gone(url: str, schema: str, server: PostgresServer) -> None:
+    """Records came after the backup, were read, and are gone with the restore."""
+    dump = f"{server.data}-{schema}.sql"
+    with Node(url, 1, schema) as node:
+        confluent.create_topics(node.bootstrap_servers, {"orders": 1})
+        send(node.bootstrap_servers, "orders", 5)
+        server.run("pg_dump", "-d", url, "-n", schema, "-f", dump)
+    with Node(url, 1, schema, node.port) as node:  # under an epoch that the backup does not know
+        send(node.bootstrap_servers, "orders", 5)
+        with closing(Client(node.port)) as client:
+            last_id, epoch = (
+                client.producer().producer_id,
+                client.metadata("orders").topics[0].partitions[0].leader_epoch,
+            )
+        reader = confluent.consumer(node.bootstrap_servers, auto_offset_reset="error")
+        reader.assign([TopicPartition("orders", 0, 0)])
+        assert len(reader.consume(10, PATIENCE_S)) == 10
+        said = cluster("restored", url=url, schema=schema, expect=1).stderr
+        assert f"Node 1 of the cluster runs at 127.0.0.1:{node.port}" in said
+    server.run("psql", "-q", "-d", url, "-c", f"DROP SCHEMA {schema} CASCADE")
+    server.run("psql", "-q", "-d", url, "-f", dump)
+    assert "under epochs 100,000 later" in cluster("restored", url=url, schema=schema).stdout
+    with Node(url, 1, schema, node.port), closing(reader):
+        (failed,) = reader.consume(1, PATIENCE_S)
+        assert failed.error().code() == KafkaError._AUTO_OFFSET_RESET
+        assert "log truncation detected at offset 10" in str(failed.error())
+        with closing(Client(node.port)) as client:
+            wait_for(lambda: client.offset("orders").error_code == 0, "the leader", timeout_s=PATIENCE_S)
+            assert leader_epoch(client) >= epoch + 100_000
+            places = [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}]
+            asked = {"replica_id": -1, "topics": [{"topic": "orders", "partitions": places}]}
+            end = client.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, **asked).topics[0].partitions[0]
+            assert (end.error_code, end.end_offset) == (0, 5)
+            assert client.producer().producer_id > last_id + 100_000
+    notes = fetched(url, f"SELECT count(*) FROM {schema}.audit WHERE node_id = -1 AND epoch >= 100000")
+    assert notes == fetched(url, f"SELECT count(*) FROM {schema}.plog") > 0
+
+
+def leader_epoch(client: Client) -> int:
+    return int(client.metadata("orders").topics[0].partitions[0].leader_epoch)
+
+
+def send(bootstrap: str, topic: str, count: int) -> None:
+    made = confluent.producer(bootstrap)
+    for number in range(count):
+        made.produce(topic, b"%d" % number, partition=0)
+    assert made.flush(PATIENCE_S) == 0
