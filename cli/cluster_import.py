@@ -16,7 +16,7 @@ import click
 from ottla.broker.settings import BadSetting, Settings
 from ottla.cli.common import Answer, formatted
 from ottla.cli.damage import refuse_a_part
-from ottla.cli.output import Refused, count_of, note, say
+from ottla.cli.output import Refused, count_of, note, say, warn
 from ottla.protocol.records import BatchError, TopicPartition, check_crc, iter_batches
 from ottla.protocol.stored.cluster_file import NODES_NAME, node_directories
 from ottla.protocol.stored.names import META_NAME
@@ -40,8 +40,11 @@ def of_cluster(function: Callable[..., Answer]) -> Callable[..., None]:
         from ottla.broker.core.topics.catalog import BadCatalog
         from ottla.broker.engine import EngineError
         from ottla.broker.storage.local.files import SyncFailed
+        from ottla.cli.database_node import has_password
         from ottla.cli.serve import settings_of
 
+        if url and has_password(url):
+            warn("others on this machine can see a password in an argument: use OTTLA_CLUSTER_URL or PGPASSWORD.")
         try:
             settings = settings_of(config_file, (*pairs, *([f"ottla.cluster.url={url}"] if url else [])))
             if not settings.settings.ottla_cluster_url:
@@ -50,7 +53,9 @@ def of_cluster(function: Callable[..., Answer]) -> Callable[..., None]:
         except BadSetting as error:
             raise click.UsageError(str(error)) from None
         except (EngineError, BadCatalog, BatchError, SyncFailed) as error:
-            raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+            text = str(error)
+            is_place = text.startswith("postgresql:")
+            raise Refused(f"{text if is_place else text[:1].upper() + text[1:]}.") from None
         except OSError as error:
             raise Refused(f"{error.filename or 'The directory'}: {error.strerror or error}.") from None
 
