@@ -249,6 +249,7 @@ def test_an_import_goes_on_where_it_was_killed(tmp_path: Path, url: str, schema:
             made.produce("large", os.urandom(900_000), partition=number % 2)
             assert made.flush(PATIENCE_S) == 0
         before = large(broker)
+        broker.kill()  # its journal has what is not in segments yet
     where = ("--cluster", url, "--set", f"ottla.cluster.schema={schema}")
     command = [sys.executable, "-m", "ottla.cli", "cluster", "import", str(tmp_path / "data"), *where]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
