@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -111,8 +111,11 @@ async def _copy(
     if end:  # else it never had anything, and has no directory
         topic = TopicConfig.of(entry.configs, Settings())
         config = LogConfig(segment_bytes=topic.segment_bytes, segment_ms=topic.roll_after_ms)
-        log = assembly.begin(TopicPartition(entry.name, partition), entry.topic_id, config, start, end, loaded.epochs)
+        tp = TopicPartition(entry.name, partition)
+        log = assembly.begin(tp, entry.topic_id, config, start, end, loaded.epochs)
         async for batches in rest.batches(log_id, start, end):
             log.put(batches)
             progress.went_on(sum(map(len, batches)))
+        if loaded.snapshot is not None and loaded.snapshot[1]:
+            await assembly.snapshots.save({tp: cast("dict[str, Any]", loaded.snapshot[1])})  # or the log is read
     progress.next()

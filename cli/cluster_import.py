@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -112,10 +112,11 @@ class Progress:
 
 
 class Stored(NamedTuple):
-    """A partition of a topic, and its log in a directory."""
+    """A partition of a topic, and its log in a directory, with the last snapshot of its producers if there is one."""
 
     tp: TopicPartition
     log: LocalLog
+    snapshot: Mapping[str, Any] | None
 
 
 class Directory:
@@ -143,8 +144,11 @@ class Directory:
         for entry in self.catalog.topics.values():
             homes = entry.homes or [self._first.node_id] * entry.partition_count
             for partition, home in enumerate(homes):
-                log = await self._engines[home].open_log(entry.name, entry.topic_id, partition, LogConfig())
-                found.append(Stored(log.tp, log))
+                engine, snapshot = self._engines[home], None
+                log = await engine.open_log(entry.name, entry.topic_id, partition, LogConfig())
+                with suppress(OSError, ValueError):  # it only spares a node to read the log
+                    snapshot = engine.snapshots.load(log.tp)
+                found.append(Stored(log.tp, log, snapshot))
         return found
 
 
@@ -242,7 +246,7 @@ async def compared(rest: ClusterAtRest, log_id: int, stored: Stored, progress: P
         Refused: they differ.
         BatchError: a batch is damaged.
     """
-    (topic, partition), log = stored
+    (topic, partition), log, _ = stored
     loaded = await rest.load(log_id)
     found, offset, end = Moved(), log.log_start_offset, log.log_end_offset
     is_same = (loaded.start_offset, loaded.end_offset) == (offset, end)
@@ -307,7 +311,7 @@ async def _import(data_dir: Path, settings: Settings) -> tuple[Moved, str]:
         progress = Progress("Copied", len(logs))
         for log_id, stored in logs.items():
             try:
-                await _copy(rest, log_id, ends[log_id], stored.log, progress)
+                await _copy(rest, log_id, ends[log_id], stored, progress)
             except BatchError as error:
                 topic, partition = stored.tp
                 raise Refused(
@@ -348,12 +352,15 @@ async def _begin(data_dir: Path, directory: Directory, rest: ClusterAtRest) -> d
     return wanted
 
 
-async def _copy(rest: ClusterAtRest, log_id: int, end_offset: int, log: LocalLog, progress: Progress) -> None:
+async def _copy(rest: ClusterAtRest, log_id: int, end_offset: int, stored: Stored, progress: Progress) -> None:
     """Bring what is missing of a log to the database."""
+    log = stored.log
     offset = max(end_offset, log.log_start_offset)
     while offset < log.log_end_offset and (batches := log.read(offset, max_bytes=READ_BYTES)):
         offset = end_offset = await rest.put(log_id, end_offset, batches)
         progress.went_on(len(batches))
     epochs = [(epoch, start) for epoch, start in log.kept.epochs if epoch < rest.epochs[log_id]]
     await rest.finish(log_id, log.log_start_offset, log.log_end_offset, epochs)
+    if stored.snapshot is not None:
+        await rest.keep_snapshot(log_id, stored.snapshot)
     progress.next()

@@ -230,16 +230,20 @@ def test_everything_of_a_broker_goes_into_a_cluster(tmp_path: Path, url: str, sc
     told = cluster("import", tmp_path / "data", url=url, schema=schema).stdout
     assert told.startswith("Imported and compared: 7 topics, 13 partitions, ")
     assert "ottla serve --cluster postgresql://" in told
+    assert fetched(url, f"SELECT count(*) FROM {schema}.psnap WHERE upto > 0") > 0
     with Node(url, 4, schema, broker.port) as node:
         assert contents(node) == before
         clients.see(node.bootstrap_servers, node.port, ends=True)
         after = contents(node)
+        assert "a snapshot of producers" not in node.log_text()
     told = cluster("export", tmp_path / "back", url=url, schema=schema).stdout
     # There is a partition of the topic of events for each of groups now.
     assert told.startswith("Exported and compared: 7 topics, 15 partitions, ") and "--data-dir" in told
     with BrokerProcess(tmp_path / "back", settings=SETTINGS, port=broker.port) as broker:
         assert contents(broker) == after
         clients.see(broker.bootstrap_servers, broker.port)
+        assert "a snapshot of producers" not in broker.log_text()
+    assert list((tmp_path / "back" / "producers").iterdir())
 
 
 def test_an_import_goes_on_where_it_was_killed(tmp_path: Path, url: str, schema: str) -> None:

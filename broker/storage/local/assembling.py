@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from ottla.broker.storage.local.kept_log import KeptLog
 from ottla.broker.storage.local.layout import Layout, encode_catalog
 from ottla.broker.storage.local.materialise import Materialiser
 from ottla.broker.storage.local.sizes import Sizes
+from ottla.broker.storage.local.snapshots import PRODUCERS, SnapshotFiles
 from ottla.protocol.compression import Buffer
 from ottla.protocol.records import TopicPartition, parse_header
 from ottla.protocol.stored.checkpoint import Checkpoint, encode_checkpoint
@@ -84,6 +86,9 @@ class Assembly:
     Args:
         directory: new, or left of an attempt that was interrupted.
         epoch: at least the newest of all logs.
+
+    Attributes:
+        snapshots: keeps those of producers.
     """
 
     def __init__(self, directory: str, cluster_id: str, node_id: int, epoch: int, new_uuid: Callable[[], UUID]) -> None:
@@ -93,6 +98,7 @@ class Assembly:
         read_meta(files, layout, node_id, new_uuid, cluster_id)
         for path in (layout.logs, layout.journal):
             files.make_directory(path)
+        self.snapshots = SnapshotFiles(Path(directory) / PRODUCERS)
         self._files, self._layout, self._epoch = files, layout, epoch
         self._materialiser = Materialiser(files, layout, most_handles=Sizes().most_writers)
         self._ends: dict[KeptLog, int] = {}

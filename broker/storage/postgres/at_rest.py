@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from ottla.broker.clock import Clock
 from ottla.broker.cluster.membership import Heard, NodeRow
@@ -29,6 +29,7 @@ from ottla.broker.storage.postgres.database import (
     Page,
     Refusal,
     Row,
+    SaveSnapshot,
     Seal,
     Statement,
     Stored,
@@ -127,6 +128,10 @@ class ClusterAtRest:
         await self.seal(log_id, end_offset)
         await self._done(BeginEpoch(log_id, epoch, end_offset, tuple(epochs)))
         await self._done(Trim(log_id, epoch, start_offset))
+
+    async def keep_snapshot(self, log_id: int, document: Mapping[str, Any]) -> None:
+        """Keep a snapshot of producers, which is one of `ottla.broker.engine.Snapshots`."""
+        await self._done(SaveSnapshot(log_id, self.epochs[log_id], document["offset"], document))
 
     async def seal(self, log_id: int, offset: int) -> None:
         """Let a log end at an offset at least."""
