@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.cluster_doctor import doctor, migrate
+from ottla.cli.cluster_export import export_command
+from ottla.cli.cluster_import import import_command
+from ottla.cli.cluster_restored import restored_command
 from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
 from ottla.cli.node import MOST_NODES
@@ -44,6 +47,11 @@ data_dir_argument = click.argument("data_dir", type=click.Path(exists=True, file
 @click.group("cluster")
 def command() -> None:
     """Show the nodes of `ottla serve --nodes N`; spread partitions over them."""
+
+
+command.add_command(import_command)
+command.add_command(export_command)
+command.add_command(restored_command)
 
 
 @command.command("status", short_help="Show nodes, and what each leads.")

@@ -92,8 +92,11 @@ def name_of(settings: Settings, first: Endpoint) -> str:
     return f"{host if first.is_for_others and host not in _EVERYWHERE else socket.getfqdn()}:{port}"
 
 
-def database_of(settings: Settings) -> AsyncpgDatabase:
+def database_of(settings: Settings, cluster_id: str = "") -> AsyncpgDatabase:
     """The database of a cluster as the settings have it; nothing is connected yet.
+
+    Args:
+        cluster_id: of a cluster that is new with this, if it is to have a certain one.
 
     Raises:
         BadSetting: asyncpg is not installed, or the settings name no database.
@@ -111,7 +114,7 @@ def database_of(settings: Settings) -> AsyncpgDatabase:
             settings.ottla_cluster_url,
             settings.node_id,
             schema=settings.ottla_cluster_schema,
-            new_cluster_id=lambda: new_cluster_id(uuid4),
+            new_cluster_id=lambda: cluster_id or new_cluster_id(uuid4),
         )
     except Unsuitable as error:
         raise BadSetting(str(error)) from None

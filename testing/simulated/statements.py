@@ -200,6 +200,31 @@ def _gives(t: Transaction, log_id: int, epoch: int, node_id: int, incarnation: i
     return True
 
 
+def depose(t: Transaction, s: port.Depose) -> Steps:
+    store, lives = t.server.store, 0
+    for key, _ in list(store.scan("counter", t.snapshot)):
+        yield Want(key, UPDATE)
+        value = t.fresh(*key) + s.by
+        t.write(value, *key)
+        lives = value if key[1] == "incarnation" else lives
+    for key, _ in list(store.scan("node", t.snapshot)):
+        yield Want(key, UPDATE)
+        t.write(t.fresh(*key)._replace(incarnation=lives - 1, state=NodeState.DOWN), *key)
+    yield Want(("catalog", 0), UPDATE)
+    version, document = t.fresh("catalog", 0)
+    t.write((version + s.by, document), "catalog", 0)
+    deposed = []
+    for key, _ in list(store.scan("log", t.snapshot)):
+        yield Want(key, UPDATE)
+        log = t.fresh(*key)
+        if not log.is_deleted:
+            row = log.row._replace(leader_id=NOBODY, leader_incarnation=0, epoch=log.row.epoch + s.by)
+            t.write(log._replace(row=row), *key)
+            t.write((NOBODY, 0), "audit", row.log_id, row.epoch)
+            deposed.append((row.log_id, row.epoch))
+    return tuple(deposed)
+
+
 def load(t: Transaction, s: port.Load) -> Steps:
     yield None
     log = t.read("log", s.log_id)
@@ -224,8 +249,9 @@ def _is_current(t: Transaction, log_id: int, epoch: int, mode: str) -> Generator
 def begin_epoch(t: Transaction, s: port.BeginEpoch) -> Steps:
     if not (yield from _is_current(t, s.log_id, s.leader_epoch, SHARE)):
         return False
-    yield Want(("epoch", s.log_id, s.leader_epoch), UPDATE)
-    t.write(s.start_offset, "epoch", s.log_id, s.leader_epoch)
+    for epoch, start_offset in (*s.earlier, (s.leader_epoch, s.start_offset)):
+        yield Want(("epoch", s.log_id, epoch), UPDATE)
+        t.write(start_offset, "epoch", s.log_id, epoch)
     return True
 
 
@@ -372,6 +398,7 @@ STEPS: dict[type, Callable[[Transaction, Any], Steps]] = {
     port.Append: append,
     port.Claim: claim,
     port.HandOver: hand_over,
+    port.Depose: depose,
     port.Load: load,
     port.BeginEpoch: begin_epoch,
     port.Page: page,

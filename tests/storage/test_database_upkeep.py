@@ -40,6 +40,13 @@ def test_a_snapshot_that_comes_late_does_not_replace_a_newer_one(one: Client) ->
     assert one(port.Load(A, 5)).snapshot == (3, "the same rows")
 
 
+def test_a_log_that_comes_from_elsewhere_has_its_earlier_epochs(one: Client) -> None:
+    assert one(port.BeginEpoch(A, 5, 7, ((1, 0), (3, 2))))
+    assert one(port.Load(A, 5)).epochs == {1: 0, 3: 2, 5: 7}
+    assert not one(port.BeginEpoch(A, 4, 9, ((2, 1),)))
+    assert one(port.Load(A, 5)).epochs == {1: 0, 3: 2, 5: 7}
+
+
 def test_a_load_of_an_empty_log(one: Client) -> None:
     loaded = one(port.Load(A, 5))
     assert loaded == (0, 0, port.Outline(), {}, None)
@@ -239,6 +246,33 @@ def test_what_is_said_of_a_node(one: Client) -> None:
     assert one(port.Describe(1, ended=incarnation))
     assert one(port.Beat(1, incarnation)).nodes[0].state.name == "DOWN"
     assert not one(port.Describe(77, intent=1))
+
+
+def test_nothing_that_a_node_believes_counts_once_all_are_deposed(one: Client) -> None:
+    incarnation = one(port.Register(1))
+    one(claim(A, node=1))
+    one(port.StoreCatalog(1, "second", deleted=(C,)))
+    numbers = one(port.Take("ids", 5))
+    assert one(port.Depose(100)) == ((A, 106), (B, 105))
+    assert {(log.leader_id, log.leader_incarnation, log.epoch) for log in one(port.ReadLogs())} == {
+        (-1, 0, 106),
+        (-1, 0, 105),
+    }
+    heard = one(port.Beat(1, incarnation))
+    assert not heard.is_mine and heard.nodes[0].state.name == "DOWN"
+    assert one(append(row(A, 0, epoch=6), epoch=6)) == (Stored(A, 106, 0),)
+    assert one(port.StoreCatalog(2, "of a node that has not heard of it")) is None
+    assert one(port.ReadCatalog()) == (102, "second")
+    assert one(port.Take("ids", 1)) == numbers + 105
+    assert one(port.Register(1)) > heard.nodes[0].incarnation >= incarnation + 100
+
+
+def test_to_depose_waits_for_an_append(one: Client, two: Client) -> None:
+    one.hold(append(row(A, 0)))
+    pending = two.start(port.Depose(1))
+    assert pending.answer is None
+    one.release()
+    assert pending.answer is not None and two.bases(A, 6) == [0]
 
 
 # Catalog and counters

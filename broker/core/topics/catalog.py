@@ -30,6 +30,9 @@ FORMAT = 1
 FORMAT_WITH_HOMES = 2
 """The format where partitions have homes: an earlier release would take them all for its own."""
 
+UNFINISHED = "unfinished"
+"""The key of the command that brings logs to where this catalog is, and has not done so yet."""
+
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
@@ -108,10 +111,12 @@ class Catalog:
         """Read what `state` gave; None is the catalog of a new broker.
 
         Raises:
-            BadCatalog: it is of a later format, or not a catalog at all.
+            BadCatalog: it is of a later format, not a catalog at all, or its logs are on their way.
         """
         if state is None:
             return cls()
+        if unfinished := state.get(UNFINISHED):
+            raise BadCatalog(f"`{unfinished}` was interrupted, or goes on: say it again to finish it")
         if (found := state.get("format")) not in (FORMAT, FORMAT_WITH_HOMES):
             formats = f"{FORMAT} and {FORMAT_WITH_HOMES}"
             raise BadCatalog(f"the catalog has format {found}, this version reads formats {formats}")

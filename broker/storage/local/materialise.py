@@ -70,7 +70,7 @@ class Materialiser:
             while log.backlog:
                 first = log.backlog[0]
                 if not log.exists:
-                    self._make_directory(log)
+                    self.make_directory(log)
                 begins = first.begins_segment and not (log.segment == first.base_offset and not log.length)
                 if begins or log.segment is None:
                     self.end_segment(log)
@@ -152,9 +152,8 @@ class Materialiser:
                 log.handle = None
         self._handles.clear()
 
-    # --- segments ---
-
-    def _make_directory(self, log: KeptLog) -> None:
+    def make_directory(self, log: KeptLog) -> None:
+        """Make the directory of a log that has none. Raises ``OSError``."""
         # What has the name already is what a deletion could not remove, or a directory that came to nothing.
         self.discard(log.name)
         self.files.make_directory(log.directory)
@@ -162,6 +161,8 @@ class Materialiser:
         log.exists = True
         self._directories[self.layout.logs] = None
         self._directories[log.directory] = None
+
+    # --- segments ---
 
     def _begin_segment(self, log: KeptLog, first: Batch) -> None:
         log.segment = first.base_offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from itertools import count
+from itertools import count, repeat
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -126,7 +126,7 @@ class PostgresCatalog:
             for partition in range(len(own), row["partitions"]):
                 own.append(next(numbers))
                 follows = None if followed is None else logs[followed["topic_id"]][partition]
-                home = row["homes"][partition]
+                home = row["homes"][partition] if "homes" in row else NOBODY  # until the first node has started
                 created.append(LogRow(own[-1], home, NOBODY, 0, -1, name in INTERNAL_TOPICS, follows))
         return logs, tuple(created)
 
@@ -137,5 +137,5 @@ class PostgresCatalog:
         return {
             log_id: home
             for row in rows
-            for log_id, home in zip(logs.get(row["topic_id"], ()), row.get("homes", ()), strict=False)
+            for log_id, home in zip(logs.get(row["topic_id"], ()), row.get("homes") or repeat(NOBODY), strict=False)
         }

@@ -145,6 +145,19 @@ class HandOver(NamedTuple):
     heir_incarnation: int
 
 
+class Depose(NamedTuple):
+    """Let nothing count any more that a life of a node believes → pairs of log and new epoch.
+
+    Logs are led by nobody, under later epochs; no life of a node has its number any more; counters and the version of
+    the catalog go on later, too.
+
+    Attributes:
+        by: how much later: more than what may have been forgotten, where a database was restored.
+    """
+
+    by: int
+
+
 class Load(NamedTuple):
     """What a new leader must know of a log → `Loaded`, None if the epoch is not this one."""
 
@@ -178,11 +191,16 @@ class Loaded(NamedTuple):
 
 
 class BeginEpoch(NamedTuple):
-    """Note where an epoch begins → whether it is the present one. Before the first append under it."""
+    """Note where an epoch begins → whether it is the present one. Before the first append under it.
+
+    Attributes:
+        earlier: pairs of epoch and start, of a log that had them elsewhere.
+    """
 
     log_id: int
     leader_epoch: int
     start_offset: int
+    earlier: Sequence[tuple[int, int]] = ()
 
 
 class Page(NamedTuple):
@@ -306,6 +324,7 @@ Statement = (
     | Claim
     | Evict
     | HandOver
+    | Depose
     | Load
     | BeginEpoch
     | Page

@@ -121,6 +121,17 @@ led AS (
 INSERT INTO audit (log_id, epoch, node_id, incarnation)
 SELECT log_id, leader_epoch, $3, $4 FROM led RETURNING log_id, epoch"""
 
+DEPOSE = f"""
+WITH counted AS (UPDATE counter SET value = value + $1::int RETURNING name, value),
+ended AS (
+  UPDATE node SET incarnation = c.value - 1, state = 3 FROM counted c WHERE c.name = 'incarnation'),
+changed AS (UPDATE cluster SET meta_version = meta_version + $1::int),
+led AS (
+  UPDATE plog SET leader_id = {NOBODY}, leader_inc = 0, leader_epoch = leader_epoch + $1::int
+   WHERE NOT is_deleted RETURNING log_id, leader_epoch)
+INSERT INTO audit (log_id, epoch, node_id, incarnation)
+SELECT log_id, leader_epoch, {NOBODY}, 0 FROM led RETURNING log_id, epoch"""
+
 EVICT = """
 SELECT count(*) FROM (
   SELECT pg_terminate_backend(a.pid) AS is_told FROM pg_stat_activity a
@@ -269,7 +280,7 @@ WITH fence AS MATERIALIZED (
    WHERE p.log_id = $1 AND p.leader_epoch = $2 AND NOT p.is_deleted FOR SHARE)"""
 
 BEGIN_EPOCH = f"""{_FENCE}
-INSERT INTO pepoch SELECT log_id, $2, $3 FROM fence
+INSERT INTO pepoch SELECT f.log_id, e.* FROM fence f CROSS JOIN unnest($3::int[], $4::bigint[]) e
 ON CONFLICT (log_id, epoch) DO UPDATE SET start_offset = excluded.start_offset RETURNING 1"""
 
 # One that comes late does not take the place of a newer one: the rows between them may be gone.
@@ -329,6 +340,10 @@ put AS (
            r(log_id, base, last, max_ts, head, body, epoch)
    WHERE EXISTS (SELECT FROM fit) AND (SELECT count(*) FROM gone) = $5)
 SELECT 1 FROM fit"""
+
+
+def _begin_epoch(s: port.BeginEpoch) -> Sequence[object]:
+    return s.log_id, s.leader_epoch, *_columns([*s.earlier, (s.leader_epoch, s.start_offset)], 2)
 
 
 def _replace(s: port.Replace) -> Sequence[object]:
@@ -406,8 +421,9 @@ class Statements:
             port.Append: Sql(APPEND, _append, _stored),
             port.Evict: Sql(EVICT, lambda s: (*s, self.application), _one),
             port.HandOver: Sql(HAND_OVER, _hand_over, _pairs),
+            port.Depose: Sql(DEPOSE, tuple, _pairs),
             port.Load: Sql(LOAD, tuple, _loaded),
-            port.BeginEpoch: Sql(BEGIN_EPOCH, tuple, _found),
+            port.BeginEpoch: Sql(BEGIN_EPOCH, _begin_epoch, _found),
             port.SaveSnapshot: Sql(SAVE_SNAPSHOT, lambda s: (*s[:3], msgspec.msgpack.encode(s.state)), _found),
             port.Trim: Sql(TRIM, tuple, _found),
             port.Seal: Sql(SEAL, tuple, _found),
