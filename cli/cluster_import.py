@@ -296,8 +296,8 @@ def import_command(data_dir: Path, settings: Settings) -> Answer:
     moved, shown = asyncio.run(_import(data_dir, settings))
 
     def print_text() -> None:
-        say(f"Imported and compared: {moved.text}.", "Start nodes with this, each with a node.id of its own:")
-        say(f"  ottla serve --cluster {shown} --set node.id=1")
+        say(f"Imported and compared: {moved.text}.", "Start nodes with this, each at an address of its own:")
+        say(f"  ottla serve --cluster {shown} --listen HOST:9092")
 
     return Answer(moved._asdict(), print_text)
 
