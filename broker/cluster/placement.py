@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.cluster.plan import LogRow, is_led
-from ottla.broker.cluster.view import NOBODY, ClusterView, Leader, NodeInfo, NodeState
+from ottla.broker.cluster.view import NOBODY, CallHome, ClusterView, Leader, NodeInfo, NodeState
 from ottla.broker.core.topics.catalog import TopicEntry
 
 FORMAT = 1
@@ -23,6 +23,7 @@ class Alone:
     """One node, which leads everything under the epoch of its engine."""
 
     dealt_to: Sequence[int] = ()
+    call_home: CallHome | None = None
 
     def __init__(self, node_id: int) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
@@ -47,6 +48,8 @@ class Static:
     Args:
         document: of ``cluster.json``; see `view_of`.
     """
+
+    call_home: CallHome | None = None
 
     def __init__(self, me: int, document: Mapping[str, Any]) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
@@ -98,6 +101,7 @@ class Shared:
 
     def __init__(self, node_id: int, logs: Callable[[UUID], Sequence[int]]) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
+        self.call_home: CallHome | None = None
         self.view = ClusterView(node_id, {})
         self.rows: dict[int, LogRow] = {}
         self.incarnation = 0

@@ -70,13 +70,31 @@ def test_what_follows_goes_along() -> None:
 def test_what_follows_and_was_left_behind_is_handed_over() -> None:
     logs = [log(0, 2, 2, internal=True), log(1, 2, 3, internal=True, follows=0)]
     assert claims(logs) == {1: (), 2: (), 3: ()}
-    assert plan(view(3), logs, is_settled=False).hand_overs == (HandOver((1,), 2),)
+    assert plan(view(3), logs, is_settled=False).hand_overs == (
+        HandOver((1,), 2, "it goes with the log that it follows"),
+    )
 
 
 def test_a_log_goes_home_alone_and_once_the_nodes_have_settled() -> None:
     logs = [log(0, 2, 1), log(1, 3, 1), log(2, 3, 1, internal=True), log(3, 3, 1, internal=True, follows=2)]
     assert plan(view(1), logs, is_settled=False) == NOTHING
-    assert plan(view(1), logs, is_settled=True).hand_overs == (HandOver((2, 3), 3),)
+    assert plan(view(1), logs, is_settled=True).hand_overs == (HandOver((2, 3), 3, "it went home"),)
+
+
+def test_logs_that_are_called_go_home_at_once_before_all_others() -> None:
+    logs = [log(0, 2, 1, internal=True), log(1, 3, 1)._replace(called="moved"), log(2, 2, 3)._replace(called="moved")]
+    assert plan(view(1), logs, is_settled=False).hand_overs == (HandOver((1,), 3, "moved"),)
+    assert len(plan(view(1), logs, is_settled=True).hand_overs) == 2
+    many = [log(index, 2, 1)._replace(called="moved") for index in range(2 * DRAINED_AT_ONCE)]
+    assert len(plan(view(1), many, is_settled=True).hand_overs) == DRAINED_AT_ONCE
+
+
+@pytest.mark.parametrize("state", [NodeState.DOWN, NodeState.DRAINING])
+def test_a_log_that_is_called_stays_where_its_home_cannot_lead_it(state: NodeState) -> None:
+    called = log(0, 2, 1)._replace(called="moved")
+    assert plan(view(1, n2=state), [called], is_settled=True) == NOTHING
+    (given,) = plan(view(1, n1=NodeState.DRAINING, n2=state), [called], is_settled=False).hand_overs
+    assert given == HandOver((0,), 3, "node 1 drains")
 
 
 @pytest.mark.parametrize("state", [NodeState.DOWN, NodeState.DRAINING])
