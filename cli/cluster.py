@@ -1,4 +1,4 @@
-"""`ottla cluster`: several nodes of one data directory: who is up, and who has which partitions."""
+"""`ottla cluster`: several nodes: who is up, and who has which partitions; and what operators want of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli import cluster_database, cluster_moves
 from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
 from ottla.cli.node import MOST_NODES
@@ -42,7 +43,13 @@ data_dir_argument = click.argument("data_dir", type=click.Path(exists=True, file
 
 @click.group("cluster")
 def command() -> None:
-    """Show the nodes of `ottla serve --nodes N`; spread partitions over them."""
+    """Show nodes, and move partitions between them: of `ottla serve --nodes N`, and of those that share a database."""
+
+
+for _one in (cluster_database.drain, cluster_database.resume, cluster_database.remove, cluster_database.history):
+    command.add_command(_one)
+for _one in (cluster_moves.move, cluster_moves.balance):
+    command.add_command(_one)
 
 
 @command.command("status", short_help="Show nodes, and what each leads.")

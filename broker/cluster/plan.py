@@ -130,6 +130,24 @@ def deal(count: int, nodes: Collection[int], *, after: int = NOBODY) -> tuple[in
     return tuple(order[(start + index) % len(order)] for index in range(count))
 
 
+def with_followers(homes: Mapping[int, int], logs: Iterable[LogRow]) -> dict[int, int]:
+    """New homes, by log, and the same ones for what follows those logs."""
+    follow = {row.log_id: homes[row.follows] for row in logs if row.follows is not None and row.follows in homes}
+    return {**homes, **follow}
+
+
+def deal_anew(logs: Iterable[LogRow], gone: int, nodes: Collection[int]) -> dict[int, int]:
+    """New homes for all that is at home at a node, by log: where fewest of its kind are. Nothing else moves."""
+    rows = sorted(row for row in logs if row.follows is None)
+    count = {kind: Counter(row.home for row in rows if row.is_internal is kind) for kind in (True, False)}
+    homes = {}
+    for row in rows:
+        if row.home == gone:
+            homes[row.log_id] = min(nodes, key=lambda node_id: (count[row.is_internal][node_id], node_id))
+            count[row.is_internal][homes[row.log_id]] += 1
+    return homes
+
+
 def balance(logs: Iterable[LogRow], nodes: Collection[int]) -> dict[int, int]:
     """New homes, by log, so that each kind is dealt evenly over the nodes. As few move as that takes."""
     moved: dict[int, int] = {}

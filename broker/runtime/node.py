@@ -17,7 +17,7 @@ from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.cluster import membership as member
 from ottla.broker.cluster.membership import Heard, Membership
 from ottla.broker.cluster.placement import Shared
-from ottla.broker.cluster.plan import LogRow, balance, is_led, plan
+from ottla.broker.cluster.plan import LogRow, balance, is_led, plan, with_followers
 from ottla.broker.cluster.view import NOBODY, NodeState
 from ottla.broker.core.topics.homes import FOLLOWERS
 from ottla.broker.engine import EngineError, Fenced, Outdated, Unavailable
@@ -375,8 +375,7 @@ class Node:
         rows = self.placement.rows.values()
         if any(row.home == self.node_id for row in rows):
             return
-        homes = balance(rows, self.placement.dealt_to)
-        homes |= {row.log_id: homes[row.follows] for row in rows if row.follows in homes}
+        homes = with_followers(balance(rows, self.placement.dealt_to), rows)
         if homes:
             try:
                 await self.engine.catalog.rehome(homes)

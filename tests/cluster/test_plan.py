@@ -6,7 +6,17 @@ from collections import Counter
 
 import pytest
 
-from ottla.broker.cluster.plan import DRAINED_AT_ONCE, HandOver, LogRow, Plan, balance, deal, plan
+from ottla.broker.cluster.plan import (
+    DRAINED_AT_ONCE,
+    HandOver,
+    LogRow,
+    Plan,
+    balance,
+    deal,
+    deal_anew,
+    plan,
+    with_followers,
+)
 from ottla.broker.cluster.view import NOBODY, ClusterView, NodeInfo, NodeState
 
 NOTHING = Plan((), ())
@@ -130,3 +140,12 @@ def test_homes_are_balanced_with_as_few_moves_as_that_takes() -> None:
     assert len(moved) == 3 + 3
     assert balance([one._replace(home=homes[one.log_id]) for one in logs], [1, 2, 3]) == {}
     assert balance(logs, []) == {}
+
+
+def test_what_was_at_home_at_a_node_that_is_gone_goes_where_fewest_are_and_nothing_else_moves() -> None:
+    logs = [log(index, home, 1) for index, home in enumerate([1, 1, 2, 3, 3, 3])]
+    logs += [log(6, 3, 1, internal=True), log(7, 3, 1, internal=True, follows=6), log(8, 1, 1, internal=True)]
+    homes = deal_anew(logs, 3, [1, 2])
+    assert homes == {3: 2, 4: 1, 5: 2, 6: 2}
+    assert with_followers(homes, logs) == {**homes, 7: 2}
+    assert deal_anew(logs, 9, [1, 2]) == {}

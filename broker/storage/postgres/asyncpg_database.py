@@ -240,8 +240,11 @@ class AsyncpgDatabase:
         self._first = 0
         self._connecting: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> None:
+    async def open(self, *, creates: bool = True) -> None:
         """Bring the schema up to date and learn whose it is.
+
+        Args:
+            creates: make one if there is none.
 
         Raises:
             Unavailable: no server could be reached that can be written to.
@@ -249,6 +252,8 @@ class AsyncpgDatabase:
         """
         connection, _ = await self._reach("M")
         try:
+            if not creates and not await _version(connection):
+                raise Unsuitable(f"{self.address}: there is no cluster in the schema {self._schema}")
             found = await _migrated(connection, self._schema, self._new_cluster_id)
             self.cluster_id, self.node_password = found
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
@@ -256,6 +261,26 @@ class AsyncpgDatabase:
         finally:
             connection.terminate()
         self._statements = Statements(self.cluster_id, self._lock_timeout_ms)
+
+    async def fetch(self, command: str, *arguments: object) -> Sequence[Sequence[Any]]:
+        """Carry a command of an operator out, over a connection of its own.
+
+        Raises:
+            Unavailable, Unsuitable: it failed; whether it was carried out is not known.
+        """
+        connection, _ = await self._reach("L")
+        try:
+            records: Sequence[Sequence[Any]] = await connection.fetch(command, *arguments)
+            return records
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise Unavailable(f"{self.address}: {self.address.without_secrets(error)}") from None
+        finally:
+            connection.terminate()
+
+    @property
+    def hint(self) -> int:
+        """The first half of the advisory locks by which nodes show that they are there."""
+        return self._statements.hint
 
     def connect(self, role: str, connected: Callable[[Session | None], None]) -> None:
         """Connect in a role, and tell the session; None if there is none to be had now."""
