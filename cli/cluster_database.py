@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import click
+from click.core import ParameterSource
 
 from ottla.cli.cluster_moves import LOOK_S, partition_of, timeout_option
 from ottla.cli.common import Answer, formatted, missing
-from ottla.cli.output import Refused, count_of, print_fields, say, when
+from ottla.cli.output import Refused, count_of, print_fields, say, warn, when
 from ottla.clients.partitions import label
 from ottla.protocol.records import TopicPartition
 
@@ -125,9 +126,11 @@ class Reached:
 
 def _seen(row: Mapping[str, Any]) -> NodeSeen:
     from ottla.broker.cluster.membership import DRAIN
+    from ottla.broker.endpoints import BETWEEN_NODES
 
     state, why = _state(row)
-    host, port = next(iter(row["endpoints"].values()), (None, None))
+    told = (place for name, place in row["endpoints"].items() if name != BETWEEN_NODES)
+    host, port = next(told, (None, None))
     return NodeSeen(
         row["node_id"],
         row["incarnation"],
@@ -156,6 +159,16 @@ def _state(row: Mapping[str, Any]) -> tuple[str, str]:
     return (DRAINING, "an operator drains it") if row["intent"] == DRAIN else (UP, "")
 
 
+def _without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Warn of a password in the command line, which whoever lists processes sees."""
+    if value and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+        from ottla.cli.database_node import has_password
+
+        if has_password(value):
+            warn("--cluster has a password, which other users of this machine see: use PGPASSWORD or a passfile")
+    return value
+
+
 def cluster_options(function: F) -> F:
     """``--cluster`` and ``--schema``: the database of a cluster."""
     schema = click.option(
@@ -172,6 +185,7 @@ def cluster_options(function: F) -> F:
         metavar="URL",
         envvar="OTTLA_CLUSTER_URL",
         show_envvar=True,
+        callback=_without_password,
         help="The database that the nodes share, as postgresql://USER@HOST:PORT/DATABASE.",
     )
     return url(schema(function))
@@ -204,7 +218,7 @@ def reach(
         raise click.UsageError(f"{error}.") from None
     except (EngineError, TimeoutError) as error:
         said = str(error) or "the database has not answered in time"
-        raise Refused(f"{said[:1].upper()}{said[1:]}.") from None
+        raise Refused(f"{said if '://' in said else said[:1].upper() + said[1:]}.") from None
 
 
 @asynccontextmanager
@@ -298,9 +312,11 @@ async def _resume(reached: Reached, node_id: int) -> Answer:
         said = f"Node {node_id} does not drain: nothing was changed."
     else:
         await _want(reached, node_id, 0)
-        at_home = count_of(sum(row.home == node_id for row in survey.logs), "partition")
+        at_home = sum(row.home == node_id for row in survey.logs)
         when_up = "" if node.state != DOWN else " once it is started"
-        said = f"Node {node_id} leads again{when_up}: {at_home} at home with it go back, one after the other."
+        said = f"Node {node_id} leads again{when_up}: {count_of(at_home, 'partition')} at home with it go back."
+        if not at_home:
+            said = f"Node {node_id} may lead again. Nothing is at home with it: `ottla cluster balance` changes that."
     return Answer({"node_id": node_id, "was_drained": node.is_drained}, lambda: say(said))
 
 

@@ -34,7 +34,7 @@ def partition_of(text: str) -> TopicPartition:
         click.UsageError: it is none.
     """
     topic, _, number = text.rpartition("-")
-    if not topic or not number.isdecimal():
+    if not topic or not (number.isascii() and number.isdecimal()):
         raise click.UsageError(f"{text!r} is no partition: write TOPIC-PARTITION, such as orders-0.")
     return TopicPartition(topic, int(number))
 

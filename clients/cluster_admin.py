@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ottla.clients.admin import Admin
 from ottla.clients.admin_calls import outcome
-from ottla.clients.errors import KafkaError, check
+from ottla.clients.errors import KafkaError, UnsupportedByBroker, check
 from ottla.clients.partitions import by_topic, label
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -30,7 +30,10 @@ class ClusterAdmin(Admin):
         async def attempt() -> set[int]:
             request = DescribeClusterRequest(include_fenced_brokers=True)
             node_id = self._calls.any_node
-            answer = await self._calls.send(node_id, request, DescribeClusterResponse, low=FENCED_SINCE)
+            try:
+                answer = await self._calls.send(node_id, request, DescribeClusterResponse, low=FENCED_SINCE)
+            except UnsupportedByBroker:
+                return set()
             check(answer.error_code, "describe the cluster", answer.error_message)
             return {broker.broker_id for broker in answer.brokers if broker.is_fenced}
 

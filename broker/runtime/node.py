@@ -20,6 +20,7 @@ from ottla.broker.cluster.placement import Shared
 from ottla.broker.cluster.plan import LogRow, balance, is_led, plan, with_followers
 from ottla.broker.cluster.view import NOBODY, NodeState
 from ottla.broker.core.topics.homes import FOLLOWERS
+from ottla.broker.endpoints import BETWEEN_NODES
 from ottla.broker.engine import EngineError, Fenced, Outdated, Unavailable
 from ottla.broker.logger import Logger
 from ottla.broker.storage.postgres import database as port
@@ -110,7 +111,8 @@ class Node:
             await asyncio.sleep(WATCHED_S)
             after = await self._found()
             if after is not None and (after.incarnation, after.beat) != (before.incarnation, before.beat):
-                where = next((f" at {host}:{port}" for host, port in after.endpoints.values()), "")
+                told = (place for name, place in after.endpoints.items() if name != BETWEEN_NODES)
+                where = next((f" at {host}:{port}" for host, port in told), "")
                 raise Unavailable(f"node {self.node_id} is alive{where}: give this one another node.id")
 
     async def _found(self) -> member.NodeRow | None:

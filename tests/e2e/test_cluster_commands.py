@@ -38,8 +38,9 @@ class NodeProcess(BrokerProcess):
 class Operator:
     """Commands against the cluster; the nodes are its processes."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        self.url = url = f"postgresql://{USER}@127.0.0.1:{server.port}/postgres"
         self.nodes = {node_id: NodeProcess(url, node_id) for node_id in (1, 2, 3)}
         self.down: set[int] = set()
         self._ottla = Ottla()
@@ -63,6 +64,11 @@ class Operator:
         (found,) = topic
         return {row["partition"]: row["leader"] for row in found["partitions"]}
 
+    def node(self, node_id: int, *where: str) -> Any:
+        """A node as the status has it, which is that all is well."""
+        rows = self._ottla.json("cluster", "status", *where)["nodes"]
+        return next(row for row in rows if row["node_id"] == node_id)
+
     def led_by(self, node_id: int) -> int:
         """A partition that a node leads."""
         return next(partition for partition, leader in self.leaders().items() if leader == node_id)
@@ -78,7 +84,7 @@ def operator() -> Iterator[Operator]:
     server = PostgresServer(directory / "server")
     server.create()
     server.start()
-    operator = Operator(f"postgresql://{USER}@127.0.0.1:{server.port}/postgres")
+    operator = Operator(server)
     try:
         for node in operator.nodes.values():
             node.start()
@@ -97,6 +103,11 @@ def test_a_node_is_drained_and_resumed(operator: Operator) -> None:
     found = operator.database("drain", 2)
     assert (found["state"], found["left"]) == ("draining", 0) and found["moved"] > 0
     assert 2 not in operator.leaders().values()
+    for row in (
+        operator.node(2, "--cluster", operator.url),
+        operator.node(2, "--bootstrap-server", operator.bootstrap),
+    ):
+        assert (row["state"], row["partitions"]) == ("draining", 0)
     for partition in range(PARTITIONS):
         producer.send(TOPIC, b"while it is drained", partition=partition).get(30)
     producer.close()
@@ -109,7 +120,7 @@ def test_a_node_is_drained_and_resumed(operator: Operator) -> None:
     assert 2 not in operator.leaders().values()
     assert "it led nothing" in operator.said("drain", 2)
     assert "ottla cluster resume 2" in operator.said("move", f"{TOPIC}-0", "--to", 2, expect=1).replace(" ID", " 2")
-    assert "back, one after the other" in operator.said("resume", 2)
+    assert "at home with it go back" in operator.said("resume", 2)
     wait_for(lambda: 2 in operator.leaders().values(), "node 2 to lead again", timeout_s=60)
     assert "does not drain" in operator.said("resume", 2)
 
@@ -174,3 +185,29 @@ def test_the_last_node_is_not_drained_and_a_node_that_is_gone_is_forgotten(opera
     operator.nodes[3].start()  # a new one, as far as the others know
     operator.down.clear()
     operator.spread()
+
+
+def test_the_status_comes_straight_from_the_database_while_no_node_is_up(operator: Operator) -> None:
+    document = operator.database("status")
+    logs = PARTITIONS + 2 * SHARDS
+    assert [row["state"] for row in document["nodes"]] == ["up"] * 3
+    assert (
+        sum(row["partitions"] for row in document["nodes"]) == sum(row["at_home"] for row in document["nodes"]) == logs
+    )
+    assert sum(row["group_shards"] for row in document["nodes"]) == SHARDS
+    assert all(row["beat_ms"] < 3_000 and row["up_ms"] > 0 for row in document["nodes"])
+    addresses = [row["address"].rpartition(":")[2] for row in document["nodes"]]
+    assert addresses == [node.bootstrap_servers.rpartition(":")[2] for node in operator.nodes.values()]
+    database = document["database"]
+    assert (database["host"], database["port"]) == ("127.0.0.1", operator.server.port)
+    assert database["version"] and database["standbys"] == [] and database["synchronous_standby_names"] == ""
+    for node_id in (1, 2):
+        operator.nodes[node_id].kill()
+    assert operator.nodes[3].stop() == 0
+    document = operator.database("status", expect=1)
+    assert {row["state"] for row in document["nodes"]} == {"down"}
+    assert [row["why"] for row in document["nodes"]][2] == "it has ended"
+    assert document["leaderless"] == logs == len(document["without_leader"])
+    said = operator.said("status", expect=1)
+    assert f"{logs} partitions without a leader:" in said and "… and 2 more" in said
+    assert f"at 127.0.0.1:{operator.server.port}" in said and "Standbys: none; commits wait for none." in said
