@@ -437,8 +437,9 @@ class Node:
             settled = asyncio.gather(*map(self.engine.settled, led))
             self.placement.give_up(led)
             await settled
-            incarnation = self.placement.view.nodes[heir].incarnation
-            await self._connections.m.answer(port.HandOver(tuple(sorted(led.items())), heir, incarnation, why))
+            if (node := self.placement.view.nodes.get(heir)) is None:
+                return  # it was removed meanwhile
+            await self._connections.m.answer(port.HandOver(tuple(sorted(led.items())), heir, node.incarnation, why))
         finally:
             # Given, or not: what is still this node's is claimed under a new epoch.
             self._moving.difference_update(led)

@@ -150,6 +150,8 @@ def test_homes_are_balanced(operator: Operator) -> None:
     assert Counter(operator.leaders().values())[1] >= 3
     assert operator.broker("balance")["moves"] == plan["moves"]
     assert Counter(operator.leaders().values()) == {1: 2, 2: 2, 3: 2}
+    for node in operator.nodes.values():
+        assert "could not be followed" not in node.log_text(), "no hand-over is planned twice"
     assert "Nothing is to be moved" in operator.said("balance")
 
 
