@@ -1,4 +1,4 @@
-"""`ottla cluster`: several nodes of one data directory: who is up, and who has which partitions."""
+"""`ottla cluster`: several nodes: who is up, and who has which partitions; and what operators want of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from ottla.cli import cluster_database, cluster_moves, cluster_status
 from ottla.cli.cluster_doctor import doctor, migrate
 from ottla.cli.cluster_export import export_command
 from ottla.cli.cluster_import import import_command
@@ -24,6 +26,7 @@ from ottla.protocol.records import TopicPartition
 from ottla.protocol.stored.cluster_file import (
     CLUSTER_NAME,
     DOWN,
+    DRAINING,
     NODES_NAME,
     UP,
     BadClusterFile,
@@ -37,7 +40,7 @@ from ottla.protocol.stored.names import META_NAME, directory_name
 
 if TYPE_CHECKING:
     from ottla.broker.storage.local.relocate import Relocation
-    from ottla.clients import Admin
+    from ottla.clients.cluster_admin import ClusterAdmin
 
 _COLORS = {UP: "green", DOWN: "red"}
 
@@ -46,7 +49,13 @@ data_dir_argument = click.argument("data_dir", type=click.Path(exists=True, file
 
 @click.group("cluster")
 def command() -> None:
-    """Show the nodes of `ottla serve --nodes N`; spread partitions over them."""
+    """Show nodes, and move partitions between them: of `ottla serve --nodes N`, and of those that share a database."""
+
+
+for _one in (cluster_database.drain, cluster_database.resume, cluster_database.remove, cluster_database.history):
+    command.add_command(_one)
+for _one in (cluster_moves.move, cluster_moves.balance):
+    command.add_command(_one)
 
 
 command.add_command(import_command)
@@ -59,27 +68,51 @@ command.add_command(restored_command)
 @click.option("--watch", is_flag=True, help="Show it again whenever it changes, until Ctrl-C.")
 @duration_option("--interval", shortest="100ms", default="1s", help="Time between two looks, with --watch.")
 @format_option
+@cluster_database.cluster_options
 @bootstrap_option
-def status(data_dir: Path | None, watch: bool, interval: float, output_format: str, bootstrap: str) -> None:
-    """Show the nodes of DATA_DIR, or those that a broker knows.
+@click.pass_context
+def status(
+    context: click.Context,
+    data_dir: Path | None,
+    watch: bool,
+    interval: float,
+    output_format: str,
+    url: str | None,
+    schema: str,
+    bootstrap: str,
+) -> None:
+    """Show the nodes of DATA_DIR, or those that share a database, or those that a broker knows.
 
-    DATA_DIR tells of nodes that are down, too, and why, also while nothing runs. A broker tells which are up. Exit code
-    1 if one is down, or does not answer.
+    DATA_DIR and the database tell of nodes that are down, too, and why, also while nothing runs. A broker tells which
+    are up; it is asked if you name one, or no database. Exit code 1 if a node is down, or does not answer, or if a
+    partition has no leader.
     """
+    is_named = context.get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE
+    has_url = url is not None and (not is_named or context.get_parameter_source("url") is ParameterSource.COMMANDLINE)
 
     def look() -> dict[str, Any]:
-        return _of_directory(data_dir) if data_dir is not None else with_admin(bootstrap, _of_brokers)
+        if data_dir is not None:
+            return _of_directory(data_dir)
+        if has_url:
+            return cluster_database.reach(url, schema, cluster_status.status_of)
+        from ottla.clients.cluster_admin import ClusterAdmin
+
+        return with_admin(bootstrap, _of_brokers, ClusterAdmin)
 
     def show(document: dict[str, Any]) -> None:
         if output_format == "json":
             print_json(document, indent=None if watch else 2)
+        elif "database" in document:
+            cluster_status.print_status(document)
         else:
             _print(document)
 
     if not watch:
         document = look()
         show(document)
-        if document["leaderless"] or any(row["state"] != UP or row["why"] for row in document["nodes"]):
+        if document["leaderless"] or any(
+            row["state"] not in (UP, DRAINING) or (row["why"] and row["state"] == UP) for row in document["nodes"]
+        ):
             raise click.exceptions.Exit(1)
         return
     with suppress(KeyboardInterrupt):
@@ -95,18 +128,13 @@ def _watch(look: Callable[[], dict[str, Any]], show: Callable[[dict[str, Any]], 
             if not before:
                 raise
             document = {**before, "trouble": error.lines[0]}
-        if _lasting(document) != _lasting(before):
+        if cluster_status.lasting(document) != cluster_status.lasting(before):
             if "trouble" in document:
                 note(document["trouble"])
             else:
                 show(document)
         before = document
         time.sleep(interval_s)
-
-
-def _lasting(document: dict[str, Any]) -> dict[str, Any]:
-    """A document without what changes by the mere passing of time."""
-    return {**document, "nodes": [{**row, "up_ms": None} for row in document.get("nodes", ())]}
 
 
 def _of_directory(data_dir: Path) -> dict[str, Any]:
@@ -158,10 +186,11 @@ def _rows(cluster: ClusterFile, homes: Counter[int], shards: Counter[int], *, ru
     ]
 
 
-async def _of_brokers(admin: Admin) -> dict[str, Any]:
+async def _of_brokers(admin: ClusterAdmin) -> dict[str, Any]:
     silent = Silent()
     await silent.spare(admin.list_groups(states=["Dead"]))  # asks each of them, and none has much to say
     cluster, topics = await admin.describe_cluster(), await admin.describe_topics()
+    fenced = await admin.fenced_brokers()
     places = [place for topic in topics.values() for place in topic.partitions.values()]
     led = Counter(place.leader_id for place in places)
     shards = Counter(place.leader_id for place in places if place.topic == OFFSETS_TOPIC)
@@ -171,7 +200,7 @@ async def _of_brokers(admin: Admin) -> dict[str, Any]:
     nodes = [
         {
             "node_id": one.node_id,
-            "state": UP,
+            "state": DRAINING if one.node_id in fenced else UP,
             "address": f"{one.host}:{one.port}",
             "http": None,
             "directory": None,

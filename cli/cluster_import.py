@@ -40,11 +40,11 @@ def of_cluster(function: Callable[..., Answer]) -> Callable[..., None]:
         from ottla.broker.core.topics.catalog import BadCatalog
         from ottla.broker.engine import EngineError
         from ottla.broker.storage.local.files import SyncFailed
-        from ottla.cli.database_node import has_password
+        from ottla.cli.doubts import password_in
         from ottla.cli.serve import settings_of
 
-        if url and has_password(url):
-            warn("others on this machine can see a password in an argument: use OTTLA_CLUSTER_URL or PGPASSWORD.")
+        if url and (seen := password_in(url)):
+            warn(seen)
         try:
             settings = settings_of(config_file, (*pairs, *([f"ottla.cluster.url={url}"] if url else [])))
             if not settings.settings.ottla_cluster_url:

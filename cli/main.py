@@ -32,7 +32,7 @@ COMMANDS = {
     "transactions": "List transactions; find and abort those that hang.",
     "offsets": "Read __consumer_offsets, of a broker or of files.",
     "replay": "Play a recording back: does the coordinator decide the same?",
-    "cluster": "Show the nodes of a cluster, spread partitions over them, check their database.",
+    "cluster": "Show nodes, drain them, move partitions between them, check their database.",
     "doctor": "Check the machine, the disk and the settings.",
     "recover": "Say what is damaged in a data directory, or discard what is damaged.",
     "log": "Look into segment files: print, check and follow them.",

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 PATIENCE_S = 30.0
 LOOK_S = 0.002
-TOLD_OF = (port.Claim, port.HandOver, port.StoreCatalog, port.Describe)
+TOLD_OF = (port.Claim, port.HandOver, port.CallHome, port.StoreCatalog, port.Describe)
 """Statements of which all nodes are notified."""
 BEATEN_MS = 10_000
 """Nodes beat so long while time jumps: long enough to notice which of them stand still."""
@@ -414,7 +414,9 @@ class Cluster:
         guide = self._guide.workbench
         tp = guide.coordinated_by(what) if isinstance(what, str) else TopicPartition(*what)
         self._leader(tp)
-        homes = await guide.topics.rehome(tp, node_id)
+        factor = guide.topics.catalog.topics[tp.topic].replication_factor
+        others = [one for one in self._nodes if one != node_id]
+        homes = await guide.topics.rehome({tp: (node_id, *others[: factor - 1])})
         heir = self._nodes[node_id]
 
         async with asyncio.timeout(PATIENCE_S):

@@ -172,7 +172,7 @@ class ClusterNode(Broker):
         topics, placement = self.workbench.topics, self._member.placement
         rows = [placement.row_of(topics.topics[tp.topic].topic_id, tp.partition) for tp in tps]
         with suppress(EngineError):  # lost meanwhile: whoever leads them is asked next
-            await self._member.hand_over([row.log_id for row in rows if row is not None], heir)
+            await self._member.hand_over([row.log_id for row in rows if row is not None], heir, "a test moved it")
 
     @property
     def has_loaded(self) -> bool:

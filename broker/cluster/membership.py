@@ -44,14 +44,15 @@ class Heard(NamedTuple):
     Attributes:
         is_mine: False if the row has another incarnation by now.
         version: of the catalog.
-        fingerprint: number of logs and sum of their epochs. If both are as they were, no log has moved.
+        fingerprint: number of logs, sum of their epochs, and how many are called home. If all are as they were, no log
+            has moved, and none is to.
         held: the nodes whose first connection is open; None where the database cannot tell.
     """
 
     is_mine: bool
     nodes: Sequence[NodeRow]
     version: int
-    fingerprint: tuple[int, int]
+    fingerprint: tuple[int, int, int]
     server: Server
     held: frozenset[int] | None = None
 
@@ -138,7 +139,7 @@ class Membership:
         self._is_superseded = False
         self._heard_ms: int | None = None
         self._sightings: dict[int, _Sighting] = {}
-        self._fingerprint: tuple[int, int] | None = None
+        self._fingerprint: tuple[int, int, int] | None = None
         self._reading = 0
         self._is_in_doubt = True
         self._sure_from: int | None = None
@@ -268,6 +269,9 @@ class Membership:
 
     def _keep(self, now_ms: int, rows: Sequence[NodeRow]) -> None:
         self.nodes = {row.node_id: self._info(row) for row in rows}
+        for node_id in self._sightings.keys() - self.nodes.keys():  # an operator has removed it
+            del self._sightings[node_id]
+            self.presumed.pop(node_id, None)
         up = frozenset((node.node_id, node.incarnation) for node in self.nodes.values() if node.is_up)
         if up != self._up:
             self._up, self._up_since_ms = up, now_ms

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.broker.cluster.plan import LogRow, is_led
-from ottla.broker.cluster.view import NOBODY, ClusterView, Leader, NodeInfo, NodeState
+from ottla.broker.cluster.view import NOBODY, CallHome, ClusterView, Leader, NodeInfo, NodeState
 from ottla.broker.core.topics.catalog import TopicEntry
 
 FORMAT = 1
@@ -29,6 +29,7 @@ class Alone:
 
     dealt_to: Sequence[int] = ()
     when_sure = staticmethod(_is_sure)
+    call_home: CallHome | None = None
 
     def __init__(self, node_id: int) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
@@ -55,6 +56,7 @@ class Static:
     """
 
     when_sure = staticmethod(_is_sure)
+    call_home: CallHome | None = None
 
     def __init__(self, me: int, document: Mapping[str, Any]) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
@@ -108,6 +110,7 @@ class Shared:
     def __init__(self, node_id: int, logs: Callable[[UUID], Sequence[int]]) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
         self.when_sure: Callable[[Callable[[], None]], bool] = _is_sure
+        self.call_home: CallHome | None = None
         self.view = ClusterView(node_id, {})
         self.rows: dict[int, LogRow] = {}
         self.incarnation = 0

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ottla.broker.cluster.view import NOBODY, ClusterView, NodeState
 
 DRAINED_AT_ONCE = 10
-"""Logs that a node which drains hands over in one beat."""
+"""Logs that a node which drains hands over in one beat; and so many that are called home."""
 
 
 class LogRow(NamedTuple):
@@ -20,6 +20,7 @@ class LogRow(NamedTuple):
 
     Attributes:
         follows: the log with which this one is claimed, handed over and dealt; None for one that goes its own way.
+        called: why it is to go home at once, as an operator wants it; empty if that has time.
     """
 
     log_id: int
@@ -29,13 +30,15 @@ class LogRow(NamedTuple):
     epoch: int
     is_internal: bool = False
     follows: int | None = None
+    called: str = ""
 
 
 class HandOver(NamedTuple):
-    """Give these logs, one and what follows it, to a node."""
+    """Give these logs, one and what follows it, to a node; ``why`` is kept for those who ask."""
 
     log_ids: tuple[int, ...]
     heir: int
+    why: str
 
 
 class Plan(NamedTuple):
@@ -46,7 +49,10 @@ class Plan(NamedTuple):
 
 
 def plan(view: ClusterView, logs: Iterable[LogRow], *, is_settled: bool) -> Plan:
-    """What the node of the view should do now. Logs go home only once the set of nodes ``is_settled``."""
+    """What the node of the view should do now.
+
+    Logs that are not called go home only once the set of nodes ``is_settled``.
+    """
     rows = sorted(logs)
     followers: dict[int, list[LogRow]] = {}
     for row in rows:
@@ -99,18 +105,22 @@ def _hand_overs(
 ) -> Iterable[HandOver]:
     drains = view.me in view.nodes and view.nodes[view.me].state is NodeState.DRAINING
     left = DRAINED_AT_ONCE if drains else 1 if is_settled else 0
+    called = DRAINED_AT_ONCE
     for row in heads:  # of a claim that others won in part, what follows may be left here
         if row.leader_id not in (view.me, NOBODY) and row.leader_id in keen and is_led(row, view):
             left_here = [one.log_id for one in followers.get(row.log_id, ()) if one.leader_id == view.me]
             if left_here:
-                yield HandOver(tuple(left_here), row.leader_id)
+                yield HandOver(tuple(left_here), row.leader_id, "it goes with the log that it follows")
     mine = [row for row in heads if row.leader_id == view.me and is_led(row, view)]
     for row in sorted(mine, key=lambda row: (not row.is_internal, row.log_id)):
         heir = _heir(row, keen, load[row.is_internal]) if drains else row.home if row.home in keen else view.me
-        if left and heir not in (view.me, NOBODY):
-            left -= 1
-            load[row.is_internal][heir] += 1
-            yield HandOver((row.log_id, *(one.log_id for one in followers.get(row.log_id, ()))), heir)
+        is_called = bool(row.called) and row.home in keen
+        if heir in (view.me, NOBODY) or not (called if is_called else left):
+            continue
+        why = row.called if is_called else f"node {view.me} drains" if drains else "it went home"
+        called, left = (called - 1, left) if is_called else (called, left - 1)
+        load[row.is_internal][heir] += 1
+        yield HandOver((row.log_id, *(one.log_id for one in followers.get(row.log_id, ()))), heir, why)
 
 
 def deal(count: int, nodes: Collection[int], *, after: int = NOBODY) -> tuple[int, ...]:
@@ -118,6 +128,24 @@ def deal(count: int, nodes: Collection[int], *, after: int = NOBODY) -> tuple[in
     order = sorted(nodes)
     start = next((index for index, node_id in enumerate(order) if node_id > after), 0)
     return tuple(order[(start + index) % len(order)] for index in range(count))
+
+
+def with_followers(homes: Mapping[int, int], logs: Iterable[LogRow]) -> dict[int, int]:
+    """New homes, by log, and the same ones for what follows those logs."""
+    follow = {row.log_id: homes[row.follows] for row in logs if row.follows is not None and row.follows in homes}
+    return {**homes, **follow}
+
+
+def deal_anew(logs: Iterable[LogRow], gone: int, nodes: Collection[int]) -> dict[int, int]:
+    """New homes for all that is at home at a node, by log: where fewest of its kind are. Nothing else moves."""
+    rows = sorted(row for row in logs if row.follows is None)
+    count = {kind: Counter(row.home for row in rows if row.is_internal is kind) for kind in (True, False)}
+    homes = {}
+    for row in rows:
+        if row.home == gone:
+            homes[row.log_id] = min(nodes, key=lambda node_id: (count[row.is_internal][node_id], node_id))
+            count[row.is_internal][homes[row.log_id]] += 1
+    return homes
 
 
 def balance(logs: Iterable[LogRow], nodes: Collection[int]) -> dict[int, int]:

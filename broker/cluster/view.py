@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
+from uuid import UUID
 
 from ottla.broker.core.topics.catalog import TopicEntry
 from ottla.protocol.records import TopicPartition
@@ -71,6 +72,11 @@ class ClusterView(NamedTuple):
         """Those that are up, by id."""
         return [node for _, node in sorted(self.nodes.items()) if node.is_up]
 
+    def is_away(self, leader: int, home: int) -> bool:
+        """Whether a partition is led by another node than its home, which could lead it: it is on its way there."""
+        node = self.nodes.get(home)
+        return node is not None and node.state is NodeState.UP and leader not in (NOBODY, home)
+
     @property
     def told(self) -> list[NodeInfo]:
         """Those of which clients are told, by id."""
@@ -86,6 +92,9 @@ class ClusterView(NamedTuple):
         return min(up)[1] if up else NOBODY
 
 
+CallHome = Callable[[Collection[tuple[UUID, int]], float], Awaitable[None]]
+
+
 class Placement(Protocol):
     """Says who leads what. Handlers, drivers and engines decide nothing of that: they ask here, and are told.
 
@@ -95,11 +104,14 @@ class Placement(Protocol):
             have no homes.
         on_changed: told of the view before and the one after, when it was replaced. The leaders of partitions may be
             others since.
+        call_home: lets logs, given by topic and partition, be led by their homes, and returns once they are, or after
+            so many seconds. None where logs do not move while nodes run.
     """
 
     view: ClusterView
     dealt_to: Sequence[int]
     on_changed: Callable[[ClusterView, ClusterView], None]
+    call_home: CallHome | None
 
     def leader(self, entry: TopicEntry, partition: int) -> Leader:
         """The leader of a partition of a topic of the catalog."""
@@ -115,6 +127,21 @@ class Placement(Protocol):
         For whoever shows what is led here without asking the engine.
         """
         ...
+
+
+def replicas_of(entry: TopicEntry, partition: int, leader: int, nodes: Collection[int]) -> list[int]:
+    """The nodes that a partition is shown with, where all of them can lead it: its home first, and its leader.
+
+    Those are the nodes that somebody has named, or as many as the topic's factor says, by their ids from the home on.
+
+    Args:
+        nodes: all that are known.
+    """
+    home = entry.homes[partition]
+    ring = sorted(nodes, key=lambda node_id: (node_id < home, node_id))
+    named = [node_id for node_id in entry.assigned.get(partition, ()) if node_id in nodes]
+    replicas = named if named[:1] == [home] else ring[: entry.replication_factor]
+    return replicas if leader in (*replicas, NOBODY) else [*replicas, leader]
 
 
 def home_of(entry: TopicEntry, tp: TopicPartition, me: int) -> int:

@@ -77,7 +77,7 @@ def _created(entry: TopicEntry, configs: list[CreatableTopicConfigs]) -> Creatab
         name=entry.name,
         topic_id=entry.topic_id,
         num_partitions=entry.partition_count,
-        replication_factor=1,
+        replication_factor=entry.replication_factor,
         error_message=None,
         configs=configs,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.cluster.view import NodeState
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import CLUSTER_NAME, AclOperation, Resource
 from ottla.broker.handlers.authorized import NOT_ASKED
@@ -34,9 +35,13 @@ def handle(request: DescribeClusterRequest, ctx: RequestContext, services: Servi
 
 
 def _brokers(ctx: RequestContext, cluster: Cluster, *, fenced: bool) -> list[DescribeClusterBroker]:
-    """Those that are up, and (KIP-1073) those that are not: Kafka says of these that they are fenced."""
-    up = cluster.brokers(ctx)
-    rows = [_row(broker) for broker in up]
+    """Those that are up, and (KIP-1073) those that are not: Kafka says of these that they are fenced.
+
+    So are those that drain, as they lead nothing. Who does not ask for it is told of them as before.
+    """
+    up, nodes = cluster.brokers(ctx), cluster.placement.view.nodes
+    drain = {broker.node_id for broker in up if fenced and nodes[broker.node_id].state is NodeState.DRAINING}
+    rows = [_row(broker, is_fenced=broker.node_id in drain) for broker in up]
     if fenced:
         ids = {broker.node_id for broker in up}
         down = (cluster.broker(node_id, ctx) for node_id in cluster.node_ids if node_id not in ids)

@@ -89,17 +89,18 @@ def _row(topic: Topic, first: int, count: int, cluster: Cluster) -> DescribeTopi
 
 
 def _partition(tp: TopicPartition, cluster: Cluster) -> DescribeTopicPartitionsResponsePartition:
-    leader, replicas = cluster.leader(tp), [cluster.home(tp)]
+    leader = cluster.leader(tp)
+    replicas, in_sync = cluster.replicas(tp, leader.node_id)
     is_led = leader.node_id != NOBODY  # without one there is no error, unlike in Metadata
     return DescribeTopicPartitionsResponsePartition(
         partition_index=tp.partition,
         leader_id=leader.node_id,
         leader_epoch=leader.epoch,
         replica_nodes=replicas,
-        isr_nodes=replicas if is_led else [],
+        isr_nodes=in_sync,
         eligible_leader_replicas=[] if is_led else replicas,
         last_known_elr=[] if is_led else replicas,
-        offline_replicas=[] if is_led else replicas,
+        offline_replicas=[node_id for node_id in replicas if node_id not in in_sync],
     )
 
 

@@ -223,7 +223,8 @@ def _row(topic: Topic, request: MetadataRequest, ctx: RequestContext, services: 
 
 
 def _partition(partition: Partition, services: Services) -> MetadataResponsePartition:
-    leader, replicas = services.cluster.leader(partition.tp), [services.cluster.home(partition.tp)]
+    leader = services.cluster.leader(partition.tp)
+    replicas, in_sync = services.cluster.replicas(partition.tp, leader.node_id)
     is_led = leader.node_id != NOBODY
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
@@ -231,8 +232,8 @@ def _partition(partition: Partition, services: Services) -> MetadataResponsePart
         leader_id=leader.node_id,
         leader_epoch=leader.epoch,
         replica_nodes=replicas,
-        isr_nodes=replicas if is_led else [],
-        offline_replicas=[] if is_led else replicas,
+        isr_nodes=in_sync,
+        offline_replicas=[node_id for node_id in replicas if node_id not in in_sync],
     )
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.clock import Clock
-from ottla.broker.cluster.view import NOBODY, ClusterView, Leader, NodeInfo, Placement, home_of
+from ottla.broker.cluster.view import NOBODY, ClusterView, Leader, NodeInfo, Placement, home_of, replicas_of
 from ottla.broker.context import RequestContext
 from ottla.broker.core.configs.loggers import Logger
 from ottla.broker.core.fetch_sessions import FetchSessions
@@ -162,6 +162,15 @@ class Cluster:
         if entry is None or tp.partition >= entry.partition_count:
             return self.me
         return home_of(entry, tp, self.me)
+
+    def replicas(self, tp: TopicPartition, leader: int) -> tuple[list[int], list[int]]:
+        """The nodes that a partition is shown with, the home first, and those of them that are up."""
+        nodes, entry = self.placement.view.nodes, self._topics.catalog.topics.get(tp.topic)
+        if self.placement.call_home is None or entry is None or tp.partition >= entry.partition_count:
+            replicas = [self.home(tp)]
+            return replicas, [] if leader == NOBODY else replicas
+        replicas = replicas_of(entry, tp.partition, leader, nodes)
+        return replicas, [node_id for node_id in replicas if node_id in nodes and nodes[node_id].is_up]
 
     def coordinator(self, topic: str, ctx: RequestContext, key: str) -> Broker | None:
         """The node that leads the partition of a topic that a group or a transactional id belongs to, if one does."""

@@ -7,18 +7,20 @@ decides nothing about other nodes. A node leads nothing before it says where cli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
 from ottla.broker.clock import Clock, TimerHandle
 from ottla.broker.cluster import membership as member
-from ottla.broker.cluster.membership import DRAIN, Heard, Membership
+from ottla.broker.cluster.membership import Heard, Membership
 from ottla.broker.cluster.placement import Shared
-from ottla.broker.cluster.plan import LogRow, balance, is_led, plan
-from ottla.broker.cluster.view import NodeState
+from ottla.broker.cluster.plan import LogRow, balance, is_led, plan, with_followers
+from ottla.broker.cluster.view import NOBODY, NodeState
 from ottla.broker.core.topics.homes import FOLLOWERS
+from ottla.broker.endpoints import BETWEEN_NODES
 from ottla.broker.engine import EngineError, Fenced, Outdated, Unavailable
 from ottla.broker.logger import Logger
 from ottla.broker.storage.postgres import database as port
@@ -33,6 +35,7 @@ WATCHED_S = 1.2
 LOOK_S = 0.02
 TIDY_MS = 30_000
 """One node looks this often for what is to be deleted; as long as there is something, with each beat."""
+ELECTED = "an operator asked for preferred leaders"
 EVICTED_AFTER = 2
 """Whoever keeps a log locked so many claims long is evicted."""
 
@@ -66,6 +69,7 @@ class Node:
         self._connections = Connections(connect, clock.real)
         catalog = PostgresCatalog(self._connections.m, lambda: f"{node_id}/{self.placement.incarnation}", FOLLOWERS)
         self.placement = Shared(node_id, catalog.logs_of)
+        self.placement.call_home = self._call_home
         self.engine = PostgresEngine(node_id, cluster_id, self._connections, catalog, self._claim_of)
         self.engine.on_lost = self._lost
         self.engine.on_diverged = self._diverged
@@ -75,6 +79,7 @@ class Node:
         self._membership: Membership | None = None
         self._joined: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_open = False
+        self._is_leaving = False
         self._claiming: set[int] = set()
         self._failed_claims: dict[int, int] = {}
         self._moving: set[int] = set()
@@ -114,7 +119,8 @@ class Node:
             await asyncio.sleep(WATCHED_S)
             after = await self._found()
             if after is not None and (after.incarnation, after.beat) != (before.incarnation, before.beat):
-                where = next((f" at {host}:{port}" for host, port in after.endpoints.values()), "")
+                told = (place for name, place in after.endpoints.items() if name != BETWEEN_NODES)
+                where = next((f" at {host}:{port}" for host, port in told), "")
                 raise Unavailable(f"node {self.node_id} is alive{where}: give this one another node.id")
 
     async def _found(self) -> member.NodeRow | None:
@@ -126,8 +132,7 @@ class Node:
 
     async def announce(self, endpoints: Mapping[str, tuple[str, int]]) -> None:
         """Tell all nodes where this one listens. From now on it leads."""
-        # The last life may have been killed while it drained.
-        await self._connections.m.answer(port.Describe(self.node_id, intent=0, endpoints=endpoints))
+        await self._connections.m.answer(port.Describe(self.node_id, endpoints=endpoints))
         self._is_open = True
         self.nudge()
 
@@ -142,10 +147,11 @@ class Node:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                await self._connections.m.answer(port.Describe(self.node_id, intent=DRAIN))
+                self._is_leaving = True
+                await self._connections.m.answer(port.Describe(self.node_id, is_leaving=True))
                 self.nudge()
                 await self._until(lambda: not (self._tasks or (self.placement.led and self._has_heirs)), timeout_s)
-                await self._connections.m.answer(port.Describe(self.node_id, ended=self.incarnation, intent=0))
+                await self._connections.m.answer(port.Describe(self.node_id, ended=self.incarnation))
         except TimeoutError:
             self._report.warning("others have not taken over what this node leads", logs=len(self.placement.led))
         self.leave()
@@ -353,35 +359,59 @@ class Node:
         wanted = plan(membership.view, placement.rows.values(), is_settled=membership.is_settled(self._now_ms))
         led = placement.led
         mine = [row.log_id for row in placement.rows.values() if placement.is_mine(row) and row.log_id not in led]
-        groups: dict[tuple[int, int, int] | None, list[LogRow]] = {}
+        groups: dict[tuple[tuple[int, int, int] | None, str], list[LogRow]] = {}
         for log_id in sorted({*wanted.claims, *mine} - self._claiming - self._moving):
             row = placement.rows[log_id]
             presumed = membership.presumed.get(row.leader_id)
             sign = None
             if presumed is not None and presumed.incarnation == row.leader_incarnation:
                 sign = (row.leader_id, presumed.incarnation, presumed.beat)
-            groups.setdefault(sign, []).append(row)
-        for sign, rows in groups.items():
+            groups.setdefault((sign, self._why(row, presumed)), []).append(row)
+        for (sign, why), rows in groups.items():
             free = [row for row in rows if not self._failed_claims.get(row.log_id)]
             if free:
-                self._claim(free, sign, skips=True)
+                self._claim(free, sign, why, skips=True)
             for row in rows:
                 if row not in free:
-                    self._claim([row], sign, skips=False)
-        for log_ids, heir in wanted.hand_overs:
+                    self._claim([row], sign, why, skips=False)
+        for log_ids, heir, why in wanted.hand_overs:
             if self._may_give(log_ids):
-                self._spawn(partial(self.hand_over, log_ids, heir))
+                why = f"node {self.node_id} was told to end" if self._is_leaving else why
+                self._spawn(partial(self._give, self._set_aside(log_ids), heir, why))
         if not self._has_dealt and membership.is_settled(self._now_ms):
             self._has_dealt = True
             self._spawn(self._take_share)
+
+    def _why(self, row: LogRow, presumed: member.Presumed | None) -> str:
+        """Why a log that is to be claimed has no leader."""
+        if row.leader_id == NOBODY:
+            return "its first leader" if row.epoch < 0 else "it had no leader"
+        if self.placement.is_mine(row):
+            return f"node {self.node_id} had let it go"
+        if presumed is not None and presumed.incarnation == row.leader_incarnation:
+            return f"node {row.leader_id} was lost: {presumed.why}"
+        return f"node {row.leader_id} was started again"
+
+    async def _call_home(self, logs: Collection[tuple[UUID, int]], timeout_s: float) -> None:
+        """See `ottla.broker.cluster.view.Placement`."""
+        found = [row for row in (self.placement.row_of(*one) for one in logs) if row is not None]
+        log_ids = sorted({row.log_id if row.follows is None else row.follows for row in found})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while (await self._connections.m.answer(port.CallHome(log_ids, ELECTED))).refusal is not None:
+                    pass  # somebody has one locked, for which the database has waited a while
+                await self._until(lambda: all(map(self._is_at_home, log_ids)), timeout_s)
+
+    def _is_at_home(self, log_id: int) -> bool:
+        row = self.placement.rows.get(log_id)
+        return row is None or row.leader_id == row.home
 
     async def _take_share(self) -> None:
         """Deal the homes of logs anew if none is at home here: this node is new."""
         rows = self.placement.rows.values()
         if any(row.home == self.node_id for row in rows):
             return
-        homes = balance(rows, self.placement.dealt_to)
-        homes |= {row.log_id: homes[row.follows] for row in rows if row.follows in homes}
+        homes = with_followers(balance(rows, self.placement.dealt_to), rows)
         if homes:
             try:
                 await self.engine.catalog.rehome(homes)
@@ -389,11 +419,11 @@ class Node:
                 self._has_dealt = False
             self.engine.catalog.on_changed()
 
-    def _claim(self, rows: Sequence[LogRow], sign: tuple[int, int, int] | None, *, skips: bool) -> None:
+    def _claim(self, rows: Sequence[LogRow], sign: tuple[int, int, int] | None, why: str, *, skips: bool) -> None:
         """Claim logs; who has one locked for long is evicted."""
         wanted = tuple((row.log_id, row.epoch) for row in rows)
         self._claiming.update(log_id for log_id, _ in wanted)
-        claim = port.Claim(wanted, self.node_id, self.incarnation, sign, skips)
+        claim = port.Claim(wanted, self.node_id, self.incarnation, sign, skips, why)
         self._connections.m.ask(claim, lambda answer: self._claimed(rows, answer))
         session = self._connections.m.session
         if session is not None and self._failed_claims.get(rows[0].log_id, 0) >= EVICTED_AFTER:
@@ -420,7 +450,7 @@ class Node:
         led = self.placement.led
         return not self._moving.intersection(log_ids) and all(log_id in led for log_id in log_ids)
 
-    async def hand_over(self, log_ids: Sequence[int], heir: int) -> None:
+    async def hand_over(self, log_ids: Sequence[int], heir: int, why: str) -> None:
         """Give logs to another node: nothing new, then everything settled, then the leader changes.
 
         Raises:
@@ -428,14 +458,22 @@ class Node:
         """
         if not self._may_give(log_ids):
             raise Fenced("not led here, or on its way already")
+        await self._give(self._set_aside(log_ids), heir, why)
+
+    def _set_aside(self, log_ids: Sequence[int]) -> dict[int, int]:
+        """Logs that are led here, with their epochs, which nobody else is to hand over from now on."""
         led = {log_id: epoch for log_id, epoch in self.placement.led.items() if log_id in log_ids}
         self._moving.update(led)
+        return led
+
+    async def _give(self, led: Mapping[int, int], heir: int, why: str) -> None:
         try:
             settled = asyncio.gather(*map(self.engine.settled, led))
             self.placement.give_up(led)
             await settled
-            incarnation = self.placement.view.nodes[heir].incarnation
-            await self._connections.m.answer(port.HandOver(tuple(sorted(led.items())), heir, incarnation))
+            if (node := self.placement.view.nodes.get(heir)) is None:
+                return  # it was removed meanwhile
+            await self._connections.m.answer(port.HandOver(tuple(sorted(led.items())), heir, node.incarnation, why))
         finally:
             # Given, or not: what is still this node's is claimed under a new epoch.
             self._moving.difference_update(led)

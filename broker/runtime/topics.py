@@ -103,7 +103,7 @@ class TopicManager(CatalogInForce):
         """The catalog as this node can go by it: with homes or without, and with the topic of the group coordinator."""
         nodes = self.placement.view.nodes
         strangers = {home for entry in before.topics.values() for home in entry.homes}.difference(nodes)
-        if strangers:
+        if strangers and self.placement.call_home is None:  # or else others lead what is at home at a node that is gone
             homes = sorted({home for entry in before.topics.values() for home in entry.homes})
             text = f"partitions are at home on the nodes {', '.join(map(str, homes))}"
             raise BadCatalog(f"{text}, and there is no node {min(strangers)}: say --nodes {max(homes)}")
@@ -177,7 +177,12 @@ class TopicManager(CatalogInForce):
         def created(before: Catalog) -> list[Outcome]:
             placement = self.placement
             plans = before.plan_topics(
-                wanted, self._new_topic_id, self._settings, placement.view.nodes, placement.dealt_to
+                wanted,
+                self._new_topic_id,
+                self._settings,
+                placement.view.nodes,
+                placement.dealt_to,
+                self._most_replicas,
             )
             return permitted(plans, permit, lambda plan: plan.partition_count, said)
 
@@ -195,7 +200,10 @@ class TopicManager(CatalogInForce):
 
         def grown(before: Catalog) -> list[Outcome]:
             dealer, nodes = before.dealer(self.placement.dealt_to), self.placement.view.nodes
-            plans = [before.plan_growth(name, count, brokers, nodes, dealer) for name, count, brokers in wanted]
+            plans = [
+                before.plan_growth(name, count, brokers, nodes, dealer, self._most_replicas)
+                for name, count, brokers in wanted
+            ]
             topics = before.topics
             plans = permitted(
                 plans, permit, lambda plan: plan.partition_count - topics[plan.name].partition_count, said
@@ -204,6 +212,10 @@ class TopicManager(CatalogInForce):
             return within_limit(plans, present)
 
         return await self._put(grown, validate_only)
+
+    @property
+    def _most_replicas(self) -> int:
+        return 1 if self.placement.call_home is None else len(self.placement.view.nodes)
 
     async def _put(self, planned: Callable[[Catalog], list[Outcome]], validate_only: bool) -> list[Outcome]:
         def put(before: Catalog, entries: list[TopicEntry]) -> Catalog:
@@ -309,22 +321,27 @@ class TopicManager(CatalogInForce):
         await tell(alterations, refusals, self._log)
         return refusals
 
-    async def rehome(self, tp: TopicPartition, home: int) -> list[TopicPartition]:
-        """Let a partition, and those that follow it, be at home at another node. Returns all of them.
+    async def rehome(self, wanted: Mapping[TopicPartition, Sequence[int]]) -> list[TopicPartition]:
+        """Let partitions, and those that follow them, be shown with these nodes, of which the first is their home.
+
+        What is gone meanwhile is passed over. Returns all that are at home there now.
 
         Raises:
             EngineError: the change could not be made durable.
         """
-        names = [tp.topic, *(name for name, followed in FOLLOWERS.items() if followed == tp.topic)]
+        leading = {followed: name for name, followed in FOLLOWERS.items()}
 
         async def moved(before: Catalog) -> tuple[Catalog, list[TopicPartition]]:
-            found = [before.topics[name] for name in names if name in before.topics]
-            entries = [
-                entry._replace(homes=(*entry.homes[: tp.partition], home, *entry.homes[tp.partition + 1 :]))
-                for entry in found
-            ]
-            moves = [TopicPartition(entry.name, tp.partition) for entry in entries]
-            return before if entries == found else before.with_topics(entries), moves
+            entries: dict[str, TopicEntry] = {}
+            moves = []
+            for tp, nodes in wanted.items():
+                for name in (tp.topic, leading.get(tp.topic, "")):
+                    entry = entries.get(name) or before.topics.get(name)
+                    if entry is not None and tp.partition < entry.partition_count:
+                        moves.append(TopicPartition(name, tp.partition))
+                        entries[name] = entry.moved(tp.partition, nodes)
+            is_same = all(before.topics[name] == entry for name, entry in entries.items())
+            return before if is_same else before.with_topics(entries.values()), moves
 
         async with self._change:
             return await self._make(moved)

@@ -45,7 +45,8 @@ class LogState(NamedTuple):
 
     def led_by(self, node_id: int, incarnation: int) -> LogState:
         epoch = self.row.epoch + 1
-        return self._replace(row=self.row._replace(leader_id=node_id, leader_incarnation=incarnation, epoch=epoch))
+        row = self.row._replace(leader_id=node_id, leader_incarnation=incarnation, epoch=epoch, called="")
+        return self._replace(row=row)
 
 
 Steps = Generator[Want | None, None, Any]
@@ -66,7 +67,7 @@ def beat(t: Transaction, s: port.Beat) -> Steps:
         is_mine,
         tuple(row for _, row in store.scan("node", t.snapshot)),
         t.read("catalog", 0)[0],
-        (len(logs), sum(log.row.epoch for log in logs)),
+        (len(logs), sum(log.row.epoch for log in logs), sum(log.row.called != "" for log in logs)),
         ServerLife(t.server.timeline, t.server.started),
         frozenset(t.server.held),
     )
@@ -103,6 +104,8 @@ def describe(t: Transaction, s: port.Describe) -> Steps:
         return False
     if s.ended is not None:
         row = row._replace(state=NodeState.DOWN)
+    elif s.is_leaving:
+        row = row._replace(state=NodeState.DRAINING)
     if s.intent is not None:
         row = row._replace(intent=s.intent)
     if s.endpoints is not None:
@@ -188,6 +191,20 @@ def hand_over(t: Transaction, s: port.HandOver) -> Steps:
             if _gives(t, log_id, epoch, s.heir_id, s.heir_incarnation):
                 given.append((log_id, epoch + 1))
     return tuple(given)
+
+
+def call_home(t: Transaction, s: port.CallHome) -> Steps:
+    called = 0
+    for log_id in sorted(s.log_ids):
+        seen = t.read("log", log_id)
+        if seen is None or seen.is_deleted or seen.row.leader_id == seen.row.home:
+            continue
+        yield Want(("log", log_id), UPDATE, LOCK_TIMEOUT_MS)
+        log = t.fresh("log", log_id)
+        if not log.is_deleted and log.row.leader_id != log.row.home:
+            t.write(log._replace(row=log.row._replace(called=s.why)), "log", log_id)
+            called += 1
+    return called
 
 
 def _gives(t: Transaction, log_id: int, epoch: int, node_id: int, incarnation: int) -> bool:
@@ -374,7 +391,8 @@ def store_catalog(t: Transaction, s: port.StoreCatalog) -> Steps:
     for log_id, home in sorted(s.homes):
         yield Want(("log", log_id), UPDATE, LOCK_TIMEOUT_MS)
         log = t.fresh("log", log_id)
-        t.write(log._replace(row=log.row._replace(home=home)), "log", log_id)
+        called = "" if log.row.leader_id == home else s.called
+        t.write(log._replace(row=log.row._replace(home=home, called=called)), "log", log_id)
     for log_id in sorted(s.deleted):
         yield Want(("log", log_id), UPDATE, LOCK_TIMEOUT_MS)
         log = t.fresh("log", log_id)
@@ -399,6 +417,7 @@ STEPS: dict[type, Callable[[Transaction, Any], Steps]] = {
     port.Claim: claim,
     port.HandOver: hand_over,
     port.Depose: depose,
+    port.CallHome: call_home,
     port.Load: load,
     port.BeginEpoch: begin_epoch,
     port.Page: page,

@@ -32,9 +32,10 @@ class Alone:
         self.beats = 0
         self.state = NodeState.UP
         self.intent = 0
-        self.fingerprint = (3, 0)
+        self.fingerprint = (3, 0, 0)
         self.server = FIRST_LIFE
         self.held: frozenset[int] | None = None
+        self.is_alone = False
 
     def taken(self) -> list[Any]:
         effects, self.machine.effects = self.machine.effects, []
@@ -46,7 +47,7 @@ class Alone:
         effects = self.taken()
         (beat,) = [effect for effect in effects if isinstance(effect, Beat)]
         nodes = (NodeRow(1, 10, NodeState.UP, 0, self.intent), NodeRow(2, 20, self.state, other))
-        heard = Heard(is_mine, nodes, 1, self.fingerprint, self.server, self.held)
+        heard = Heard(is_mine, nodes[:1] if self.is_alone else nodes, 1, self.fingerprint, self.server, self.held)
         self.machine.answered(answered_ms, beat.number, heard)
         effects += self.taken()
         self.machine.effects += [effect for effect in effects if isinstance(effect, Beat) and effect is not beat]
@@ -103,14 +104,14 @@ def test_a_nudge_brings_the_next_beat_forward(node: Alone) -> None:
     node.machine.nudged(100)
     assert node.taken() == [Beat(2)]
     node.machine.nudged(110)
-    node.machine.answered(120, 2, Heard(True, (), 1, (3, 0), FIRST_LIFE))
+    node.machine.answered(120, 2, Heard(True, (), 1, (3, 0, 0), FIRST_LIFE))
     assert node.taken() == [Beat(3)], "what was said while it was under way may be newer than its answer"
 
 
 def test_an_answer_that_comes_after_the_lease_gives_none_for_the_past(node: Alone) -> None:
     node.machine.tick(500)
     node.taken()
-    node.machine.answered(3_600, 2, Heard(True, (), 1, (3, 0), FIRST_LIFE))
+    node.machine.answered(3_600, 2, Heard(True, (), 1, (3, 0, 0), FIRST_LIFE))
     assert node.taken() == [Suspend(), Read(2), Beat(3)]
     assert not node.machine.may_answer(3_600)
 
@@ -136,7 +137,7 @@ def test_an_answer_of_a_lost_connection_is_not_heard(node: Alone) -> None:
 
 def test_it_reads_when_something_has_changed_and_only_then(node: Alone) -> None:
     assert node.beat_at(500, 510) == []
-    node.fingerprint = (3, 1)
+    node.fingerprint = (3, 1, 0)
     assert node.beat_at(1_000, 1_010) == [Read(2)]
     assert node.beat_at(1_500, 1_510) == []
 
@@ -169,6 +170,9 @@ def test_a_supervisor_that_saw_it_end_is_believed(node: Alone) -> None:
     node.state = NodeState.DOWN
     node.beat_at(500, 510)
     assert node.machine.presumed == {2: Presumed(20, 0, "it was seen to end")}
+    node.is_alone = True
+    node.beat_at(1_000, 1_010)
+    assert node.machine.presumed == {}, "a node that was removed is nobody whose last beat a claim could compare"
 
 
 def test_a_connection_that_closes_is_a_hint(node: Alone) -> None:

@@ -6,7 +6,17 @@ from collections import Counter
 
 import pytest
 
-from ottla.broker.cluster.plan import DRAINED_AT_ONCE, HandOver, LogRow, Plan, balance, deal, plan
+from ottla.broker.cluster.plan import (
+    DRAINED_AT_ONCE,
+    HandOver,
+    LogRow,
+    Plan,
+    balance,
+    deal,
+    deal_anew,
+    plan,
+    with_followers,
+)
 from ottla.broker.cluster.view import NOBODY, ClusterView, NodeInfo, NodeState
 
 NOTHING = Plan((), ())
@@ -70,13 +80,31 @@ def test_what_follows_goes_along() -> None:
 def test_what_follows_and_was_left_behind_is_handed_over() -> None:
     logs = [log(0, 2, 2, internal=True), log(1, 2, 3, internal=True, follows=0)]
     assert claims(logs) == {1: (), 2: (), 3: ()}
-    assert plan(view(3), logs, is_settled=False).hand_overs == (HandOver((1,), 2),)
+    assert plan(view(3), logs, is_settled=False).hand_overs == (
+        HandOver((1,), 2, "it goes with the log that it follows"),
+    )
 
 
 def test_a_log_goes_home_alone_and_once_the_nodes_have_settled() -> None:
     logs = [log(0, 2, 1), log(1, 3, 1), log(2, 3, 1, internal=True), log(3, 3, 1, internal=True, follows=2)]
     assert plan(view(1), logs, is_settled=False) == NOTHING
-    assert plan(view(1), logs, is_settled=True).hand_overs == (HandOver((2, 3), 3),)
+    assert plan(view(1), logs, is_settled=True).hand_overs == (HandOver((2, 3), 3, "it went home"),)
+
+
+def test_logs_that_are_called_go_home_at_once_before_all_others() -> None:
+    logs = [log(0, 2, 1, internal=True), log(1, 3, 1)._replace(called="moved"), log(2, 2, 3)._replace(called="moved")]
+    assert plan(view(1), logs, is_settled=False).hand_overs == (HandOver((1,), 3, "moved"),)
+    assert len(plan(view(1), logs, is_settled=True).hand_overs) == 2
+    many = [log(index, 2, 1)._replace(called="moved") for index in range(2 * DRAINED_AT_ONCE)]
+    assert len(plan(view(1), many, is_settled=True).hand_overs) == DRAINED_AT_ONCE
+
+
+@pytest.mark.parametrize("state", [NodeState.DOWN, NodeState.DRAINING])
+def test_a_log_that_is_called_stays_where_its_home_cannot_lead_it(state: NodeState) -> None:
+    called = log(0, 2, 1)._replace(called="moved")
+    assert plan(view(1, n2=state), [called], is_settled=True) == NOTHING
+    (given,) = plan(view(1, n1=NodeState.DRAINING, n2=state), [called], is_settled=False).hand_overs
+    assert given == HandOver((0,), 3, "node 1 drains")
 
 
 @pytest.mark.parametrize("state", [NodeState.DOWN, NodeState.DRAINING])
@@ -112,3 +140,12 @@ def test_homes_are_balanced_with_as_few_moves_as_that_takes() -> None:
     assert len(moved) == 3 + 3
     assert balance([one._replace(home=homes[one.log_id]) for one in logs], [1, 2, 3]) == {}
     assert balance(logs, []) == {}
+
+
+def test_what_was_at_home_at_a_node_that_is_gone_goes_where_fewest_are_and_nothing_else_moves() -> None:
+    logs = [log(index, home, 1) for index, home in enumerate([1, 1, 2, 3, 3, 3])]
+    logs += [log(6, 3, 1, internal=True), log(7, 3, 1, internal=True, follows=6), log(8, 1, 1, internal=True)]
+    homes = deal_anew(logs, 3, [1, 2])
+    assert homes == {3: 2, 4: 1, 5: 2, 6: 2}
+    assert with_followers(homes, logs) == {**homes, 7: 2}
+    assert deal_anew(logs, 9, [1, 2]) == {}

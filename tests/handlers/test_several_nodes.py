@@ -130,6 +130,11 @@ async def test_nodes_that_are_down_are_fenced_to_those_who_ask(world):
         (THERE, 9093, False),
         (DOWN, 9094, True),
     ]
+    world.turn(THERE, state="draining")
+    response = await world.call(ApiKey.DESCRIBE_CLUSTER, 2, endpoint_type=1, include_fenced_brokers=True)
+    assert [(row.broker_id, row.is_fenced) for row in response.brokers] == [(HERE, False), (THERE, True), (DOWN, True)]
+    response = await world.call(ApiKey.DESCRIBE_CLUSTER, 2, endpoint_type=1)
+    assert [(row.broker_id, row.is_fenced) for row in response.brokers] == [(HERE, False), (THERE, False)]
 
 
 # -- FindCoordinator

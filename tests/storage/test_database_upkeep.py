@@ -218,10 +218,10 @@ def test_a_beat_counts_and_tells_of_others(bench: SimBench, one: Client) -> None
     mine, other = one(port.Register(1)), one(port.Register(2))
     one(port.Beat(1, mine))
     heard = one(port.Beat(2, other))
-    assert heard.is_mine and heard.version == 1 and heard.fingerprint == (3, 15)
+    assert heard.is_mine and heard.version == 1 and heard.fingerprint == (3, 15, 0)
     assert {(node.node_id, node.incarnation, node.beat) for node in heard.nodes} == {(1, mine, 1), (2, other, 0)}
     one(claim(A))
-    assert one(port.Beat(2, other)).fingerprint == (3, 16)
+    assert one(port.Beat(2, other)).fingerprint == (3, 16, 0)
 
 
 def test_the_beat_of_an_older_incarnation_is_not_its_own(one: Client) -> None:
@@ -273,6 +273,47 @@ def test_to_depose_waits_for_an_append(one: Client, two: Client) -> None:
     assert pending.answer is None
     one.release()
     assert pending.answer is not None and two.bases(A, 6) == [0]
+
+
+def test_what_is_wanted_of_a_node_outlives_it_and_that_it_is_about_to_end_does_not(one: Client) -> None:
+    one(port.Register(1))
+    assert one(port.Describe(1, intent=1)) and one(port.Describe(1, is_leaving=True))
+    node = one(port.Beat(1, 0)).nodes[0]
+    assert (node.intent, node.state.name) == (1, "DRAINING")
+    one(port.Register(1))
+    node = one(port.Beat(1, 0)).nodes[0]
+    assert (node.intent, node.state.name) == (1, "UP")
+
+
+# Logs that are called home
+
+
+def test_logs_are_called_home_until_they_have_another_leader(one: Client) -> None:
+    def called() -> dict[int, str]:
+        return {log.log_id: log.called for log in one(port.ReadLogs())}
+
+    assert one(port.CallHome((A, B), "now")) == 0, "they are at home"
+    assert one(port.StoreCatalog(1, (), homes=((A, 9), (B, 9)))) == 2
+    assert called() == {A: "", B: "", C: ""}
+    assert one(port.CallHome((A, B, C, 77), "now")) == 2
+    assert called() == {A: "now", B: "now", C: ""}
+    assert one(port.Beat(1, 0)).fingerprint == (3, 15, 2)
+    one(claim(A))
+    one(port.HandOver(((B, 5),), 9, 1, "it was called"))
+    assert called() == {A: "", B: "", C: ""}
+
+
+def test_a_log_with_another_home_is_called_there_with_the_change(one: Client) -> None:
+    assert one(port.StoreCatalog(1, (), homes=((A, 9), (B, 1)), called="moved")) == 2
+    assert {log.log_id: log.called for log in one(port.ReadLogs())} == {A: "moved", B: "", C: ""}
+
+
+def test_who_calls_logs_home_does_not_wait_for_whoever_holds_one(bench: SimBench, one: Client, two: Client) -> None:
+    one(port.StoreCatalog(1, (), homes=((A, 9),)))
+    one.hold(append(row(A, 0)))
+    pending = two.start(port.CallHome((A,), "now"))
+    bench.settle(LOCK_TIMEOUT_MS)
+    assert pending.answer == Answer(refusal=Refusal.LOCK_NOT_AVAILABLE)
 
 
 # Catalog and counters

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -41,6 +42,8 @@ class TopicEntry(NamedTuple):
 
     Attributes:
         homes: the node of each partition; empty in the catalog of a single node.
+        replication_factor: how many nodes each partition is shown with; see `ottla.broker.cluster.view.replicas_of`.
+        assigned: the nodes of partitions for which somebody has named them, the home first.
     """
 
     name: str
@@ -48,6 +51,13 @@ class TopicEntry(NamedTuple):
     partition_count: int
     configs: Mapping[str, str]
     homes: tuple[int, ...] = ()
+    replication_factor: int = 1
+    assigned: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+
+    def moved(self, partition: int, nodes: Sequence[int]) -> TopicEntry:
+        """The topic with other nodes for a partition, the home first."""
+        homes = (*self.homes[:partition], nodes[0], *self.homes[partition + 1 :])
+        return self._replace(homes=homes, assigned={**self.assigned, partition: tuple(nodes)})
 
 
 class NewTopic(NamedTuple):
@@ -143,6 +153,8 @@ class Catalog:
                 "configs": dict(entry.configs),
             }
             | ({"homes": list(entry.homes)} if entry.homes else {})
+            | ({"replication_factor": entry.replication_factor} if entry.replication_factor > 1 else {})
+            | ({"assigned": [[index, *nodes] for index, nodes in entry.assigned.items()]} if entry.assigned else {})
             for entry in self.topics.values()
         }
         kept_as = FORMAT_WITH_HOMES if any(entry.homes for entry in self.topics.values()) else FORMAT
@@ -180,7 +192,9 @@ class Catalog:
 
     def without_homes(self) -> Catalog:
         """The catalog as a single node goes on with it, at which everything is at home."""
-        put = [entry._replace(homes=()) for entry in self.topics.values() if entry.homes]
+        put = [
+            entry._replace(homes=(), replication_factor=1, assigned={}) for entry in self.topics.values() if entry.homes
+        ]
         return self.with_topics(put) if put else self
 
     def dealer(self, nodes: Sequence[int]) -> Dealer:
@@ -194,17 +208,19 @@ class Catalog:
         settings: Settings,
         broker_ids: Collection[int],
         dealt_to: Sequence[int] = (),
+        most_replicas: int = 1,
     ) -> list[TopicEntry | Refusal]:
         """For each wanted topic the entry that it would get, or why it cannot be created.
 
         Args:
             dealt_to: the nodes at which new partitions are at home; none in the catalog of a single node.
+            most_replicas: more than 1 where nodes share a database.
         """
         plans: list[TopicEntry | Refusal] = []
         folded: dict[str, str] = {}
         dealer = self.dealer(dealt_to)
         for topic in wanted:
-            plan = self._plan_topic(topic, new_topic_id, settings, broker_ids, folded)
+            plan = self._plan_topic(topic, new_topic_id, settings, broker_ids, folded, most_replicas)
             if isinstance(plan, TopicEntry):
                 folded[plan.name.replace(".", "_")] = plan.name
                 by_hand = [brokers[0] for _, brokers in sorted(topic.assignments)]
@@ -219,6 +235,7 @@ class Catalog:
         settings: Settings,
         broker_ids: Collection[int],
         planned: Mapping[str, str],
+        most_replicas: int,
     ) -> TopicEntry | Refusal:
         """The order of the checks is Kafka's."""
         name = wanted.name
@@ -232,15 +249,17 @@ class Catalog:
         if problem := invalid(wanted.configs):
             return Refusal(ErrorCode.INVALID_CONFIG, problem)
         if wanted.assignments:
-            if refusal := _check_assignments(wanted, broker_ids):
+            if refusal := _check_assignments(wanted, broker_ids, most_replicas):
                 return refusal
-            count = len(wanted.assignments)
+            count, factor = len(wanted.assignments), len(wanted.assignments[0][1])
         else:
-            if refusal := _check_counts(wanted, settings, broker_ids):
+            if refusal := _check_counts(wanted, settings, broker_ids, most_replicas):
                 return refusal
             count = settings.num_partitions if wanted.partition_count == -1 else wanted.partition_count
+            factor = _factor(wanted, settings)
         configs = {key: value.strip() for key, value in wanted.configs if value is not None}
-        return TopicEntry(name, new_topic_id(), count, configs)
+        assigned = {index: tuple(brokers) for index, brokers in wanted.assignments if factor > 1}
+        return TopicEntry(name, new_topic_id(), count, configs, replication_factor=factor, assigned=assigned)
 
     def plan_growth(
         self,
@@ -249,6 +268,7 @@ class Catalog:
         assignments: Sequence[Sequence[int]] | None,
         broker_ids: Collection[int],
         dealer: Dealer,
+        most_replicas: int = 1,
     ) -> TopicEntry | Refusal:
         """The entry that a topic would have with ``count`` partitions, or why it cannot have them (KIP-195)."""
         entry = self.topics.get(name)
@@ -265,15 +285,25 @@ class Catalog:
                 text = f"{added} partition(s) are to be added, but there are {len(assignments)} assignments"
                 return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
             for brokers in assignments:
-                if refusal := _check_brokers(brokers, broker_ids):
+                if refusal := _check_brokers(brokers, broker_ids, most_replicas):
                     return refusal
         homes = dealer.deal(name, added, [brokers[0] for brokers in assignments or ()])
-        return entry._replace(partition_count=count, homes=entry.homes + homes)
+        named = enumerate(map(tuple, assignments or ()), entry.partition_count)
+        assigned = {**entry.assigned, **{index: nodes for index, nodes in named if most_replicas > 1}}
+        return entry._replace(partition_count=count, homes=entry.homes + homes, assigned=assigned)
 
 
 def _entry_of(name: str, row: Mapping[str, Any]) -> TopicEntry:
     homes = tuple(map(int, row.get("homes", ())))
-    entry = TopicEntry(name, UUID(row["topic_id"]), int(row["partitions"]), dict(row["configs"]), homes)
+    entry = TopicEntry(
+        name,
+        UUID(row["topic_id"]),
+        int(row["partitions"]),
+        dict(row["configs"]),
+        homes,
+        int(row.get("replication_factor", 1)),
+        {int(index): tuple(map(int, nodes)) for index, *nodes in row.get("assigned", ())},
+    )
     if homes and len(homes) != entry.partition_count:
         raise ValueError(f"{name} has {entry.partition_count} partition(s) and {len(homes)} home(s)")
     return entry
@@ -309,7 +339,7 @@ def permitted(
     return outcomes
 
 
-def _check_assignments(wanted: NewTopic, broker_ids: Collection[int]) -> Refusal | None:
+def _check_assignments(wanted: NewTopic, broker_ids: Collection[int], most_replicas: int) -> Refusal | None:
     if wanted.replication_factor != -1 or wanted.partition_count != -1:
         what = "replication factor" if wanted.replication_factor != -1 else "number of partitions"
         return Refusal(ErrorCode.INVALID_REQUEST, f"Partitions were assigned by hand, so the {what} must be -1")
@@ -319,7 +349,7 @@ def _check_assignments(wanted: NewTopic, broker_ids: Collection[int]) -> Refusal
         if partition in seen:
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Partition {partition} is assigned twice")
         seen.add(partition)
-        if refusal := _check_brokers(brokers, broker_ids):
+        if refusal := _check_brokers(brokers, broker_ids, most_replicas):
             return refusal
         if len(brokers) != replicas:
             text = f"Partition {partition} has {len(brokers)} replica(s), others have {replicas}"
@@ -330,7 +360,7 @@ def _check_assignments(wanted: NewTopic, broker_ids: Collection[int]) -> Refusal
     return None
 
 
-def _check_brokers(brokers: Sequence[int], broker_ids: Collection[int]) -> Refusal | None:
+def _check_brokers(brokers: Sequence[int], broker_ids: Collection[int], most_replicas: int) -> Refusal | None:
     if not brokers:
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "An assignment has no replicas")
     if len(set(brokers)) != len(brokers):
@@ -338,26 +368,32 @@ def _check_brokers(brokers: Sequence[int], broker_ids: Collection[int]) -> Refus
     for broker in brokers:
         if broker not in broker_ids:
             return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {broker}")
-    if len(brokers) > 1:
+    if len(brokers) > most_replicas:
         text = f"Each partition is kept by one broker; {len(brokers)} are named: {list(brokers)}"
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     return None
 
 
-def _check_counts(wanted: NewTopic, settings: Settings, broker_ids: Collection[int]) -> Refusal | None:
+def _factor(wanted: NewTopic, settings: Settings) -> int:
+    return settings.default_replication_factor if wanted.replication_factor == -1 else wanted.replication_factor
+
+
+def _check_counts(
+    wanted: NewTopic, settings: Settings, broker_ids: Collection[int], most_replicas: int
+) -> Refusal | None:
     if wanted.replication_factor < -1 or wanted.replication_factor == 0:
         text = "The replication factor must be larger than 0, or -1 for the default"
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     if wanted.partition_count < -1 or wanted.partition_count == 0:
         text = "The number of partitions must be larger than 0, or -1 for the default"
         return Refusal(ErrorCode.INVALID_PARTITIONS, text)
-    factor = settings.default_replication_factor if wanted.replication_factor == -1 else wanted.replication_factor
-    if factor > 1:
-        why = "only 1 broker(s) are registered"
-        if len(broker_ids) > 1:
+    factor = _factor(wanted, settings)
+    if factor > most_replicas:
+        why = f"only {most_replicas} broker(s) are registered"
+        if len(broker_ids) > most_replicas:
             why = f"each partition is kept by one of the {len(broker_ids)} brokers"
         text = f"The target replication factor of {factor} cannot be reached because {why}."
-        if len(broker_ids) > 1:
+        if len(broker_ids) > most_replicas:
             where = " in default.replication.factor" if wanted.replication_factor == -1 else ""
             text += f" Use 1{where}: with --nodes there are no replicas."
         return Refusal(

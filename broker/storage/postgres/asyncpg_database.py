@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -248,43 +248,44 @@ class AsyncpgDatabase:
         self._first = 0
         self._connecting: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> None:
+    async def open(self, *, creates: bool = True) -> None:
         """Bring the schema up to date and learn whose it is.
+
+        Args:
+            creates: make one if there is none.
 
         Raises:
             Unavailable: no server could be reached that can be written to.
             Unsuitable: something is wrong with it.
         """
-        connection, _ = await self._reach("M")
-        try:
+        async with self._one("M", Unsuitable) as connection:
+            if not creates and not await _version(connection):
+                raise Unsuitable(f"{self.address}: there is no cluster in the schema {self._schema}")
             found = await _migrated(connection, self._schema, self._new_cluster_id)
             self.cluster_id, self.node_password = found
+        self._statements = Statements(self.cluster_id, self._lock_timeout_ms)
+
+    @asynccontextmanager
+    async def _one(self, role: str, failure: type[EngineError]) -> AsyncIterator[asyncpg.Connection[Any]]:
+        """A connection for as long as the block lasts. What goes wrong there is raised as that error."""
+        connection, _ = await self._reach(role)
+        try:
+            yield connection
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
+            raise failure(f"{self.address}: {self.address.without_secrets(error)}") from None
         finally:
             connection.terminate()
-        self._statements = Statements(self.cluster_id, self._lock_timeout_ms)
 
     async def facts(self) -> Facts:
         """What the server says of itself, and what is in the tables; nothing is changed. Raises as `open`."""
-        connection, _ = await self._reach("M")
-        try:
+        async with self._one("M", Unsuitable) as connection:
             return await self._within(connection, _facts(connection))
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
-        finally:
-            connection.terminate()
 
     async def grant(self, role: str) -> None:
         """Let a role read and write rows, as nodes have to. Raises as `open`."""
-        connection, _ = await self._reach("M")
-        try:
+        async with self._one("M", Unsuitable) as connection:
             for statement in schema.GRANTS:
                 await connection.execute(statement.format(self._schema, role.replace('"', '""')))
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise Unsuitable(f"{self.address}: {self.address.without_secrets(error)}") from None
-        finally:
-            connection.terminate()
 
     async def identify(self, name: str) -> int:
         """The id of the node of a name, be it a new one.
@@ -292,17 +293,27 @@ class AsyncpgDatabase:
         Raises:
             Unavailable: no server could be reached that can be written to, or it was lost.
         """
-        connection, _ = await self._reach("M")
         command = self._statements.of(port.Identify(name))
-        try:
+        async with self._one("M", Unavailable) as connection:
             while True:
                 with suppress(asyncpg.UniqueViolationError):
                     node_id: int = (await connection.fetch(command.text, name))[0][0]
                     return node_id
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise Unavailable(f"{self.address}: {self.address.without_secrets(error)}") from None
-        finally:
-            connection.terminate()
+
+    async def fetch(self, command: str, *arguments: object) -> Sequence[Sequence[Any]]:
+        """Carry a command of an operator out, over a connection of its own.
+
+        Raises:
+            Unavailable, Unsuitable: it failed; whether it was carried out is not known.
+        """
+        async with self._one("L", Unavailable) as connection:
+            records: Sequence[Sequence[Any]] = await connection.fetch(command, *arguments)
+            return records
+
+    @property
+    def hint(self) -> int:
+        """The first half of the advisory locks by which nodes show that they are there."""
+        return self._statements.hint
 
     def connect(self, role: str, connected: Callable[[Session | None], None]) -> None:
         """Connect in a role, and tell the session; None if there is none to be had now."""

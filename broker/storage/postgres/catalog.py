@@ -15,6 +15,7 @@ from ottla.broker.storage.postgres.connections import Link
 from ottla.broker.storage.postgres.database import Answer, ReadCatalog, Refusal, StoreCatalog, Take
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 
+MOVED: Final = "an operator moved it"
 MOST_TRIES: Final = 20
 """How often a change is sent again because somebody holds one of its logs."""
 
@@ -50,7 +51,12 @@ class PostgresCatalog:
     async def refresh(self) -> None:
         self._take(*await self._read())
 
-    async def store(self, state: Mapping[str, Any], *, over: int) -> int:
+    async def store(self, state: Mapping[str, Any], *, over: int, called: str = MOVED) -> int:
+        """See `ottla.broker.engine.Catalog`.
+
+        Args:
+            called: why logs with other homes are to go there at once; empty if that has time.
+        """
         if over != self.version:
             raise Outdated(f"the catalog has version {self.version}, the change was planned on {over}")
         state = copy.deepcopy(dict(state))
@@ -64,6 +70,7 @@ class PostgresCatalog:
             created,
             tuple((log_id, home) for log_id, home in homes.items() if known.get(log_id, home) != home),
             tuple(known.keys() - homes.keys()),
+            called,
         )
         for _ in range(MOST_TRIES):
             answer = await self._sent(wanted)
@@ -83,12 +90,12 @@ class PostgresCatalog:
         raise Unavailable("somebody keeps logs of the change locked")
 
     async def rehome(self, homes: Mapping[int, int]) -> None:
-        """Let logs be at home at other nodes. Raises as `store`."""
+        """Let logs be at home at other nodes, and go there in time. Raises as `store`."""
         if (state := self.load()) is not None:
             for topic in state["topics"].values():
                 logs = self._logs[topic["topic_id"]]
                 topic["homes"] = [homes.get(*one) for one in zip(logs, topic["homes"], strict=True)]
-            await self.store(state, over=self.version)
+            await self.store(state, over=self.version, called="")
 
     async def _sent(self, statement: StoreCatalog) -> Answer | None:
         answers: list[Answer | None] = []

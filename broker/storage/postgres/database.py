@@ -87,7 +87,7 @@ class Describe(NamedTuple):
     """Say of a node what it, its supervisor or an operator knows → whether it was so.
 
     Attributes:
-        ended: the incarnation that was seen to end.
+        ended: the incarnation that was seen to end. is_leaving: it is about to end.
         intent: what the operator wants from now on.
         endpoints: host and port by the name of a listener, said by the node itself once it listens.
     """
@@ -96,6 +96,7 @@ class Describe(NamedTuple):
     ended: int | None = None
     intent: int | None = None
     endpoints: Mapping[str, tuple[str, int]] | None = None
+    is_leaving: bool = False
 
 
 class ReadLogs(NamedTuple):
@@ -122,6 +123,7 @@ class Claim(NamedTuple):
         last_sign: node, incarnation and beat of a leader that is presumed dead. Compared under a lock: if it has beaten
             since, nothing is claimed. So a leader whose lease holds loses nothing by somebody's presumption.
         skips: pass over logs that somebody has locked; else wait for a while, then `LOCK_NOT_AVAILABLE`.
+        why: is kept with who leads a log from when.
     """
 
     wanted: Sequence[tuple[int, int]]
@@ -129,6 +131,7 @@ class Claim(NamedTuple):
     incarnation: int
     last_sign: tuple[int, int, int] | None = None
     skips: bool = True
+    why: str = ""
 
 
 class Evict(NamedTuple):
@@ -143,6 +146,17 @@ class HandOver(NamedTuple):
     led: Sequence[tuple[int, int]]
     heir_id: int
     heir_incarnation: int
+    why: str = ""
+
+
+class CallHome(NamedTuple):
+    """Say of logs that are led away from home that they are to go there at once → the number of those.
+
+    It holds until a log has another leader. Refused as `StoreCatalog` if somebody holds one of them.
+    """
+
+    log_ids: Sequence[int]
+    why: str
 
 
 class Depose(NamedTuple):
@@ -296,7 +310,7 @@ class StoreCatalog(NamedTuple):
     Attributes:
         document: what JSON has; tuples come back as lists.
         created: logs that come with it; their leader is nobody.
-        homes: pairs of log and new home.
+        homes: pairs of log and new home. called: why they are to go there at once; empty if that has time.
         deleted: logs that go with it: their epoch rises, and nobody leads them any more.
     """
 
@@ -305,6 +319,7 @@ class StoreCatalog(NamedTuple):
     created: Sequence[LogRow] = ()
     homes: Sequence[tuple[int, int]] = ()
     deleted: Sequence[int] = ()
+    called: str = ""
 
 
 class Take(NamedTuple):
@@ -325,6 +340,7 @@ Statement = (
     | Evict
     | HandOver
     | Depose
+    | CallHome
     | Load
     | BeginEpoch
     | Page

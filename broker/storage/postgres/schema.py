@@ -35,7 +35,7 @@ def _batch_tables() -> list[str]:
 _TOLD: Final = {
     "cluster": "meta_version",
     "node": "incarnation, state, intent, endpoints",
-    "plog": "leader_epoch",
+    "plog": "leader_epoch, called",
 }
 """The columns of which all nodes are told that they have changed."""
 
@@ -48,15 +48,17 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         # No sequences: what they gave may be given again after a crash.
         "CREATE TABLE counter (name text PRIMARY KEY, value bigint NOT NULL)",
         "INSERT INTO counter VALUES ('incarnation', 1)",
-        # States: 1 up, 3 down. Its rows change with every beat, so pages have room for the next versions.
+        # States: 1 up, 2 about to end, 3 down. Intents: 1 drain.
+        # Its rows change with every beat, so pages have room for the next versions.
         "CREATE TABLE node (node_id int PRIMARY KEY, name text UNIQUE, version text NOT NULL DEFAULT '',"
         " incarnation bigint NOT NULL, state smallint NOT NULL,"
         " intent smallint NOT NULL DEFAULT 0, beat bigint NOT NULL DEFAULT 0, endpoints jsonb NOT NULL DEFAULT '{}',"
-        " rack text, since timestamptz NOT NULL DEFAULT clock_timestamp()) WITH (fillfactor = 20)",
+        " rack text, since timestamptz NOT NULL DEFAULT clock_timestamp(), beaten timestamptz)"
+        " WITH (fillfactor = 20)",
         # Written when leader, home or start of a log change, and never by an append.
         "CREATE TABLE plog (log_id int PRIMARY KEY, home int NOT NULL, leader_id int NOT NULL,"
         " leader_inc bigint NOT NULL, leader_epoch int NOT NULL, is_internal bool NOT NULL DEFAULT false, follows int,"
-        " log_start bigint NOT NULL DEFAULT 0, sealed bigint NOT NULL DEFAULT 0,"
+        " log_start bigint NOT NULL DEFAULT 0, sealed bigint NOT NULL DEFAULT 0, called text NOT NULL DEFAULT '',"
         " is_deleted bool NOT NULL DEFAULT false) WITH (fillfactor = 20)",
         # A row for each record batch, never updated. The head is the header of the batch, with offset and epoch.
         "CREATE TABLE pbatch (log_id int NOT NULL, base_offset bigint NOT NULL, last_offset bigint NOT NULL,"
@@ -66,7 +68,7 @@ MIGRATIONS: Final[Sequence[Sequence[str]]] = (
         "CREATE TABLE pepoch (log_id int, epoch int, start_offset bigint NOT NULL, PRIMARY KEY (log_id, epoch))",
         "CREATE TABLE psnap (log_id int PRIMARY KEY, upto bigint NOT NULL, epoch int NOT NULL, state bytea NOT NULL)",
         "CREATE TABLE audit (at timestamptz NOT NULL DEFAULT clock_timestamp(), log_id int NOT NULL,"
-        " epoch int NOT NULL, node_id int NOT NULL, incarnation bigint NOT NULL)",
+        " epoch int NOT NULL, node_id int NOT NULL, incarnation bigint NOT NULL, why text NOT NULL DEFAULT '')",
         # Wakes nodes that would see it with their next beat anyway; nothing is safe by it.
         "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN PERFORM pg_notify('ottla/' || TG_TABLE_SCHEMA, ''); RETURN NULL; END $$",

@@ -100,15 +100,15 @@ free AS MATERIALIZED (
    WHERE NOT p.is_deleted AND ($5::int IS NULL OR EXISTS (SELECT FROM sign))
    ORDER BY p.log_id FOR NO KEY UPDATE OF p {skipping}),
 led AS (
-  UPDATE plog p SET leader_id = $3, leader_inc = $4, leader_epoch = p.leader_epoch + 1
+  UPDATE plog p SET leader_id = $3, leader_inc = $4, leader_epoch = p.leader_epoch + 1, called = ''
     FROM free WHERE p.log_id = free.log_id RETURNING p.log_id, p.leader_epoch)
-INSERT INTO audit (log_id, epoch, node_id, incarnation)
-SELECT log_id, leader_epoch, $3, $4 FROM led RETURNING log_id, epoch"""
+INSERT INTO audit (log_id, epoch, node_id, incarnation, why)
+SELECT log_id, leader_epoch, $3, $4, $8::text FROM led RETURNING log_id, epoch"""
 # A lock is only waited for behind the sort, and by then the time-out is set. It ends with the transaction.
 _PATIENCE = "patience AS MATERIALIZED (SELECT set_config('lock_timeout', {}::text, true)"
 
 CLAIM_FREE = _CLAIM.format(patience="", patiently="", skipping="SKIP LOCKED")
-CLAIM = _CLAIM.format(patience=f"{_PATIENCE.format('$8')}),", patiently="CROSS JOIN patience", skipping="")
+CLAIM = _CLAIM.format(patience=f"{_PATIENCE.format('$9')}),", patiently="CROSS JOIN patience", skipping="")
 
 HAND_OVER = """
 WITH free AS MATERIALIZED (
@@ -116,10 +116,19 @@ WITH free AS MATERIALIZED (
       ON p.log_id = w.log_id AND p.leader_epoch = w.epoch
    WHERE NOT p.is_deleted ORDER BY p.log_id FOR NO KEY UPDATE OF p),
 led AS (
-  UPDATE plog p SET leader_id = $3, leader_inc = $4, leader_epoch = p.leader_epoch + 1
+  UPDATE plog p SET leader_id = $3, leader_inc = $4, leader_epoch = p.leader_epoch + 1, called = ''
     FROM free WHERE p.log_id = free.log_id RETURNING p.log_id, p.leader_epoch)
-INSERT INTO audit (log_id, epoch, node_id, incarnation)
-SELECT log_id, leader_epoch, $3, $4 FROM led RETURNING log_id, epoch"""
+INSERT INTO audit (log_id, epoch, node_id, incarnation, why)
+SELECT log_id, leader_epoch, $3, $4, $5::text FROM led RETURNING log_id, epoch"""
+
+CALL_HOME = f"""
+WITH {_PATIENCE.format("$3")}),
+away AS MATERIALIZED (
+  SELECT p.log_id FROM plog p CROSS JOIN patience
+   WHERE p.log_id = ANY($1::int[]) AND p.leader_id <> p.home AND NOT p.is_deleted
+   ORDER BY p.log_id FOR NO KEY UPDATE OF p),
+called AS (UPDATE plog p SET called = $2 FROM away WHERE p.log_id = away.log_id RETURNING 1)
+SELECT count(*) FROM called"""
 
 DEPOSE = f"""
 WITH counted AS (UPDATE counter SET value = value + $1::int RETURNING name, value),
@@ -140,16 +149,16 @@ SELECT count(*) FROM (
 # With the row of the cluster locked a reading is a commit that waits for the standby. Nobody waits for this lock.
 READ_LOGS = """
 WITH proof AS MATERIALIZED (SELECT 1 FROM cluster FOR KEY SHARE)
-SELECT p.log_id, p.home, p.leader_id, p.leader_inc, p.leader_epoch, p.is_internal, p.follows
+SELECT p.log_id, p.home, p.leader_id, p.leader_inc, p.leader_epoch, p.is_internal, p.follows, p.called
   FROM proof LEFT JOIN plog p ON NOT p.is_deleted ORDER BY p.log_id"""
 
 
 def _claim(s: port.Claim) -> Sequence[object]:
-    return (*_columns(s.wanted, 2), s.node_id, s.incarnation, *(s.last_sign or (None, None, None)))
+    return (*_columns(s.wanted, 2), s.node_id, s.incarnation, *(s.last_sign or (None, None, None)), s.why)
 
 
 def _hand_over(s: port.HandOver) -> Sequence[object]:
-    return (*_columns(s.led, 2), s.heir_id, s.heir_incarnation)
+    return (*_columns(s.led, 2), s.heir_id, s.heir_incarnation, s.why)
 
 
 def _logs(records: Records) -> port.Result:
@@ -159,15 +168,17 @@ def _logs(records: Records) -> port.Result:
 # Nodes
 
 BEAT = """
-WITH beaten AS (UPDATE node SET beat = beat + 1 WHERE node_id = $1 AND incarnation = $2 RETURNING 1)
+WITH beaten AS (UPDATE node SET beat = beat + 1, beaten = clock_timestamp()
+  WHERE node_id = $1 AND incarnation = $2 RETURNING 1)
 SELECT EXISTS (SELECT FROM beaten),
   (SELECT json_agg(json_build_array(node_id, incarnation, state, beat, intent, endpoints, rack)) FROM node)::text,
-  (SELECT meta_version FROM cluster), logs.number, logs.epochs,
+  (SELECT meta_version FROM cluster), logs.number, logs.epochs, logs.called,
   ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,
   (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
   (SELECT array_agg(l.objid::int) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $3::oid AND l.granted
       AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
- FROM (SELECT count(*) AS number, coalesce(sum(leader_epoch), 0) AS epochs FROM plog WHERE NOT is_deleted) logs"""
+ FROM (SELECT count(*) AS number, coalesce(sum(leader_epoch), 0) AS epochs,
+              count(*) FILTER (WHERE called <> '') AS called FROM plog WHERE NOT is_deleted) logs"""
 
 IDENTIFY = """
 WITH known AS MATERIALIZED (SELECT node_id FROM node WHERE name = $1),
@@ -188,18 +199,18 @@ ON CONFLICT (node_id) DO UPDATE SET incarnation = excluded.incarnation, state = 
 RETURNING incarnation"""
 
 DESCRIBE = """
-UPDATE node SET state = CASE WHEN $2::bigint IS NULL THEN state ELSE 3 END, intent = coalesce($3, intent),
-  endpoints = coalesce($4::text::jsonb, endpoints)
+UPDATE node SET state = CASE WHEN $2::bigint IS NOT NULL THEN 3 WHEN $5::bool THEN 2 ELSE state END,
+  intent = coalesce($3, intent), endpoints = coalesce($4::text::jsonb, endpoints)
  WHERE node_id = $1 AND ($2::bigint IS NULL OR incarnation = $2) RETURNING 1"""
 
 
 def _heard(records: Records) -> Heard:
-    is_mine, nodes, version, number, epochs, timeline, started, held = records[0]
+    is_mine, nodes, version, number, epochs, called, timeline, started, held = records[0]
     return Heard(
         is_mine,
         tuple(_node(*row) for row in msgspec.json.decode(nodes or "[]")),
         version,
-        (number, int(epochs)),
+        (number, int(epochs), called),
         Server(timeline, started),
         frozenset(held or ()),
     )
@@ -213,7 +224,8 @@ def _node(
 
 
 def _describe(s: port.Describe) -> Sequence[object]:
-    return s.node_id, s.ended, s.intent, None if s.endpoints is None else _json.encode(s.endpoints).decode()
+    told = None if s.endpoints is None else _json.encode(s.endpoints).decode()
+    return s.node_id, s.ended, s.intent, told, s.is_leaving
 
 
 # Reading
@@ -365,7 +377,8 @@ held AS MATERIALIZED (
   SELECT p.log_id FROM plog p CROSS JOIN patience
    WHERE p.log_id = ANY($10::int[]) OR p.log_id = ANY($12::int[]) ORDER BY p.log_id FOR NO KEY UPDATE OF p),
 moved AS (
-  UPDATE plog p SET home = w.home FROM held JOIN unnest($10::int[], $11::int[]) w(log_id, home) USING (log_id)
+  UPDATE plog p SET home = w.home, called = CASE WHEN p.leader_id = w.home THEN '' ELSE $14::text END
+    FROM held JOIN unnest($10::int[], $11::int[]) w(log_id, home) USING (log_id)
    WHERE p.log_id = held.log_id),
 deleted AS (
   UPDATE plog p SET is_deleted = true, leader_id = {NOBODY}, leader_inc = 0, leader_epoch = p.leader_epoch + 1
@@ -378,7 +391,7 @@ ON CONFLICT (name) DO UPDATE SET value = c.value + excluded.value RETURNING valu
 
 
 def _store_catalog(s: port.StoreCatalog) -> Sequence[object]:
-    created, homes = _columns(s.created, 7), _columns(s.homes, 2)
+    created, homes = _columns([row[:7] for row in s.created], 7), _columns(s.homes, 2)
     return s.over, _json.encode(s.document), *created, *homes, list(s.deleted)
 
 
@@ -423,6 +436,7 @@ class Statements:
             port.HandOver: Sql(HAND_OVER, _hand_over, _pairs),
             port.Depose: Sql(DEPOSE, tuple, _pairs),
             port.Load: Sql(LOAD, tuple, _loaded),
+            port.CallHome: Sql(CALL_HOME, lambda s: (*s, self._patience), _one),
             port.BeginEpoch: Sql(BEGIN_EPOCH, _begin_epoch, _found),
             port.SaveSnapshot: Sql(SAVE_SNAPSHOT, lambda s: (*s[:3], msgspec.msgpack.encode(s.state)), _found),
             port.Trim: Sql(TRIM, tuple, _found),
@@ -433,7 +447,7 @@ class Statements:
             port.ReadCatalog: Sql(READ_CATALOG, tuple, _catalog),
             port.StoreCatalog: Sql(
                 STORE_CATALOG,
-                lambda s: (*_store_catalog(s), self._patience),
+                lambda s: (*_store_catalog(s), self._patience, s.called),
                 lambda records: records[0][0] if records else None,
             ),
             port.Take: Sql(TAKE, tuple, _one),
