@@ -8,8 +8,8 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
@@ -62,6 +62,12 @@ class Killing:
         self.broker = broker
         self.chance = random.Random(seed)
         self._account = account
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Any]:
+        """The broker, from its start to its end."""
+        with self.broker:
+            yield self.broker
 
     def kill_and_restart(self) -> str:
         """SIGKILL the broker, sometimes while it stops; start it again, sometimes after another kill on the way.
@@ -116,3 +122,9 @@ class Killing:
     def raise_problems(self) -> None:
         if self._account.problems:
             raise Broken("\n".join([*self._account.problems, "the broker's log:", self.broker.log_text()[-6000:]]))
+
+
+class KillingOf(Protocol):
+    """Makes the brokers of a run, with settings besides those of all runs."""
+
+    def __call__(self, *, account: Account, settings: dict[str, Any], topics: dict[str, int]) -> Killing: ...
