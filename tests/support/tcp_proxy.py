@@ -103,6 +103,10 @@ class TcpProxy:
         self._thread.start()
         ready.wait()
 
+    def connections_of(self, *endings: bytes) -> list[Carried]:
+        """Those that are open whose clients began with something that has one of these in it."""
+        return [one for one in self.connections if one.is_open and any(word in one.startup for word in endings)]
+
     def call(self, what: Callable[[], Any]) -> None:
         """Do something where the proxy works, and wait until it is done."""
 

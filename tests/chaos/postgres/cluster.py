@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ class NodeProcess(BrokerProcess):
         hosts = ",".join(f"127.0.0.1:{way.port}" for way in self.ways.values())
         url = f"postgresql://{USER}@{hosts}/postgres?sslmode=disable"
         super().__init__(settings={**settings, "node.id": node_id}, topics=dict(topics), arguments=("--cluster", url))
+        self.node_id = node_id
         self._before = ""
 
     def command(self) -> list[str]:
@@ -45,9 +47,19 @@ class NodeProcess(BrokerProcess):
     def log_text(self) -> str:
         return self._before + super().log_text()
 
+    def end(self) -> None:
+        """SIGKILL, and nothing else: somebody may be waiting for it to start."""
+        if self._process is not None:
+            self._process.kill()
+
     def way_to(self, server: PostgresServer) -> TcpProxy:
         """The proxy through which it reaches a server."""
         return self.ways[server.port]
+
+    def close(self) -> None:
+        """Let go of the proxies."""
+        for way in self.ways.values():
+            way.close()
 
     @property
     def ended(self) -> int | None:
@@ -66,7 +78,8 @@ class Cluster:
     def __init__(self, settings: Mapping[str, Any], topics: Mapping[str, int], logs: Path | None = None) -> None:
         self._directory = new_directory()
         self.servers = Servers(self._directory)
-        self.nodes = {node_id: NodeProcess(node_id, self.servers, settings, topics) for node_id in NODES}
+        self._node = partial(NodeProcess, servers=self.servers, settings=settings, topics=topics)
+        self.nodes = {node_id: self._node(node_id) for node_id in NODES}
         self._logs = logs
         self._ends = ExitStack()
 
@@ -78,14 +91,23 @@ class Cluster:
         """The ends of the logs of all nodes."""
         return "\n".join(f"node {node_id}:\n{node.log_text()[-3000:]}" for node_id, node in self.nodes.items())
 
+    @contextmanager
+    def twin(self, node: NodeProcess) -> Iterator[NodeProcess]:
+        """Another process with the id of a node, which is not yet started."""
+        twin = self._node(node.node_id)
+        try:
+            yield twin
+        finally:
+            twin.kill()
+            twin.close()
+
     def __enter__(self) -> Self:
         with ExitStack() as ends:
             ends.callback(shutil.rmtree, self._directory)
             ends.callback(self._keep_logs)
             ends.enter_context(self.servers)
             for node in self.nodes.values():
-                for way in node.ways.values():
-                    ends.callback(way.close)
+                ends.callback(node.close)
                 ends.callback(node.kill)
             with ThreadPoolExecutor() as threads:
                 list(threads.map(NodeProcess.start, self.nodes.values()))

@@ -34,7 +34,7 @@ class Probe:
     """See the module. Use with ``with``.
 
     Args:
-        ports: of the nodes, by id.
+        ports: where the nodes are at first, by id.
         topic: of which offsets are committed.
         broken: told what was promised and not kept.
     """
@@ -97,10 +97,12 @@ class Probe:
                 if node_id not in clients:
                     clients[node_id] = Client(self._ports[node_id])
                     clients[node_id].socket.settimeout(SILENT_S)
-                for place in clients[node_id].metadata(OFFSETS_TOPIC).topics[0].partitions:
-                    shard, told = place.partition_index, (place.leader_epoch, place.leader_id)
-                    if told > self._leaders.get(shard, NOBODY):
-                        self._leaders[shard] = told
+                told = clients[node_id].metadata(OFFSETS_TOPIC)
+                self._ports |= {broker.node_id: broker.port for broker in told.brokers}
+                for place in told.topics[0].partitions:
+                    shard, leader = place.partition_index, (place.leader_epoch, place.leader_id)
+                    if leader > self._leaders.get(shard, NOBODY):
+                        self._leaders[shard] = leader
             except OSError:
                 if (client := clients.pop(node_id, None)) is not None:
                     client.close()

@@ -1,4 +1,4 @@
-"""``python -m tests.chaos.postgres.run`` plays faults with three nodes over a PostgreSQL that has a standby, under load.
+"""``python -m tests.chaos.postgres.run`` plays faults with three nodes over a PostgreSQL with a standby, under load.
 
 Prints the seed first. A run with the same seed plays the same faults in the same order.
 """
@@ -9,8 +9,10 @@ import argparse
 import random
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.chaos.exactly_once import ExactlyOnce
 from tests.chaos.postgres.faults import Gaps, OverPostgres
@@ -21,14 +23,18 @@ KINDS = {"load": UnderLoad, "exactly-once": ExactlyOnce}
 
 
 def run(
-    rounds: dict[str, int], seed: int, only: tuple[str, ...] = (), logs: Path | None = None, *, quiet: bool = False
+    rounds: Mapping[str, int], seed: int, loads: Sequence[str] = LOADS, *, quiet: bool = False, **options: Any
 ) -> Gaps:
-    """Run so many rounds of each kind of load; gives how long groups were not answered.
+    """Run so many rounds of each kind of load; gives how long groups went unanswered.
+
+    Args:
+        loads: whose clients are there.
+        options: as of `OverPostgres`.
 
     Raises:
         AssertionError: the message says what was promised and not kept.
     """
-    print(f"faults: {rounds}, seed {seed} (again with --seed {seed})", flush=True)
+    print(f"faults: {dict(rounds)}, seed {seed} (again with --seed {seed})", flush=True)
     began = time.monotonic()
     gaps = Gaps()
 
@@ -39,11 +45,11 @@ def run(
     try:
         for kind, count in rounds.items():
             if count:
-                killing_of = partial(OverPostgres, seed, gaps, only, logs)
-                say(f"{kind}: {KINDS[kind](killing_of, say, several=True, loads=LOADS).run(count)}")
+                killing_of = partial(OverPostgres, seed, gaps, **options)
+                say(f"{kind}: {KINDS[kind](killing_of, say, several=True, loads=loads).run(count)}")
     finally:
-        print(f"how long groups were not answered:\n{gaps.table()}", flush=True)
-    print(f"passed: {rounds} in {time.monotonic() - began:.0f} s", flush=True)
+        print(f"how long groups went unanswered:\n{gaps.table()}", flush=True)
+    print(f"passed: {dict(rounds)} in {time.monotonic() - began:.0f} s", flush=True)
     return gaps
 
 
@@ -54,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--only", action="append", default=[], help="this kind of fault; may be said several times")
+    parser.add_argument("--load", action="append", default=[], choices=LOADS, help="with these clients alone")
     parser.add_argument("--kind", choices=sorted(KINDS), help="with this kind of load alone")
     parser.add_argument("--logs", type=Path, help="put the logs of nodes and servers there at the end")
     parser.add_argument("--quiet", action="store_true", help="no line for each round")
@@ -61,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     half = given.rounds // 3
     rounds = {given.kind: given.rounds} if given.kind else {"load": given.rounds - half, "exactly-once": half}
     try:
-        run(rounds, given.seed, tuple(given.only), given.logs, quiet=given.quiet)
+        run(rounds, given.seed, given.load or LOADS, only=given.only, logs=given.logs, quiet=given.quiet)
     except AssertionError as broken:
         print(f"FAILED, seed {given.seed}:\n{broken}", flush=True)
         return 1
