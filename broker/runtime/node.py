@@ -369,7 +369,7 @@ class Node:
         self._claiming.difference_update(row.log_id for row in rows)
         if answer is None:
             return  # the next reading shows what became of it
-        claimed = dict(cast("Sequence[tuple[int, int]]", answer.result))
+        claimed = dict(cast("Sequence[tuple[int, int]]", answer.result or ()))  # refused: somebody kept one locked
         taken = []
         for row in rows:
             if row.log_id in claimed:
