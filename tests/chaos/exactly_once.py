@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
+from ottla.protocol.records import Record
 from tests.chaos import load_java
 from tests.chaos.crew import Crew
 from tests.chaos.killing import PATIENCE_S, Broken, KillingOf
@@ -191,9 +192,17 @@ class ExactlyOnce:
         for kind in self._kinds:
             self.results.check_offsets(group_of(kind), reader.all_committed(group_of(kind)), INPUT)
             stored = [reader.read_log(output_of(kind), number)[0] for number in range(PARTITIONS)]
+            self._hold_rows(output_of(kind), stored)
             ends = sum(reader.end(output_of(kind), number) for number in range(PARTITIONS))
             self._say(f"{output_of(kind)}: {sum(map(len, stored))} records stored, {ends} offsets")
         self._killing.raise_problems()
+
+    def _hold_rows(self, topic: str, read: Sequence[Sequence[Record]]) -> None:
+        """What was read is what is stored."""
+        for (name, number), records in self._killing.stored().items():
+            shown = [(one.offset, (one.value or b"").decode()) for one in read[number]] if name == topic else records
+            if shown != records:
+                self.results.problems.append(f"inconsistent offset: {topic}-{number} shows others than are stored")
 
     def _nothing_hangs(self, reader: Reader) -> None:
         """No transaction is left open, and committed readers come to the end of every partition."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
+from tests.chaos.ledger import Place
 from tests.chaos.readback import Reader
 from tests.support.waiting import wait_for
 
@@ -98,6 +99,10 @@ class Killing:
     def reader(self) -> Reader:
         """Reads what is stored."""
         return Reader(self.broker.bootstrap_servers)
+
+    def stored(self) -> dict[Place, list[tuple[int, str]]]:
+        """Offsets and values of all records, by place, as they are stored below the broker, where that can be seen."""
+        return {}
 
     def wait(self, crew: Crew, condition: Callable[[], bool], what: str, show: Callable[[], object] = str) -> None:
         """Wait until the clients have got somewhere.

@@ -154,6 +154,9 @@ class UnderLoad:
         self._killing.kill_and_restart()
         reader = self._killing.reader()
         read_on(reader, self.ledger, again=True)
+        for place, records in self._killing.stored().items():
+            if place in self.ledger.stored:
+                self.ledger.read(place, 0, records)
         read_offsets(reader, self.ledger, final=True)
         read_topics(reader, self.ledger)
         read_generations(reader, self.ledger)

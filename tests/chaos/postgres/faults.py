@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import statistics
@@ -16,8 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.chaos.killing import SETTINGS, Account, Killing
+from tests.chaos.ledger import Place
 from tests.chaos.postgres.cluster import NODES, Cluster, NodeProcess
 from tests.chaos.postgres.probe import Probe
+from tests.chaos.postgres.rows import tables_of
 from tests.support.tcp_proxy import Carried, TcpProxy
 from tests.support.waiting import wait_for
 
@@ -121,7 +124,7 @@ class OverPostgres(Killing):
         """The cluster, and whoever looks when it answers."""
         with self._cluster as cluster:
             ports = {node_id: node.port for node_id, node in cluster.nodes.items()}
-            with Probe(ports, self._topic, self._account.problems.append) as self._probe:
+            with Probe(ports, self._topic, self._account.problems.append, self._show) as self._probe:
                 self._probe.wait()
                 yield cluster
 
@@ -143,6 +146,14 @@ class OverPostgres(Killing):
         ]
         whom = "" if fault.is_of_all else f" (node {node_id})"
         return f"{kind}{whom}, {len(self._shards)} groups silent for {self._gap_s:.2f} s"
+
+    def stored(self) -> dict[Place, list[tuple[int, str]]]:
+        tables = tables_of(self._cluster.servers)
+        self._account.problems += itertools.islice(tables.anomalies(), 50)
+        return tables.records()
+
+    def _show(self) -> str:
+        return f"{self._cluster.servers.activity()}\n{self._cluster.log_text()}"
 
     def _taken_over(self) -> None:
         """Wait until others answer, or whoever it is, and note how long that took."""

@@ -37,12 +37,16 @@ class Probe:
         ports: where the nodes are at first, by id.
         topic: of which offsets are committed.
         broken: told what was promised and not kept.
+        show: the state of things, for whoever has waited too long.
     """
 
-    def __init__(self, ports: dict[int, int], topic: str, broken: Callable[[str], None]) -> None:
+    def __init__(
+        self, ports: dict[int, int], topic: str, broken: Callable[[str], None], show: Callable[[], object]
+    ) -> None:
         self._ports = ports
         self._topic = topic
         self._broken = broken
+        self._show = show
         self._names = _one_group_of_each_shard()
         self._leaders: dict[int, tuple[int, int]] = {}
         self._answered: dict[int, list[float]] = {shard: [] for shard in self._names}
@@ -73,7 +77,9 @@ class Probe:
             lambda: all(self._began[shard] >= now_s for shard in wanted),
             "every group to be answered",
             timeout_s=PATIENCE_S,
-            show=lambda: f"{[shard for shard in wanted if self._began[shard] < now_s]} are not; {self._leaders}",
+            show=lambda: (
+                f"{[shard for shard in wanted if self._began[shard] < now_s]} are not; {self._leaders}\n{self._show()}"
+            ),
         )
 
     def gap_s(self, shards: Sequence[int], since_s: float) -> float:

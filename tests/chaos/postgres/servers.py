@@ -54,6 +54,14 @@ class Servers:
 
         return asyncio.run(answer())
 
+    def activity(self) -> str:
+        """What the connections to the primary do, and for whom they wait."""
+        query = (
+            "SELECT pid, application_name, state, wait_event, now() - query_start AS since, pg_blocking_pids(pid), query"
+            " FROM pg_stat_activity WHERE application_name LIKE 'ottla/%' ORDER BY 2"
+        )
+        return "\n".join(" ".join(map(str, row))[:300].replace("\n", " ") for row in self.ask(query))
+
     def _follow(self) -> None:
         """Make a standby of the primary, and from now on wait for it with each commit."""
         self.standby.clone_of(self.primary, self.primary.port)
