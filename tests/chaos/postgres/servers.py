@@ -57,7 +57,7 @@ class Servers:
     def activity(self) -> str:
         """What the connections to the primary do, and for whom they wait."""
         query = (
-            "SELECT pid, application_name, state, wait_event, now() - query_start AS since, pg_blocking_pids(pid), query"
+            "SELECT pid, application_name, state, wait_event, now() - query_start, pg_blocking_pids(pid), query"
             " FROM pg_stat_activity WHERE application_name LIKE 'ottla/%' ORDER BY 2"
         )
         return "\n".join(" ".join(map(str, row))[:300].replace("\n", " ") for row in self.ask(query))
