@@ -102,8 +102,9 @@ class Leadership:
         try:
             while self._is_due:
                 self._is_due = False
-                await self._topics.follow_placement()
+                await self._topics.follow_placement(COORDINATED)  # first, as many members wait for each of these
                 await self._load()
+                await self._topics.follow_placement()
         except Exception:  # a disk that fails, or a bug of ours, must not keep this node from what comes later
             self._report.error("partitions could not be opened", exc_info=True)
             self._look_in(AGAIN_MS)
