@@ -35,10 +35,17 @@ class UnderLoad:
         say: is told how it goes.
         several: there are several nodes, and something happens to one or another in each round.
         loads: who is there.
+        unordered: topics of producers that do not keep the order of their records.
     """
 
     def __init__(
-        self, killing_of: KillingOf, say: Callable[[str], None], *, several: bool, loads: Sequence[str] = tuple(LOADS)
+        self,
+        killing_of: KillingOf,
+        say: Callable[[str], None],
+        *,
+        several: bool,
+        loads: Sequence[str] = tuple(LOADS),
+        unordered: Sequence[str] = (),
     ) -> None:
         self._say = say
         left_out = {"raw"} if several else set()  # it knows one broker
@@ -52,7 +59,7 @@ class UnderLoad:
         self._steady_members = [one for one in STEADY_MEMBERS if one in self._loads]
         self._calm_every = 1 if several else CALM_EVERY
         self._pace = ["--pause-s", "0.2"] if several else []  # more processes share the cores, and all read everything
-        self.ledger = Ledger(self._topics, once)
+        self.ledger = Ledger(self._topics, once, unordered)
         topics = dict.fromkeys(self._topics, PARTITIONS)
         self._killing = killing_of(account=self.ledger, settings=SETTINGS, topics=topics)
 
