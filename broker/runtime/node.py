@@ -336,7 +336,7 @@ class Node:
                     self._claim([row], sign, skips=False)
         for log_ids, heir in wanted.hand_overs:
             if self._may_give(log_ids):
-                self._spawn(partial(self.hand_over, log_ids, heir))
+                self._spawn(self._giving(log_ids, heir))
         if not self._has_dealt and membership.is_settled(self._now_ms):
             self._has_dealt = True
             self._spawn(self._take_share)
@@ -394,12 +394,19 @@ class Node:
         """
         if not self._may_give(log_ids):
             raise Fenced("not led here, or on its way already")
+        await self._giving(log_ids, heir)()
+
+    def _giving(self, log_ids: Sequence[int], heir: int) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Begin to give logs to another node: they take nothing new. Gives the rest of it."""
         led = {log_id: epoch for log_id, epoch in self.placement.led.items() if log_id in log_ids}
         self._moving.update(led)
+        settled = [asyncio.ensure_future(self.engine.settled(log_id)) for log_id in led]
+        self.placement.give_up(led)
+        return partial(self._give, led, heir, settled)
+
+    async def _give(self, led: Mapping[int, int], heir: int, settled: Sequence[asyncio.Future[bool]]) -> None:
         try:
-            settled = asyncio.gather(*map(self.engine.settled, led))
-            self.placement.give_up(led)
-            await settled
+            await asyncio.gather(*settled)
             incarnation = self.placement.view.nodes[heir].incarnation
             await self._connections.m.answer(port.HandOver(tuple(sorted(led.items())), heir, incarnation))
         finally:
