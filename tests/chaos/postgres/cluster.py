@@ -22,20 +22,35 @@ STOPS_S = 40
 class NodeProcess(BrokerProcess):
     """A node. Its log is that of all its lives.
 
+    Args:
+        planted: a bug that it has, of `tests.chaos.postgres.planted`.
+
     Attributes:
         ways: the proxies through which it reaches the servers, by their ports.
     """
 
-    def __init__(self, node_id: int, servers: Servers, settings: Mapping[str, Any], topics: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        servers: Servers,
+        settings: Mapping[str, Any],
+        topics: Mapping[str, int],
+        planted: str | None = None,
+    ) -> None:
         self.ways = {server.port: TcpProxy(server.port) for server in (servers.primary, servers.standby)}
         hosts = ",".join(f"127.0.0.1:{way.port}" for way in self.ways.values())
         url = f"postgresql://{USER}@{hosts}/postgres?sslmode=disable"
         super().__init__(settings={**settings, "node.id": node_id}, topics=dict(topics), arguments=("--cluster", url))
         self.node_id = node_id
         self._before = ""
+        self._planted = planted
 
     def command(self) -> list[str]:
-        return [word for word in super().command() if word != "--ephemeral"]
+        command = [word for word in super().command() if word != "--ephemeral"]
+        if self._planted is not None:
+            at = command.index("ottla.cli")
+            command[at : at + 1] = ["tests.chaos.postgres.planted", self._planted]
+        return command
 
     def start(self, timeout_s: float = 60) -> Self:
         self._before += super().log_text()
@@ -73,12 +88,19 @@ class Cluster:
     Args:
         settings, topics: as of `BrokerProcess`, of each node.
         logs: where the logs of nodes and servers are put at the end.
+        planted: a bug of all nodes.
     """
 
-    def __init__(self, settings: Mapping[str, Any], topics: Mapping[str, int], logs: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        topics: Mapping[str, int],
+        logs: Path | None = None,
+        planted: str | None = None,
+    ) -> None:
         self._directory = new_directory()
         self.servers = Servers(self._directory)
-        self._node = partial(NodeProcess, servers=self.servers, settings=settings, topics=topics)
+        self._node = partial(NodeProcess, servers=self.servers, settings=settings, topics=topics, planted=planted)
         self.nodes = {node_id: self._node(node_id) for node_id in NODES}
         self._logs = logs
         self._ends = ExitStack()

@@ -60,6 +60,7 @@ class OverPostgres(Killing):
         gaps: are noted there.
         only: these kinds of faults; empty for all of them.
         logs: where the logs of nodes and servers are put at the end.
+        planted: a bug of all nodes, which the run is to find.
     """
 
     broker: Any
@@ -70,12 +71,13 @@ class OverPostgres(Killing):
         gaps: Gaps,
         only: Sequence[str] = (),
         logs: Path | None = None,
+        planted: str | None = None,
         *,
         account: Account,
         settings: dict[str, Any],
         topics: dict[str, int],
     ) -> None:
-        self._cluster = Cluster(SETTINGS | settings, topics, logs)
+        self._cluster = Cluster(SETTINGS | settings, topics, logs, planted)
         super().__init__(self._cluster, seed, account)  # type: ignore[arg-type]
         self._gaps = gaps
         self._topic = next(iter(topics))

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.chaos.exactly_once import ExactlyOnce
 from tests.chaos.postgres.faults import Gaps, OverPostgres
+from tests.chaos.postgres.planted import PLANTED
 from tests.chaos.under_load import UnderLoad
 
 LOADS = ("confluent", "ottla", "java")
@@ -65,12 +66,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--load", action="append", default=[], choices=LOADS, help="with these clients alone")
     parser.add_argument("--kind", choices=sorted(KINDS), help="with this kind of load alone")
     parser.add_argument("--logs", type=Path, help="put the logs of nodes and servers there at the end")
+    parser.add_argument("--planted", choices=sorted(PLANTED), help="a bug of all nodes, which the run is to find")
     parser.add_argument("--quiet", action="store_true", help="no line for each round")
     given = parser.parse_args(arguments)
     half = given.rounds // 3
     rounds = {given.kind: given.rounds} if given.kind else {"load": given.rounds - half, "exactly-once": half}
+    options = {"only": given.only, "logs": given.logs, "planted": given.planted}
     try:
-        run(rounds, given.seed, given.load or LOADS, only=given.only, logs=given.logs, quiet=given.quiet)
+        run(rounds, given.seed, given.load or LOADS, quiet=given.quiet, **options)
     except AssertionError as broken:
         print(f"FAILED, seed {given.seed}:\n{broken}", flush=True)
         return 1
