@@ -14,7 +14,7 @@ from tests.support.postgresql import programs
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed: pip install 'ottla[cluster]'")
 
-from tests.chaos.postgres.run import run  # noqa: E402 - needs asyncpg
+from tests.chaos.postgres.run import run
 
 pytestmark = [
     pytest.mark.e2e,
