@@ -39,7 +39,7 @@ REFRESH_MS = 50
 FOLLOWED_AGAIN_MS = 1_000
 """Until a catalog is looked at again that could not be read or put in force."""
 
-GAINED_AT_ONCE = 20
+GAINED_AT_ONCE = 100
 """Logs that are opened beside each other: where they lie elsewhere, each takes some round trips."""
 
 T = TypeVar("T")

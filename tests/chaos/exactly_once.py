@@ -18,6 +18,8 @@ from tests.chaos.watch import WATCHERS
 
 CALM_EVERY = 10
 """After so many rounds every application must have got further before the next kill."""
+PAUSE_S = {False: 0.03, True: 0.1}
+"""Between two bursts of the feeder, where there is one broker, and where several processes share the cores."""
 FROZEN_ROUNDS = 3
 """Rounds for which an application is frozen before it returns as a zombie."""
 BOTH, BROKER, FREEZE = 0.15, 0.5, 0.1
@@ -57,7 +59,7 @@ class ExactlyOnce:
             Broken: a result is shown twice, or though it was aborted, or not at all.
         """
         with self._killing.running(), Crew(self.results.take) as crew:
-            self._start(crew, "feed", "tests.chaos.feed")
+            self._start(crew, "feed", "tests.chaos.feed", "--pause-s", str(PAUSE_S[self._always]))
             shown = [word for kind in self._kinds for word in ("--topic", output_of(kind))]
             self._start(crew, "watch", "tests.chaos.watch", *shown)
             for kind in self._kinds:

@@ -161,6 +161,16 @@ class BeginEpoch(NamedTuple):
     start_offset: int
 
 
+class BeginEpochs(NamedTuple):
+    """Note where epochs begin, all at once → the logs whose epochs are the present ones.
+
+    Attributes:
+        begun: log, epoch and start offset of each.
+    """
+
+    begun: Sequence[tuple[int, int, int]]
+
+
 class Page(NamedTuple):
     """Rows from the one that contains an offset on, or from the next one, below another → rows.
 
@@ -279,6 +289,7 @@ Statement = (
     | HandOver
     | Load
     | BeginEpoch
+    | BeginEpochs
     | Page
     | SaveSnapshot
     | Trim
@@ -298,6 +309,7 @@ Result = (
     | Sequence[Stored]
     | Sequence[Row]
     | Sequence[tuple[int, int]]
+    | Sequence[int]
     | tuple[int, object]
     | None
 )
