@@ -369,7 +369,7 @@ class Node:
         self._claiming.difference_update(row.log_id for row in rows)
         if answer is None:
             return  # the next reading shows what became of it
-        claimed = dict(cast("Sequence[tuple[int, int]]", answer.result or ()))  # refused: somebody kept one locked
+        claimed = dict(cast("Sequence[tuple[int, int]]", answer.result or ()))
         taken = []
         for row in rows:
             if row.log_id in claimed:
@@ -381,6 +381,8 @@ class Node:
                 self._failed_claims[row.log_id] = self._failed_claims.get(row.log_id, 0) + 1
         self.placement.take(taken)
         self._let_go()
+        if answer.refusal is not None:  # somebody kept one locked for as long as a claim waits
+            self._act()
 
     def _may_give(self, log_ids: Sequence[int]) -> bool:
         led = self.placement.led
