@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -133,6 +134,7 @@ class AsyncpgSession:
         statements: Statements,
         server: Server,
         failed: Callable[[Exception], None],
+        aborted: Callable[[], None],
     ) -> None:
         self.on_lost: Callable[[], None] = lambda: None
         self.number = connection.get_server_pid()
@@ -140,6 +142,7 @@ class AsyncpgSession:
         self._connection = connection
         self._statements = statements
         self._failed = failed
+        self._aborted = aborted
         self._loop = asyncio.get_running_loop()
         self._is_over = False
         self._is_poisoned = False
@@ -155,6 +158,7 @@ class AsyncpgSession:
 
     def abort(self) -> None:
         self._is_over = True
+        self._aborted()
         self._connection.terminate()
 
     async def _carry(self, statement: Statement, answered: Callable[[Answer], None]) -> None:
@@ -272,10 +276,16 @@ class AsyncpgDatabase:
         session = None
         try:
             connection, server = await self._reach(role)
-            session = AsyncpgSession(connection, self._statements, server, self._failed)
+            given_up = partial(self._given_up, self._first)
+            session = AsyncpgSession(connection, self._statements, server, self._failed, given_up)
         except EngineError as error:
             self.why = str(error)
         connected(session)
+
+    def _given_up(self, index: int) -> None:
+        """Somebody has waited enough for a host: it may be one that others have left, so try the next one first."""
+        if index == self._first:
+            self._first = (index + 1) % len(self.address.hosts)
 
     def _failed(self, error: Exception) -> None:
         self.why = self.address.without_secrets(error)

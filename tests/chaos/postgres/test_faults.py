@@ -38,4 +38,4 @@ def test_nothing_acknowledged_is_lost_whatever_happens() -> None:
 )
 def test_a_bug_is_found(planted: str, only: list[str]) -> None:
     with pytest.raises(AssertionError):
-        run({"load": 20}, SEED, ("ottla",), only=only, planted=planted)
+        run({"load": 20}, SEED, ("confluent",), only=only, planted=planted)
