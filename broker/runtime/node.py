@@ -33,6 +33,8 @@ WATCHED_S = 1.2
 LOOK_S = 0.02
 EVICTED_AFTER = 2
 """Whoever keeps a log locked so many claims long is evicted."""
+EVICTED_IN_MS = 100
+"""By then the next claim waits for him, as nothing else tells who he is. It waits 0.3 s."""
 
 
 class Node:
@@ -363,7 +365,8 @@ class Node:
         self._connections.m.ask(claim, lambda answer: self._claimed(rows, answer))
         session = self._connections.m.session
         if session is not None and self._failed_claims.get(rows[0].log_id, 0) >= EVICTED_AFTER:
-            self._connections.look.ask(port.Evict(session.number), lambda answer: None)
+            evict = partial(self._connections.look.ask, port.Evict(session.number), lambda answer: None)
+            self._clock.real.call_at(self._clock.real.monotonic_ms() + EVICTED_IN_MS, evict)
 
     def _claimed(self, rows: Sequence[LogRow], answer: Answer | None) -> None:
         self._claiming.difference_update(row.log_id for row in rows)
@@ -381,7 +384,7 @@ class Node:
                 self._failed_claims[row.log_id] = self._failed_claims.get(row.log_id, 0) + 1
         self.placement.take(taken)
         self._let_go()
-        if answer.refusal is not None:  # somebody kept one locked for as long as a claim waits
+        if answer.refusal is not None or 0 < len(claimed) < len(rows):  # somebody keeps one locked
             self._act()
 
     def _may_give(self, log_ids: Sequence[int]) -> bool:
