@@ -87,7 +87,7 @@ class Cluster:
 
     Args:
         settings, topics: as of `BrokerProcess`, of each node.
-        logs: where the logs of nodes and servers are put at the end.
+        logs: where the logs of nodes and servers are put at the end, and the directory of the primary.
         planted: a bug of all nodes.
     """
 
@@ -146,3 +146,5 @@ class Cluster:
                 (self._logs / f"node-{node_id}.log").write_text(node.log_text())
             for log in self._directory.glob("*.log"):
                 shutil.copy(log, self._logs)
+            primary = self.servers.primary.data
+            shutil.copytree(primary, self._logs / primary.name, dirs_exist_ok=True)

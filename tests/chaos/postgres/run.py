@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], help="this kind of fault; may be said several times")
     parser.add_argument("--load", action="append", default=[], choices=LOADS, help="with these clients alone")
     parser.add_argument("--kind", choices=sorted(KINDS), help="with this kind of load alone")
-    parser.add_argument("--logs", type=Path, help="put the logs of nodes and servers there at the end")
+    parser.add_argument("--logs", type=Path, help="put logs and the primary's directory there at the end")
     parser.add_argument("--planted", choices=sorted(PLANTED), help="a bug of all nodes, which the run is to find")
     parser.add_argument("--quiet", action="store_true", help="no line for each round")
     given = parser.parse_args(arguments)
