@@ -14,7 +14,7 @@ PROTOCOL ?= classic
 NODES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help lock audit demo demo-why demo-migrate demo-nodes demo-pipeline test test-spark long pipeline-long unit e2e sim chaos hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
+.PHONY: help lock audit demo demo-why demo-migrate demo-nodes demo-pipeline test test-spark long pipeline-long unit e2e sim chaos chaos-cluster hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -95,6 +95,10 @@ sim: $(VENV)/.test ## the long simulation: many seeds, every planted bug (CLUSTE
 chaos: $(VENV)/.test ## kill a broker under load, and applications besides (ROUNDS=200; about ten minutes); NODES=3: of several nodes one or another (half an hour)
 	@$(BIN)/python -m tests.chaos.run load --rounds $(ROUNDS) $(NODES:%=--nodes %) $(ARGS)
 	@$(BIN)/python -m tests.chaos.run exactly-once --rounds $$(( ($(ROUNDS) + 1) / 2 )) $(NODES:%=--nodes %) $(ARGS)
+
+chaos-cluster: $(VENV)/.test ## play faults with three nodes over a PostgreSQL with a standby, under load (ROUNDS=200; about 35 minutes)
+	@if ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null; \
+	then $(BIN)/python -m tests.chaos.postgres.run --rounds $(ROUNDS) $(ARGS); else echo "skipped: there is no PostgreSQL"; fi
 
 hostile: $(VENV)/.test ## attacks from outside, what each costs and what honest groups feel of it (two minutes)
 	@$(BIN)/python -m tests.hostile.attacks $(ARGS)

@@ -121,6 +121,7 @@ class Accumulator:
         self.idempotent = options.idempotent
         self.transactional = options.transactional_id is not None
         self.may_send: Callable[[TopicPartition], bool] = lambda tp: True
+        self._one_at_a_time = options.max_in_flight_requests_per_connection == 1
         self.used_bytes = 0
         self.flushing = 0
         self.producer_id = -1
@@ -193,8 +194,10 @@ class Accumulator:
         if not partition.queue or self.needs_producer_id or not self.may_send(tp):
             return None
         head = partition.queue[0]
-        if partition.in_flight and (head.tried or partition.bump_wanted or self._first(partition)):
-            return None
+        if partition.in_flight and (
+            self._one_at_a_time or head.tried or partition.bump_wanted or self._first(partition)
+        ):
+            return None  # what is in flight may be so to another node, which led the partition before
         if head.tried:
             return head.retry_at_ms
         full = len(partition.queue) > 1 or head.builder.estimated_size >= self.batch_size

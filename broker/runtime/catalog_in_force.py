@@ -7,7 +7,7 @@ first, and the change is planned again: so a plan may be asked for several times
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from random import Random
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from ottla.broker.core.configs.brokers import BrokerConfigs
 from ottla.broker.core.quotas.entities import Quotas
 from ottla.broker.core.security.acls import Acls
 from ottla.broker.core.topics.catalog import Catalog, TopicEntry
-from ottla.broker.core.topics.partition import Standing
+from ottla.broker.core.topics.partition import Partition, Standing
 from ottla.broker.engine import Engine, Outdated, Unavailable
 from ottla.broker.logger import Logger
 from ottla.broker.runtime.producer_states import ProducerStates
@@ -38,6 +38,9 @@ REFRESH_MS = 50
 
 FOLLOWED_AGAIN_MS = 1_000
 """Until a catalog is looked at again that could not be read or put in force."""
+
+GAINED_AT_ONCE = 100
+"""Logs that are opened beside each other: where they lie elsewhere, each takes some round trips."""
 
 T = TypeVar("T")
 
@@ -237,16 +240,31 @@ class CatalogInForce(ServedTopics):
             finally:
                 self._is_following = False
 
-    async def follow_placement(self) -> None:
-        """Open the logs of partitions that this node has come to lead, and let those go that it leads no more."""
+    async def follow_placement(self, topics: Collection[str] | None = None) -> None:
+        """Open the logs of partitions that this node has come to lead, and let those go that it leads no more.
+
+        Args:
+            topics: no others; None: all of them.
+        """
         async with self._change:
+            gained = []
             for partition in self.all_partitions():
-                if partition.standing is not Standing.ELSEWHERE:
-                    continue
-                if self.leader(partition).node_id == self.placement.view.me:
-                    await self.gain(partition)
-                if partition.standing is Standing.ELSEWHERE:
-                    await self._engine.release_log(partition.tp)
+                if partition.standing is Standing.ELSEWHERE and (topics is None or partition.tp.topic in topics):
+                    if self.leader(partition).node_id == self.placement.view.me:
+                        gained.append(partition)
+                    else:
+                        await self._engine.release_log(partition.tp)
+            for first in range(0, len(gained), GAINED_AT_ONCE):
+                some = gained[first : first + GAINED_AT_ONCE]
+                for failure in await asyncio.gather(*map(self._gain_or_let_go, some), return_exceptions=True):
+                    if failure is not None:
+                        raise failure
+
+    async def _gain_or_let_go(self, partition: Partition) -> None:
+        if partition.standing is Standing.ELSEWHERE and self.leader(partition).node_id == self.placement.view.me:
+            await self.gain(partition)
+        if partition.standing is Standing.ELSEWHERE:
+            await self._engine.release_log(partition.tp)
 
 
 def _is_set_anew(before: TopicEntry | None, after: TopicEntry) -> bool:

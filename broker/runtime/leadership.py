@@ -17,6 +17,7 @@ from ottla.broker.logger import Logger
 from ottla.broker.runtime.host import Host
 from ottla.broker.runtime.served_topics import COORDINATED
 from ottla.broker.runtime.topics import TopicManager
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 
 AGAIN_MS = 1_000
 """Until something is tried again that could not be opened."""
@@ -102,8 +103,9 @@ class Leadership:
         try:
             while self._is_due:
                 self._is_due = False
-                await self._topics.follow_placement()
+                await self._topics.follow_placement(INTERNAL_TOPICS)  # first, as many members wait for each of these
                 await self._load()
+                await self._topics.follow_placement()
         except Exception:  # a disk that fails, or a bug of ours, must not keep this node from what comes later
             self._report.error("partitions could not be opened", exc_info=True)
             self._look_in(AGAIN_MS)

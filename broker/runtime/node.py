@@ -38,6 +38,8 @@ TIDY_MS = 30_000
 ELECTED = "an operator asked for preferred leaders"
 EVICTED_AFTER = 2
 """Whoever keeps a log locked so many claims long is evicted."""
+EVICTED_IN_MS = 100
+"""By then the next claim waits for him, as nothing else tells who he is. It waits 0.3 s."""
 
 
 class Node:
@@ -312,13 +314,14 @@ class Node:
     def _tidy(self) -> None:
         """See to it that one of the nodes deletes what nobody needs any more, some of it with each beat."""
         now_ms = self._now_ms
+
+        def tidied(answer: Answer | None) -> None:
+            if answer is not None and answer.result:
+                self._tidied_ms -= TIDY_MS
+
         if self.placement.view.controller_id == self.node_id and now_ms >= self._tidied_ms + TIDY_MS:
             self._tidied_ms = now_ms
-            self._connections.look.ask(port.Tidy(), self._tidied)
-
-    def _tidied(self, answer: Answer | None) -> None:
-        if answer is not None and answer.result:
-            self._tidied_ms -= TIDY_MS
+            self._connections.look.ask(port.Tidy(), tidied)
 
     async def _read(self, membership: Membership, number: int) -> None:
         """Read who leads what, and see to it that the catalog is read."""
@@ -377,7 +380,7 @@ class Node:
         for log_ids, heir, why in wanted.hand_overs:
             if self._may_give(log_ids):
                 why = f"node {self.node_id} was told to end" if self._is_leaving else why
-                self._spawn(partial(self._give, self._set_aside(log_ids), heir, why))
+                self._spawn(self._giving(log_ids, heir, why))
         if not self._has_dealt and membership.is_settled(self._now_ms):
             self._has_dealt = True
             self._spawn(self._take_share)
@@ -427,13 +430,14 @@ class Node:
         self._connections.m.ask(claim, lambda answer: self._claimed(rows, answer))
         session = self._connections.m.session
         if session is not None and self._failed_claims.get(rows[0].log_id, 0) >= EVICTED_AFTER:
-            self._connections.look.ask(port.Evict(session.number), lambda answer: None)
+            evict = partial(self._connections.look.ask, port.Evict(session.number), lambda answer: None)
+            self._clock.real.call_at(self._clock.real.monotonic_ms() + EVICTED_IN_MS, evict)
 
     def _claimed(self, rows: Sequence[LogRow], answer: Answer | None) -> None:
         self._claiming.difference_update(row.log_id for row in rows)
         if answer is None:
             return  # the next reading shows what became of it
-        claimed = dict(cast("Sequence[tuple[int, int]]", answer.result))
+        claimed = dict(cast("Sequence[tuple[int, int]]", answer.result or ()))
         taken = []
         for row in rows:
             if row.log_id in claimed:
@@ -445,6 +449,8 @@ class Node:
                 self._failed_claims[row.log_id] = self._failed_claims.get(row.log_id, 0) + 1
         self.placement.take(taken)
         self._let_go()
+        if answer.refusal is not None or 0 < len(claimed) < len(rows):  # somebody keeps one locked
+            self._act()
 
     def _may_give(self, log_ids: Sequence[int]) -> bool:
         led = self.placement.led
@@ -458,19 +464,19 @@ class Node:
         """
         if not self._may_give(log_ids):
             raise Fenced("not led here, or on its way already")
-        await self._give(self._set_aside(log_ids), heir, why)
+        await self._giving(log_ids, heir, why)()
 
-    def _set_aside(self, log_ids: Sequence[int]) -> dict[int, int]:
-        """Logs that are led here, with their epochs, which nobody else is to hand over from now on."""
+    def _giving(self, log_ids: Sequence[int], heir: int, why: str) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Begin to give logs to another node: they take nothing new. Gives the rest of it."""
         led = {log_id: epoch for log_id, epoch in self.placement.led.items() if log_id in log_ids}
         self._moving.update(led)
-        return led
+        settled = [asyncio.ensure_future(self.engine.settled(log_id)) for log_id in led]
+        self.placement.give_up(led)
+        return partial(self._give, led, heir, why, settled)
 
-    async def _give(self, led: Mapping[int, int], heir: int, why: str) -> None:
+    async def _give(self, led: Mapping[int, int], heir: int, why: str, settled: Sequence[asyncio.Future[bool]]) -> None:
         try:
-            settled = asyncio.gather(*map(self.engine.settled, led))
-            self.placement.give_up(led)
-            await settled
+            await asyncio.gather(*settled)
             if (node := self.placement.view.nodes.get(heir)) is None:
                 return  # it was removed meanwhile
             await self._connections.m.answer(port.HandOver(tuple(sorted(led.items())), heir, node.incarnation, why))

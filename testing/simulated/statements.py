@@ -272,6 +272,17 @@ def begin_epoch(t: Transaction, s: port.BeginEpoch) -> Steps:
     return True
 
 
+def begin_epochs(t: Transaction, s: port.BeginEpochs) -> Steps:
+    current = []
+    for log_id, epoch, start_offset in sorted(s.begun):
+        if (yield from _is_current(t, log_id, epoch, SHARE)):
+            current.append((log_id, epoch, start_offset))
+    for log_id, epoch, start_offset in current:
+        yield Want(("epoch", log_id, epoch), UPDATE)
+        t.write(start_offset, "epoch", log_id, epoch)
+    return tuple(log_id for log_id, _, _ in current)
+
+
 def page(t: Transaction, s: port.Page) -> Steps:
     yield None
     log = t.read("log", s.log_id)
@@ -420,6 +431,7 @@ STEPS: dict[type, Callable[[Transaction, Any], Steps]] = {
     port.CallHome: call_home,
     port.Load: load,
     port.BeginEpoch: begin_epoch,
+    port.BeginEpochs: begin_epochs,
     port.Page: page,
     port.SaveSnapshot: save_snapshot,
     port.Trim: trim,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
+from ottla.protocol.records import Record
 from tests.chaos import load_java
 from tests.chaos.crew import Crew
-from tests.chaos.killing import PATIENCE_S, Broken
-from tests.chaos.nodes import killing_of
+from tests.chaos.killing import PATIENCE_S, Broken, KillingOf
 from tests.chaos.pipeline import INPUT, KINDS, PARTITIONS, PROCESSES, SESSION_MS, group_of, output_of
 from tests.chaos.readback import Reader, unfinished_transactions
 from tests.chaos.results import Results
@@ -19,6 +18,8 @@ from tests.chaos.watch import WATCHERS
 
 CALM_EVERY = 10
 """After so many rounds every application must have got further before the next kill."""
+PAUSE_S = {False: 0.03, True: 0.1}
+"""Between two bursts of the feeder, where there is one broker, and where several processes share the cores."""
 FROZEN_ROUNDS = 3
 """Rounds for which an application is frozen before it returns as a zombie."""
 BOTH, BROKER, FREEZE = 0.15, 0.5, 0.1
@@ -29,23 +30,25 @@ class ExactlyOnce:
     """Rounds of kill and restart, of the broker and of applications.
 
     Args:
-        directory: the broker's data.
-        seed: of who is killed and when.
+        killing_of: makes the broker.
         say: is told how it goes.
-        nodes: of so many nodes one is killed, stopped or restarted; None: there is one broker, alone.
+        several: there are several nodes, and something happens to one or another in each round.
+        loads: whose applications are there.
     """
 
-    def __init__(self, directory: Path, seed: int, say: Callable[[str], None], nodes: int | None = None) -> None:
+    def __init__(
+        self, killing_of: KillingOf, say: Callable[[str], None], *, several: bool, loads: Sequence[str] = KINDS
+    ) -> None:
         self._say = say
         self.results = Results()
         reason = load_java.missing()
         if reason:
             say(f"without Java: {reason}")
-        self._kinds = [kind for kind in KINDS if not reason or kind != "java"]
+        self._kinds = [kind for kind in KINDS if kind in loads and not (reason and kind == "java")]
         topics = dict.fromkeys([INPUT, *map(output_of, self._kinds)], PARTITIONS)
         settings = {"group.consumer.session.timeout.ms": SESSION_MS}
-        self._killing = killing_of(directory, nodes, seed, self.results, settings=settings, topics=topics)
-        self._always = nodes is not None
+        self._killing = killing_of(account=self.results, settings=settings, topics=topics)
+        self._always = several
         self._frozen: dict[str, int] = {}
         self._counts = {"broker": 0, "application": 0, "zombie": 0}
 
@@ -55,8 +58,8 @@ class ExactlyOnce:
         Raises:
             Broken: a result is shown twice, or though it was aborted, or not at all.
         """
-        with self._killing.broker, Crew(self.results.take) as crew:
-            self._start(crew, "feed", "tests.chaos.feed")
+        with self._killing.running(), Crew(self.results.take) as crew:
+            self._start(crew, "feed", "tests.chaos.feed", "--pause-s", str(PAUSE_S[self._always]))
             shown = [word for kind in self._kinds for word in ("--topic", output_of(kind))]
             self._start(crew, "watch", "tests.chaos.watch", *shown)
             for kind in self._kinds:
@@ -191,9 +194,17 @@ class ExactlyOnce:
         for kind in self._kinds:
             self.results.check_offsets(group_of(kind), reader.all_committed(group_of(kind)), INPUT)
             stored = [reader.read_log(output_of(kind), number)[0] for number in range(PARTITIONS)]
+            self._hold_rows(output_of(kind), stored)
             ends = sum(reader.end(output_of(kind), number) for number in range(PARTITIONS))
             self._say(f"{output_of(kind)}: {sum(map(len, stored))} records stored, {ends} offsets")
         self._killing.raise_problems()
+
+    def _hold_rows(self, topic: str, read: Sequence[Sequence[Record]]) -> None:
+        """What was read is what is stored."""
+        for (name, number), records in self._killing.stored().items():
+            shown = [(one.offset, (one.value or b"").decode()) for one in read[number]] if name == topic else records
+            if shown != records:
+                self.results.problems.append(f"inconsistent offset: {topic}-{number} shows others than are stored")
 
     def _nothing_hangs(self, reader: Reader) -> None:
         """No transaction is left open, and committed readers come to the end of every partition."""

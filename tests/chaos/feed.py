@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from tests.chaos.load import role_of, run_threads
@@ -10,6 +9,6 @@ from tests.chaos.load_confluent import produce
 from tests.chaos.pipeline import INPUT, PARTITIONS
 
 if __name__ == "__main__":
-    mine = replace(role_of(), pause_s=0.03)
+    mine = role_of()
     pace = {"partitions": PARTITIONS, "burst": 8}
     run_threads(mine, [], [partial(produce, mine, INPUT, **pace, **{"enable.idempotence": True})])

@@ -8,11 +8,12 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from ottla.testing import BrokerProcess
 from tests.chaos.crew import Crew
+from tests.chaos.ledger import Place
 from tests.chaos.readback import Reader
 from tests.support.waiting import wait_for
 
@@ -63,6 +64,12 @@ class Killing:
         self.chance = random.Random(seed)
         self._account = account
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Any]:
+        """The broker, from its start to its end."""
+        with self.broker:
+            yield self.broker
+
     def kill_and_restart(self) -> str:
         """SIGKILL the broker, sometimes while it stops; start it again, sometimes after another kill on the way.
 
@@ -93,6 +100,10 @@ class Killing:
         """Reads what is stored."""
         return Reader(self.broker.bootstrap_servers)
 
+    def stored(self) -> dict[Place, list[tuple[int, str]]]:
+        """Offsets and values of all records, by place, as they are stored below the broker, where that can be seen."""
+        return {}
+
     def wait(self, crew: Crew, condition: Callable[[], bool], what: str, show: Callable[[], object] = str) -> None:
         """Wait until the clients have got somewhere.
 
@@ -116,3 +127,9 @@ class Killing:
     def raise_problems(self) -> None:
         if self._account.problems:
             raise Broken("\n".join([*self._account.problems, "the broker's log:", self.broker.log_text()[-6000:]]))
+
+
+class KillingOf(Protocol):
+    """Makes the brokers of a run, with settings besides those of all runs."""
+
+    def __call__(self, *, account: Account, settings: dict[str, Any], topics: dict[str, int]) -> Killing: ...

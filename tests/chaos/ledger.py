@@ -35,18 +35,20 @@ class Ledger:
     Args:
         once: topics of idempotent producers.
         known: topics of all producers.
+        unordered: topics of producers that do not keep the order of their records.
 
     Attributes:
         problems: promises that were broken, in words.
         stored: by place the values that were read, by offset.
     """
 
-    def __init__(self, known: Collection[str], once: Collection[str]) -> None:
+    def __init__(self, known: Collection[str], once: Collection[str], unordered: Collection[str] = ()) -> None:
         self.problems: list[str] = []
         self.stored: dict[Place, list[str]] = {(topic, part): [] for topic in known for part in range(PARTITIONS)}
         self.acked: dict[str, int] = dict.fromkeys(known, 0)
         self.ended: set[str] = set()
         self._once = frozenset(once)
+        self._unordered = frozenset(unordered)
         self._unchecked: dict[Place, dict[int, str]] = defaultdict(dict)
         self._committed: dict[str, dict[Place, int]] = defaultdict(dict)
         self._found: dict[str, dict[Place, int]] = defaultdict(dict)
@@ -177,7 +179,7 @@ class Ledger:
             return
         last = self._last.get(place)
         expected = partition if last is None else last + PARTITIONS
-        if number != expected:
+        if number != expected and topic not in self._unordered:
             self._broken("nonmonotonic send", f"{place}: {value} follows number {last}")
         known.add(number)
         self._last[place] = number

@@ -27,7 +27,7 @@ COMES_AND_GOES = "comes-and-goes"
 SESSION_MS = 3_000
 STEADY = {"steady-classic": "classic", "steady-consumer": "consumer"}
 """Groups whose members stay, and their protocols: once all are there, nothing moves them to another generation."""
-STEADY_SESSION_MS = 30_000
+STEADY_SESSION_MS = 60_000
 """Longer than any node is away."""
 STEADY_MEMBERS = ("confluent", "java", "ottla")
 

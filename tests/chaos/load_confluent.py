@@ -163,7 +163,7 @@ def make_topics(role: Role, stopping: threading.Event) -> None:
     """Create topics, and delete every second one."""
     admin = AdminClient({"bootstrap.servers": role.bootstrap, **COMMON})
     for number in itertools.count():
-        if stopping.wait(0.3):
+        if stopping.wait(5 * role.pause_s):
             return
         topic = f"made-{number}"
         if _done(admin.create_topics([NewTopic(topic, 2)], request_timeout=5)[topic], "create", topic):

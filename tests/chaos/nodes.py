@@ -101,7 +101,7 @@ class OneOfMany(Killing):
 
 
 def killing_of(
-    directory: Path, nodes: int | None, seed: int, account: Account, *, settings: dict[str, Any], topics: dict[str, int]
+    directory: Path, nodes: int | None, seed: int, *, account: Account, settings: dict[str, Any], topics: dict[str, int]
 ) -> Killing:
     """One broker on a directory, or so many nodes, with settings besides those of all runs."""
     settings = SETTINGS | settings

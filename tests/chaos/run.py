@@ -12,9 +12,11 @@ import random
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from tests.chaos.exactly_once import ExactlyOnce
+from tests.chaos.nodes import killing_of
 from tests.chaos.under_load import UnderLoad
 
 KINDS = {"load": UnderLoad, "exactly-once": ExactlyOnce}
@@ -35,7 +37,8 @@ def run(kind: str, rounds: int, seed: int, nodes: int | None = None, *, quiet: b
             if not quiet:
                 print(words, flush=True)
 
-        totals = KINDS[kind](Path(directory) / "data", seed, say, nodes).run(rounds)
+        brokers = partial(killing_of, Path(directory) / "data", nodes, seed)
+        totals = KINDS[kind](brokers, say, several=nodes is not None).run(rounds)
     print(f"passed: {rounds} rounds in {time.monotonic() - began:.0f} s; {totals}", flush=True)
 
 

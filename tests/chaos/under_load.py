@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from tests.chaos import load_java
 from tests.chaos.crew import Crew
-from tests.chaos.killing import PATIENCE_S, Broken
+from tests.chaos.killing import PATIENCE_S, Broken, KillingOf
 from tests.chaos.ledger import Ledger, Place
 from tests.chaos.load import COMES_AND_GOES, MIXED, PARTITIONS, STEADY, STEADY_MEMBERS, STEADY_SESSION_MS, steady
-from tests.chaos.nodes import killing_of
 from tests.chaos.readback import read_generations, read_offsets, read_on, read_topics
 
 OTHERS = ("confluent-acks-1", "kafka-python-acks-all", "aiokafka-acks-1", "ottla-acks-1")
@@ -33,28 +31,37 @@ class UnderLoad:
     """Rounds of kill and restart.
 
     Args:
-        directory: the brokers' data.
-        seed: of the moments of the kills.
+        killing_of: makes the brokers.
         say: is told how it goes.
-        nodes: of so many nodes one is killed, stopped or restarted in each round; None: there is one broker, alone.
+        several: there are several nodes, and something happens to one or another in each round.
+        loads: who is there.
+        unordered: topics of producers that do not keep the order of their records.
     """
 
-    def __init__(self, directory: Path, seed: int, say: Callable[[str], None], nodes: int | None = None) -> None:
+    def __init__(
+        self,
+        killing_of: KillingOf,
+        say: Callable[[str], None],
+        *,
+        several: bool,
+        loads: Sequence[str] = tuple(LOADS),
+        unordered: Sequence[str] = (),
+    ) -> None:
         self._say = say
-        left_out = {"raw"} if nodes else set()  # it knows one broker
+        left_out = {"raw"} if several else set()  # it knows one broker
         if reason := load_java.missing():
             say(f"without Java: {reason}")
             left_out.add("java")
-        self._loads = {load: module for load, module in LOADS.items() if load not in left_out}
+        self._loads = {load: module for load, module in LOADS.items() if load in loads and load not in left_out}
         once = [f"{load}-once" for load in self._loads]
-        self._topics = [*once, *OTHERS]
+        self._topics = [*once, *(topic for topic in OTHERS if topic.rpartition("-acks-")[0] in loads)]
         self._readers = dict.fromkeys((MIXED, COMES_AND_GOES), self._topics) | dict.fromkeys(STEADY, steady(once))
         self._steady_members = [one for one in STEADY_MEMBERS if one in self._loads]
-        self._calm_every = 1 if nodes else CALM_EVERY
-        self._pace = ["--pause-s", "0.2"] if nodes else []  # more processes share the cores, and all read everything
-        self.ledger = Ledger(self._topics, once)
+        self._calm_every = 1 if several else CALM_EVERY
+        self._pace = ["--pause-s", "0.2"] if several else []  # more processes share the cores, and all read everything
+        self.ledger = Ledger(self._topics, once, unordered)
         topics = dict.fromkeys(self._topics, PARTITIONS)
-        self._killing = killing_of(directory, nodes, seed, self.ledger, settings=SETTINGS, topics=topics)
+        self._killing = killing_of(account=self.ledger, settings=SETTINGS, topics=topics)
 
     def run(self, rounds: int) -> str:
         """Kill so many times, and give what was done in a few words.
@@ -63,7 +70,7 @@ class UnderLoad:
             Broken: something acknowledged was lost, doubled or moved, or a client does not go on.
         """
         killing = self._killing
-        with killing.broker as broker, Crew(self.ledger.take) as crew:
+        with killing.running() as broker, Crew(self.ledger.take) as crew:
             wanted = [part for topic in self._topics for part in ("--topic", topic)] + self._pace
             for load, module in self._loads.items():
                 crew.add(load, f"tests.chaos.load_{module}", "--bootstrap", broker.bootstrap_servers, *wanted)
@@ -154,6 +161,9 @@ class UnderLoad:
         self._killing.kill_and_restart()
         reader = self._killing.reader()
         read_on(reader, self.ledger, again=True)
+        for place, records in self._killing.stored().items():
+            if place in self.ledger.stored:
+                self.ledger.read(place, 0, records)
         read_offsets(reader, self.ledger, final=True)
         read_topics(reader, self.ledger)
         read_generations(reader, self.ledger)

@@ -134,6 +134,17 @@ def test_without_idempotence_there_are_no_numbers() -> None:
     assert numbers(one(accumulator, 10)) == (-1, -1, -1)
 
 
+def test_one_request_at_a_time_is_one_batch_of_a_partition_at_a_time() -> None:
+    """The request under way may be at the node that led the partition until a moment ago."""
+    accumulator = make(linger_ms=0, enable_idempotence=False, max_in_flight_requests_per_connection=1)
+    add(accumulator, "a")
+    first = one(accumulator, 0)
+    add(accumulator, "b")
+    assert take(accumulator, 0) == []
+    accumulator.succeeded(first)
+    assert len(take(accumulator, 0)) == 1
+
+
 def test_the_first_batch_of_a_partition_goes_alone() -> None:
     """A new topic's leader may refuse it at first, and would take the second in its place."""
     accumulator = make(begun=False, linger_ms=0)

@@ -61,6 +61,15 @@ class NodeWorld(World):
         await self.other.store(state, over=self.other.version)
         await self.idle()
 
+    async def rehome_all(self, node_id):
+        """Somebody moves everything to a node."""
+        await self.other.refresh()
+        state = self.other.load()
+        for topic in state["topics"].values():
+            topic["homes"] = [node_id] * len(topic["homes"])
+        await self.other.store(state, over=self.other.version)
+        await self.idle()
+
     def standings(self, topic):
         return [partition.standing.name for partition in self.topics.topics[topic].partitions]
 
@@ -113,6 +122,24 @@ async def test_groups_are_coordinated_where_their_partition_is_led(world):
     assert await world.commit(world.group_in(3)) == ErrorCode.NOT_COORDINATOR
     answer = await world.call(ApiKey.HEARTBEAT, 4, group_id=world.group_in(3), generation_id=1, member_id="m")
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_groups_do_not_wait_for_other_logs_that_come_as_well(world):
+    await world.topic(partitions=6)
+    opens, is_enough = world.engine.open_log, asyncio.Event()
+
+    async def open_log(topic, *arguments):
+        if topic == "t":
+            await is_enough.wait()
+        return await opens(topic, *arguments)
+
+    world.engine.open_log = open_log
+    await world.rehome_all(1)
+    assert await world.commit(world.group_in(3)) == ErrorCode.NONE
+    assert world.standings("t") == ["LEADING", "LOADING"] * 3
+    is_enough.set()
+    await world.idle()
+    assert world.standings("t") == ["LEADING"] * 6
 
 
 async def test_transactions_are_coordinated_where_their_partition_is_led(world):

@@ -219,6 +219,21 @@ async def test_a_standby_is_passed_over(pair: Pair, made: Callable[..., AsyncpgD
         await made(ports=[pair.standby.port]).open()
 
 
+async def test_a_host_that_was_given_up_is_tried_last(pair: Pair, made: Callable[..., AsyncpgDatabase]) -> None:
+    """A server that others have left accepts connections, and only keeps whoever comes waiting."""
+    ways = [TcpProxy(pair.primary.port), TcpProxy(pair.primary.port)]
+    try:
+        database = made(ports=[way.port for way in ways])
+        await opened(database)
+        (await connected(database)).abort()
+        assert len(ways[1].connections) == 0
+        (await connected(database)).abort()
+        assert len(ways[1].connections) == 1
+    finally:
+        for way in ways:
+            way.close()
+
+
 async def test_where_nobody_answers_it_says_so_without_secrets() -> None:
     url = f"postgresql://me:secret@127.0.0.1:{free_port()},127.0.0.1:{free_port()}/logs"
     database = AsyncpgDatabase(url, 1, schema="ottla", new_cluster_id=str)

@@ -52,6 +52,20 @@ def test_a_load_of_an_empty_log(one: Client) -> None:
     assert loaded == (0, 0, port.Outline(), {}, None)
 
 
+def test_epochs_begin_together(one: Client) -> None:
+    assert one(port.BeginEpochs([(A, 5, 0), (B, 4, 0), (C, 5, 7)])) == (A, C)
+    assert one(port.BeginEpochs([(C, 5, 8)])) == (C,)
+    assert [one(port.Load(log_id, 5)).epochs for log_id in (A, B, C)] == [{5: 0}, {}, {5: 8}]
+
+
+def test_an_epoch_does_not_begin_after_a_claim_that_came_first(one: Client, two: Client) -> None:
+    two.hold(claim(A))
+    beginning = one.start(port.BeginEpochs([(A, 5, 0), (B, 5, 0)]))
+    assert beginning.answer is None
+    two.release()
+    assert beginning.answer == Answer((B,))
+
+
 STALE = [
     port.Load(A, 4),
     port.BeginEpoch(A, 4, 0),

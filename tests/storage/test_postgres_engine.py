@@ -78,7 +78,7 @@ class Led:
         self.lost: list[tuple[int, int]] = []
         self._node_id = node_id
         self._logs: dict[Key, int] = {}
-        self._claims: dict[tuple[UUID, int], tuple[int, int]] = {}
+        self.claims: dict[tuple[UUID, int], tuple[int, int]] = {}
 
     async def open(self) -> PostgresEngine:
         clock = LoopClock(asyncio.get_running_loop())
@@ -94,7 +94,7 @@ class Led:
         connected(self.database.connect(self._node_id, role))
 
     def _claim_of(self, topic_id: UUID, partition: int) -> tuple[int, int] | None:
-        return self._claims.get((topic_id, partition))
+        return self.claims.get((topic_id, partition))
 
     async def restart(self) -> PostgresEngine:
         await self.engine.close()
@@ -104,7 +104,7 @@ class Led:
         key = (topic_id, topic, partition)
         tp = TopicPartition(topic, partition)
         if tp not in self.engine.logs:
-            self._claims[topic_id, partition] = await self._claimed(key)
+            self.claims[topic_id, partition] = await self._claimed(key)
         return await self.engine.open_log(topic, topic_id, partition, LogConfig(**config))
 
     async def _claimed(self, key: Key) -> tuple[int, int]:
@@ -160,6 +160,21 @@ async def test_what_somebody_else_has_claimed_is_lost(opened: Led, log: Postgres
 async def test_what_is_not_led_is_not_opened(opened: Led) -> None:
     with pytest.raises(Fenced, match="orders-3 is not led here"):
         await opened.engine.open_log("orders", TOPIC_ID, 3, LogConfig())
+
+
+async def test_logs_that_are_opened_together_cost_few_commits(opened: Led) -> None:
+    """A node that takes over opens very many, and each start of an epoch is to be durable."""
+    carried: list[port.Statement] = []
+    carry = opened.database.carry
+    opened.database.carry = lambda session, statement: (carried.append(statement), carry(session, statement))[1]  # type: ignore[method-assign]
+    for partition in range(20):
+        opened.claims[TOPIC_ID, partition] = await opened._claimed((TOPIC_ID, "t", partition))
+    carried.clear()
+    opened.database.paces = Paces(0, 0, standby_ms=200)
+    opening = (opened.engine.open_log("t", TOPIC_ID, partition, LogConfig()) for partition in range(20))
+    assert len(await asyncio.gather(*opening)) == 20
+    assert sum(isinstance(one, port.BeginEpochs) for one in carried) <= 3
+    assert [type(one) for one in carried].count(port.Load) == 20
 
 
 async def test_a_connection_that_ends_costs_no_append(opened: Led, log: PostgresLog, appends: Appends) -> None:

@@ -22,6 +22,8 @@ class Carried:
         self.held = b""
         """What is held back."""
         self._proxy = proxy
+        self.startup = b""
+        """What the client said first: who it is, and in which role."""
         self._begun = False
         self._unread = b""
         self._is_statement = False
@@ -41,6 +43,7 @@ class Carried:
                 break
             message, self._unread = self._unread[:size], self._unread[size:]
             kind = message[:1] if self._begun else b""
+            self.startup = self.startup or message
             self._begun = True
             if message == SYNC and self._is_statement and self.is_holding:
                 self.is_holding = False
@@ -55,7 +58,8 @@ class Carried:
 
         def go_on() -> None:
             held, self.held = self.held, b""
-            self.writers[1].write(held)
+            if self.is_open:
+                self.writers[1].write(held)
 
         self._proxy.call(go_on)
 
@@ -77,6 +81,7 @@ class TcpProxy:
 
     Attributes:
         connections: all that ever were, in their order.
+        delay_s: for so long is everything under way that goes through, in either direction.
     """
 
     def __init__(
@@ -86,14 +91,21 @@ class TcpProxy:
         self._from_server = from_server
         self.connections: list[Carried] = []
         self.port = 0
+        self.delay_s = 0.0
         self._is_postgres = is_postgres
         self._refuses = False
+        self._cut_after: int | None = None
         self._flowing: asyncio.Event
+        self._flowing_back: asyncio.Event
         self._loop = asyncio.new_event_loop()
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
         self._thread.start()
         ready.wait()
+
+    def connections_of(self, *endings: bytes) -> list[Carried]:
+        """Those that are open whose clients began with something that has one of these in it."""
+        return [one for one in self.connections if one.is_open and any(word in one.startup for word in endings)]
 
     def call(self, what: Callable[[], Any]) -> None:
         """Do something where the proxy works, and wait until it is done."""
@@ -105,16 +117,29 @@ class TcpProxy:
 
     def stall(self, stalls: bool) -> None:
         """Let nothing more come from the server, or let it flow again."""
-        self.call(self._flowing.clear if stalls else self._flowing.set)
+        self.call(self._flowing_back.clear if stalls else self._flowing_back.set)
+
+    def hold(self, holds: bool) -> None:
+        """Let nothing more come to the server, or let it flow again: then that comes, too, whose sender has gone."""
+        self.call(self._flowing.clear if holds else self._flowing.set)
 
     def cut(self) -> None:
-        """End everything, and let nobody through any more."""
+        """End everything, and let nobody through until `mend`."""
         self._refuses = True
         self.call(lambda: [one.close() for one in self.connections])
+
+    def mend(self) -> None:
+        """Let others through again."""
+        self._refuses = False
+
+    def cut_after(self, count: int | None) -> None:
+        """End the connection over which the byte comes to the server that is so many away, before that byte."""
+        self._cut_after = count
 
     def close(self) -> None:
         """End, with all connections."""
         self.stall(False)
+        self.hold(False)
         self.cut()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
@@ -122,8 +147,9 @@ class TcpProxy:
 
     def _run(self, ready: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
-        self._flowing = asyncio.Event()
+        self._flowing, self._flowing_back = asyncio.Event(), asyncio.Event()
         self._flowing.set()
+        self._flowing_back.set()
         server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
@@ -147,7 +173,8 @@ class TcpProxy:
         carried.writers.append(to_server)
         passed = carried.passed if self._is_postgres else bytes
         await asyncio.gather(
-            self._pump(carried, reader, to_server, passed), self._pump(carried, from_server, writer, self._from_server)
+            self._pump(carried, reader, to_server, passed, self._flowing),
+            self._pump(carried, from_server, writer, self._from_server, self._flowing_back),
         )
 
     async def _pump(
@@ -156,11 +183,19 @@ class TcpProxy:
         source: asyncio.StreamReader,
         sink: asyncio.StreamWriter,
         passed: Callable[[bytes], bytes],
+        flowing: asyncio.Event,
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await source.read(1 << 18):
-                if passed is self._from_server:
-                    await self._flowing.wait()
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                await flowing.wait()
+                if flowing is self._flowing and self._cut_after is not None:
+                    whole, self._cut_after = self._cut_after, self._cut_after - len(data)
+                    if self._cut_after < 0:
+                        self._cut_after = None
+                        sink.write(data[:whole])
+                        break
                 sink.write(passed(data))
                 await sink.drain()
         carried.close()

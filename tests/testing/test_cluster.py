@@ -18,7 +18,7 @@ from ottla.testing.group import Group
 from tests.support.kit import KINDS, Row, kit_of
 from tests.support.members import SESSION_TIMEOUT_MS, Member, Role, member
 from tests.support.peer import Peer
-from tests.support.requests import heartbeat_fields, request
+from tests.support.requests import commit_fields, heartbeat_fields, request
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
@@ -189,6 +189,20 @@ async def test_a_node_that_stands_still_is_taken_over_from(cluster: Cluster, kin
         await service.produce()
         assert cluster.coordinator(GROUP) != paused
         assert (service.generation, service.changes) == (generation, [])
+
+
+async def test_a_node_that_stands_still_amid_an_append_is_taken_over_from(cluster: Cluster) -> None:
+    """Half an append keeps its log locked as long as its connection lives: whoever takes over ends that."""
+    paused = cluster.coordinator(GROUP)
+    database = cluster.node(paused)._common.database
+    (lane,) = (one for one in database.sessions.values() if (one.node, one.role) == (paused, "F0"))
+    cluster.run(lambda: setattr(lane, "is_cut_short", True))
+    with Peer(cluster.node(paused).port) as peer:
+        peer.send(ApiKey.OFFSET_COMMIT, 8, request(ApiKey.OFFSET_COMMIT, commit_fields(GROUP, [(TOPIC, 0, 1)])))
+        await until(lambda: cluster.run(lambda: not lane.is_cut_short))
+        cluster.pause(paused)
+        await until(lambda: cluster.coordinator(GROUP) not in (paused, -1))
+        assert cluster.run(lambda: lane.number not in database.sessions)
 
 
 async def test_a_lease_ends_by_the_clock_of_the_workbench(cluster: Cluster) -> None:

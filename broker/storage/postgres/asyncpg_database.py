@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -21,7 +22,7 @@ from ottla.broker.engine import EngineError, Unavailable
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres import schema
 from ottla.broker.storage.postgres.database import Answer, Refusal, Session, Statement
-from ottla.broker.storage.postgres.facts import SERVER, TABLES, Facts, facts_of
+from ottla.broker.storage.postgres.facts import Facts, ask
 from ottla.broker.storage.postgres.statements import LOCK_TIMEOUT_MS, Statements
 
 CONNECT_S: Final = 2.0
@@ -141,6 +142,7 @@ class AsyncpgSession:
         statements: Statements,
         server: Server,
         failed: Callable[[Exception], None],
+        aborted: Callable[[], None],
     ) -> None:
         self.on_lost: Callable[[], None] = lambda: None
         self.number = connection.get_server_pid()
@@ -148,6 +150,7 @@ class AsyncpgSession:
         self._connection = connection
         self._statements = statements
         self._failed = failed
+        self._aborted = aborted
         self._loop = asyncio.get_running_loop()
         self._is_over = False
         self._is_poisoned = False
@@ -163,6 +166,7 @@ class AsyncpgSession:
 
     def abort(self) -> None:
         self._is_over = True
+        self._aborted()
         self._connection.terminate()
 
     async def _carry(self, statement: Statement, answered: Callable[[Answer], None]) -> None:
@@ -279,7 +283,7 @@ class AsyncpgDatabase:
     async def facts(self) -> Facts:
         """What the server says of itself, and what is in the tables; nothing is changed. Raises as `open`."""
         async with self._one("M", Unsuitable) as connection:
-            return await self._within(connection, _facts(connection))
+            return await self._within(connection, ask(connection))
 
     async def grant(self, role: str) -> None:
         """Let a role read and write rows, as nodes have to. Raises as `open`."""
@@ -330,10 +334,16 @@ class AsyncpgDatabase:
         session = None
         try:
             connection, server = await self._reach(role)
-            session = AsyncpgSession(connection, self._statements, server, self._failed)
+            given_up = partial(self._given_up, self._first)
+            session = AsyncpgSession(connection, self._statements, server, self._failed, given_up)
         except EngineError as error:
             self.why = str(error)
         connected(session)
+
+    def _given_up(self, index: int) -> None:
+        """Somebody has waited enough for a host: it may be one that others have left, so try the next one first."""
+        if index == self._first:
+            self._first = (index + 1) % len(self.address.hosts)
 
     def _failed(self, error: Exception) -> None:
         self.why = self.address.without_secrets(error)
@@ -424,14 +434,6 @@ def _check(connection: asyncpg.Connection[Any], facts: Any, settings: Any) -> No
     for name, wanted in _SETTINGS.items():
         if settings[name] != wanted:
             raise Unsuitable(f"the server insists on {name}={settings[name]}: it has to be {wanted}")
-
-
-async def _facts(connection: asyncpg.Connection[Any]) -> Facts:
-    tables = None
-    if await connection.fetchval("SELECT to_regclass('cluster')") is not None:
-        tables = await connection.fetchrow(TABLES)
-    application = Statements("" if tables is None else tables[0]).application
-    return facts_of(await connection.fetchrow(SERVER, application), tables)
 
 
 async def _migrated(

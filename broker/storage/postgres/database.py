@@ -217,6 +217,16 @@ class BeginEpoch(NamedTuple):
     earlier: Sequence[tuple[int, int]] = ()
 
 
+class BeginEpochs(NamedTuple):
+    """Note where epochs begin, all at once → the logs whose epochs are the present ones.
+
+    Attributes:
+        begun: log, epoch and start offset of each.
+    """
+
+    begun: Sequence[tuple[int, int, int]]
+
+
 class Page(NamedTuple):
     """Rows from the one that contains an offset on, or from the next one, below another → rows.
 
@@ -343,6 +353,7 @@ Statement = (
     | CallHome
     | Load
     | BeginEpoch
+    | BeginEpochs
     | Page
     | SaveSnapshot
     | Trim
@@ -363,6 +374,7 @@ Result = (
     | Sequence[Stored]
     | Sequence[Row]
     | Sequence[tuple[int, int]]
+    | Sequence[int]
     | tuple[int, object]
     | None
 )

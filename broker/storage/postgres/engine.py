@@ -30,7 +30,7 @@ from ottla.broker.storage.postgres.connections import Connections, Link
 from ottla.broker.storage.postgres.database import (
     Answer,
     Append,
-    BeginEpoch,
+    BeginEpochs,
     Load,
     Loaded,
     Replace,
@@ -97,6 +97,9 @@ class PostgresEngine:
         self._tail = Tail()
         self._pages = Pages()
         self._is_settling = False
+        self._beginning = asyncio.Lock()
+        self._to_begin: list[tuple[int, int, int]] = []
+        self._begins: asyncio.Future[Collection[int]]
         for link, lane in self._lanes.items():
             link.on_connected = partial(self._entered, lane.connected)
             link.on_lost = partial(self._entered, lane.lost)
@@ -142,8 +145,7 @@ class PostgresEngine:
         loaded = (await self._connections.r.answer(Load(log_id, epoch))).result
         is_there = isinstance(loaded, Loaded)
         if isinstance(loaded, Loaded):
-            begin = BeginEpoch(log_id, epoch, loaded.end_offset)
-            is_there = bool((await self._connections.m.answer(begin)).result)
+            is_there = await self._begin(log_id, epoch, loaded.end_offset)
         if not is_there:
             self.on_lost(log_id, epoch)
         if self._claimed(topic_id, partition) != claim or not isinstance(loaded, Loaded):
@@ -156,6 +158,20 @@ class PostgresEngine:
         if loaded.start_offset:
             self._sweep(log_id)
         return log
+
+    async def _begin(self, log_id: int, epoch: int, start_offset: int) -> bool:
+        """Note where an epoch begins; whether it is the present one. Those that begin meanwhile are noted together."""
+        self._to_begin.append((log_id, epoch, start_offset))
+        if len(self._to_begin) == 1:
+            self._begins = asyncio.ensure_future(self._begin_all())
+        return log_id in await asyncio.shield(self._begins)
+
+    async def _begin_all(self) -> Collection[int]:
+        async with self._beginning:
+            begun, self._to_begin = self._to_begin, []
+            answer = await self._connections.m.answer(BeginEpochs(tuple(begun)))
+            assert isinstance(answer.result, tuple)
+            return answer.result
 
     async def release_log(self, tp: TopicPartition) -> None:
         log = self._logs.get(tp)

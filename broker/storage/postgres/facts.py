@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ottla.broker.storage.postgres.statements import Statements
+
 TABLES: Final = """
 SELECT c.cluster_id, c.schema_version, c.schema_min_code,
   (SELECT json_agg(json_build_array(n.node_id, n.name, n.version, n.state <> 3, n.endpoints) ORDER BY n.node_id)
@@ -92,3 +94,12 @@ def facts_of(server: Sequence[Any], tables: Sequence[Any] | None) -> Facts:
     cluster_id, version, needs, rows = tables
     nodes = msgspec.json.decode(rows or "[]", type=list[NodeFacts])
     return Facts(*server)._replace(cluster_id=cluster_id, schema_version=version, schema_needs=needs, nodes=nodes)
+
+
+async def ask(connection: Any) -> Facts:
+    """Ask a server, over a connection of asyncpg."""
+    tables = None
+    if await connection.fetchval("SELECT to_regclass('cluster')") is not None:
+        tables = await connection.fetchrow(TABLES)
+    application = Statements("" if tables is None else tables[0]).application
+    return facts_of(await connection.fetchrow(SERVER, application), tables)

@@ -53,6 +53,10 @@ def _found(records: Records) -> bool:
     return bool(records)
 
 
+def _ids(records: Records) -> port.Result:
+    return tuple(sorted(log_id for (log_id,) in records))
+
+
 def _pairs(records: Records) -> port.Result:
     return tuple(sorted((log_id, epoch) for log_id, epoch in records))
 
@@ -295,6 +299,17 @@ BEGIN_EPOCH = f"""{_FENCE}
 INSERT INTO pepoch SELECT f.log_id, e.* FROM fence f CROSS JOIN unnest($3::int[], $4::bigint[]) e
 ON CONFLICT (log_id, epoch) DO UPDATE SET start_offset = excluded.start_offset RETURNING 1"""
 
+BEGIN_EPOCHS = """
+WITH fence AS MATERIALIZED (
+  SELECT p.log_id, b.epoch, b.start FROM plog p
+    JOIN unnest($1::int[], $2::int[], $3::bigint[]) b(log_id, epoch, start)
+      ON p.log_id = b.log_id AND p.leader_epoch = b.epoch
+   WHERE NOT p.is_deleted ORDER BY p.log_id FOR SHARE OF p),
+put AS (
+  INSERT INTO pepoch SELECT * FROM fence
+  ON CONFLICT (log_id, epoch) DO UPDATE SET start_offset = excluded.start_offset)
+SELECT log_id FROM fence"""
+
 # One that comes late does not take the place of a newer one: the rows between them may be gone.
 SAVE_SNAPSHOT = f"""{_FENCE},
 put AS (
@@ -438,6 +453,7 @@ class Statements:
             port.Load: Sql(LOAD, tuple, _loaded),
             port.CallHome: Sql(CALL_HOME, lambda s: (*s, self._patience), _one),
             port.BeginEpoch: Sql(BEGIN_EPOCH, _begin_epoch, _found),
+            port.BeginEpochs: Sql(BEGIN_EPOCHS, lambda s: _columns(s.begun, 3), _ids),
             port.SaveSnapshot: Sql(SAVE_SNAPSHOT, lambda s: (*s[:3], msgspec.msgpack.encode(s.state)), _found),
             port.Trim: Sql(TRIM, tuple, _found),
             port.Seal: Sql(SEAL, tuple, _found),
