@@ -272,4 +272,5 @@ class ServedTopics:
             await self._rebuild(partition)
         if partition.log is log and partition.standing is Standing.LOADING:
             partition.standing = standing
+            partition.gained_ms = self._clock.wall_ms()
             topic.described = None

@@ -31,7 +31,11 @@ _REASONS = {
     ErrorCode.INVALID_PRODUCER_EPOCH: "the producer's epoch is older than the one that wrote last",
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "the batch does not continue the producer's sequence",
     ErrorCode.INVALID_TXN_STATE: "the producer has an open transaction, to which the batch does not belong",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the batch before it was sent to another leader, or came too early",
 }
+
+NEW_LEADER_MS = 2_000
+"""For so long after a node has come to lead a partition a gap in a sequence is taken for one that closes by itself."""
 
 ADDS_PARTITIONS = 12
 """From this Produce version on the broker adds partitions to the transaction itself (KIP-890)."""
@@ -99,9 +103,10 @@ class Partition:
     Attributes:
         standing: what this node is to it. All but OFFLINE are told apart by the log that it has, too.
         failures: how many appends have failed.
+        gained_ms: when this node came to lead it, while clients knew another leader (Unix ms); 0 if it always did.
     """
 
-    __slots__ = ("failures", "log", "producers", "standing", "topic", "tp", "transactions")
+    __slots__ = ("failures", "gained_ms", "log", "producers", "standing", "topic", "tp", "transactions")
 
     def __init__(self, topic: Topic, index: int, log: Log) -> None:
         self.topic = topic
@@ -109,6 +114,7 @@ class Partition:
         self.log = log
         self.standing = Standing.LEADING
         self.failures = 0
+        self.gained_ms = 0
         self.producers = Producers()
         self.transactions = Transactions()
 
@@ -201,6 +207,8 @@ class Partition:
             self._check_transaction(header, verified)
             if verdict is Verdict.NEW and self._comes_early(header, api_version):
                 verdict = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if 0 <= wall_ms - self.gained_ms < NEW_LEADER_MS and self._leaves_gap(header, verdict):
+            verdict = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(verdict, ErrorCode):
             raise InvalidBatch(verdict, _REASONS[verdict])
         change = self._change(header) if verdict is Verdict.NEW else None
@@ -213,6 +221,17 @@ class Partition:
             appending.batch = self.producers.appended(header, base_offset, wall_ms)
             if change is not None:
                 self._changed(change, header, base_offset)
+
+    def _leaves_gap(self, header: BatchHeader, verdict: object) -> bool:
+        """Whether a batch does not follow what is known of its producer.
+
+        Of batches that a client sends one behind the other the first may be refused by a node that does not lead yet,
+        and the next one reach it when it does. The client sends both again, as they may be refused for the same reason.
+        Told of a gap, librdkafka begins a new epoch, in which nothing is known of what the last leader stored.
+        """
+        if verdict is Verdict.NEW:
+            return header.base_sequence > 0 and self.producers.get(header.producer_id) is None
+        return verdict is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def append_offsets(
         self, batch: Buffer, max_timestamp_ms: int, settled: Settled, verified: Verification | None = None
