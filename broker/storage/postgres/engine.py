@@ -164,6 +164,7 @@ class PostgresEngine:
         self._to_begin.append((log_id, epoch, start_offset))
         if len(self._to_begin) == 1:
             self._begins = asyncio.ensure_future(self._begin_all())
+            self._begins.add_done_callback(lambda done: done.cancelled() or done.exception())  # all may have gone
         return log_id in await asyncio.shield(self._begins)
 
     async def _begin_all(self) -> Collection[int]:
