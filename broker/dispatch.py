@@ -399,7 +399,7 @@ class Dispatcher:
             is_commit=key is ApiKey.OFFSET_COMMIT,
             error_response=lambda request, code: row.response(error_code=code),  # type: ignore[call-arg]
         )
-        if self.services.cluster.has_others:
+        if served.looks_first and self.services.cluster.has_others:
             from ottla.broker.handlers.missing import of_several
 
             route = of_several(route, key, self._go_on)

@@ -16,6 +16,7 @@ from ottla.cli import cluster_database, cluster_moves, cluster_status
 from ottla.cli.cluster_doctor import doctor, migrate
 from ottla.cli.cluster_export import export_command
 from ottla.cli.cluster_import import import_command
+from ottla.cli.cluster_options import Place, of_database
 from ottla.cli.cluster_restored import restored_command
 from ottla.cli.common import Answer, Silent, bootstrap_option, duration_option, format_option, formatted, with_admin
 from ottla.cli.homes import homes_of, topic_rows
@@ -68,7 +69,7 @@ command.add_command(restored_command)
 @click.option("--watch", is_flag=True, help="Show it again whenever it changes, until Ctrl-C.")
 @duration_option("--interval", shortest="100ms", default="1s", help="Time between two looks, with --watch.")
 @format_option
-@cluster_database.cluster_options
+@of_database
 @bootstrap_option
 @click.pass_context
 def status(
@@ -77,8 +78,7 @@ def status(
     watch: bool,
     interval: float,
     output_format: str,
-    url: str | None,
-    schema: str,
+    place: Place,
     bootstrap: str,
 ) -> None:
     """Show the nodes of DATA_DIR, or those that share a database, or those that a broker knows.
@@ -88,13 +88,15 @@ def status(
     partition has no leader.
     """
     is_named = context.get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE
-    has_url = url is not None and (not is_named or context.get_parameter_source("url") is ParameterSource.COMMANDLINE)
+    has_url = place.url is not None and (
+        not is_named or context.get_parameter_source("url") is ParameterSource.COMMANDLINE
+    )
 
     def look() -> dict[str, Any]:
         if data_dir is not None:
             return _of_directory(data_dir)
         if has_url:
-            return cluster_database.reach(url, schema, cluster_status.status_of)
+            return cluster_database.reach(place, cluster_status.status_of)
         from ottla.clients.cluster_admin import ClusterAdmin
 
         return with_admin(bootstrap, _of_brokers, ClusterAdmin)

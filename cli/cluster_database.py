@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import click
-from click.core import ParameterSource
 
 from ottla.cli.cluster_moves import LOOK_S, partition_of, timeout_option
+from ottla.cli.cluster_options import Place, of_database
 from ottla.cli.common import Answer, formatted, missing
-from ottla.cli.output import Refused, count_of, print_fields, say, warn, when
+from ottla.cli.output import Refused, count_of, print_fields, say, when
 from ottla.clients.partitions import label
 from ottla.protocol.records import TopicPartition
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ottla.broker.storage.postgres.catalog import PostgresCatalog
     from ottla.broker.storage.postgres.connections import Link
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 UP, DRAINING, DOWN = "up", "draining", "down"
@@ -159,41 +158,7 @@ def _state(row: Mapping[str, Any]) -> tuple[str, str]:
     return (DRAINING, "an operator drains it") if row["intent"] == DRAIN else (UP, "")
 
 
-def _without_password(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Warn of a password in the command line, which whoever lists processes sees."""
-    if value and context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
-        from ottla.cli.doubts import password_in
-
-        if seen := password_in(value):
-            warn(seen)
-    return value
-
-
-def cluster_options(function: F) -> F:
-    """``--cluster`` and ``--schema``: the database of a cluster."""
-    schema = click.option(
-        "--schema",
-        envvar="OTTLA_CLUSTER_SCHEMA",
-        show_envvar=True,
-        default="ottla",
-        show_default=True,
-        help="The schema with its tables.",
-    )
-    url = click.option(
-        "--cluster",
-        "url",
-        metavar="URL",
-        envvar="OTTLA_CLUSTER_URL",
-        show_envvar=True,
-        callback=_without_password,
-        help="The database that the nodes share, as postgresql://USER@HOST:PORT/DATABASE.",
-    )
-    return url(schema(function))
-
-
-def reach(
-    url: str | None, schema: str, work: Callable[[Reached], Awaitable[T]], *, patience_s: float = PATIENCE_S
-) -> T:
+def reach(place: Place, work: Callable[[Reached], Awaitable[T]], *, patience_s: float = PATIENCE_S) -> T:
     """Connect to the database of a cluster, and give what is done with it, which must not take longer.
 
     Raises:
@@ -201,14 +166,13 @@ def reach(
         click.UsageError: no database is named, or asyncpg is missing.
     """
     from ottla.broker.engine import EngineError
-    from ottla.broker.settings import BadSetting, Settings
+    from ottla.broker.settings import BadSetting
     from ottla.cli.database_node import database_of
 
-    if not url:
-        raise click.UsageError("Name the database of the cluster: --cluster postgresql://…, or OTTLA_CLUSTER_URL.")
+    settings = place.loaded().settings
 
     async def main() -> T:
-        async with _reached(database_of(Settings(ottla_cluster_url=url, ottla_cluster_schema=schema))) as reached:
+        async with _reached(database_of(settings)) as reached:
             async with asyncio.timeout(patience_s):
                 return await work(reached)
 
@@ -248,13 +212,13 @@ async def _want(reached: Reached, node_id: int, intent: int) -> None:
 @click.argument("node_id", metavar="ID", type=int)
 @timeout_option
 @formatted
-@cluster_options
-def drain(node_id: int, timeout: float, url: str | None, schema: str) -> Answer:
+@of_database
+def drain(node_id: int, timeout: float, place: Place) -> Answer:
     """Move everything off node ID, which stays up, and leads nothing until `ottla cluster resume`.
 
     That holds also when it is started again. Groups do not rebalance for it, and nothing is lost.
     """
-    return reach(url, schema, lambda reached: _drain(reached, node_id, timeout), patience_s=timeout + PATIENCE_S)
+    return reach(place, lambda reached: _drain(reached, node_id, timeout), patience_s=timeout + PATIENCE_S)
 
 
 async def _drain(reached: Reached, node_id: int, timeout_s: float) -> Answer:
@@ -299,10 +263,10 @@ def _drained(node_id: int, moved: int, left: int) -> dict[str, Any]:
 @click.command("resume", short_help="End a drain: let a node lead again.")
 @click.argument("node_id", metavar="ID", type=int)
 @formatted
-@cluster_options
-def resume(node_id: int, url: str | None, schema: str) -> Answer:
+@of_database
+def resume(node_id: int, place: Place) -> Answer:
     """Let node ID lead again what is at home with it."""
-    return reach(url, schema, lambda reached: _resume(reached, node_id))
+    return reach(place, lambda reached: _resume(reached, node_id))
 
 
 async def _resume(reached: Reached, node_id: int) -> Answer:
@@ -323,13 +287,13 @@ async def _resume(reached: Reached, node_id: int) -> Answer:
 @click.command("remove", short_help="Forget a node that does not come back.")
 @click.argument("node_id", metavar="ID", type=int)
 @formatted
-@cluster_options
-def remove(node_id: int, url: str | None, schema: str) -> Answer:
+@of_database
+def remove(node_id: int, place: Place) -> Answer:
     """Forget node ID, which has to be down, and let what is at home with it be at home with the others.
 
     A node that is started with that id later is a new one.
     """
-    return reach(url, schema, lambda reached: _remove(reached, node_id))
+    return reach(place, lambda reached: _remove(reached, node_id))
 
 
 async def _remove(reached: Reached, node_id: int) -> Answer:
@@ -377,11 +341,11 @@ async def _deal_anew(reached: Reached, gone: int, heirs: Collection[int]) -> int
 @click.command("history", short_help="Show who led a partition, from when, and why.")
 @click.argument("partition", metavar="TOPIC-PARTITION")
 @formatted
-@cluster_options
-def history(partition: str, url: str | None, schema: str) -> Answer:
+@of_database
+def history(partition: str, place: Place) -> Answer:
     """Show who has led a partition, from when on, and why that changed. The last line is who leads it now."""
     tp = partition_of(partition)
-    return reach(url, schema, lambda reached: _history(reached, tp))
+    return reach(place, lambda reached: _history(reached, tp))
 
 
 async def _history(reached: Reached, tp: TopicPartition) -> Answer:

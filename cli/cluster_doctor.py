@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.broker.settings import BadSetting
+from ottla.cli.cluster_options import Place, of_database
 from ottla.cli.common import Answer, formatted
-from ottla.cli.output import Refused, count_of, note, say
+from ottla.cli.output import Refused, count_of, say
 
 if TYPE_CHECKING:
     from ottla.broker.setting_sources import Loaded
     from ottla.broker.storage.postgres.asyncpg_database import AsyncpgDatabase
     from ottla.cli.doctor_checks import Finding
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _database_options(function: F) -> F:
-    for option in (
-        click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One setting, as for `ottla serve`."),
-        click.option(
-            "--config",
-            "config_file",
-            metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False),
-            help="The nodes' properties file.",
-        ),
-        click.option("--cluster", "url", metavar="URL", help="The database, as for `ottla serve`. [OTTLA_CLUSTER_URL]"),
-    ):
-        function = option(function)
-    return function
-
-
-def _loaded(url: str | None, config_file: str | None, pairs: tuple[str, ...]) -> Loaded:
-    from ottla.cli.doubts import password_in
-    from ottla.cli.serve import settings_of
-
-    try:
-        loaded = settings_of(config_file, (*pairs, *([] if url is None else [f"ottla.cluster.url={url}"])))
-        if not loaded.settings.ottla_cluster_url:
-            raise BadSetting("name the database: --cluster postgresql://USER@HOST:PORT/DATABASE, or OTTLA_CLUSTER_URL")
-    except BadSetting as error:
-        raise click.UsageError(str(error)) from None
-    if seen := password_in(url or ""):
-        note(f"{seen}.")
-    return loaded
-
 
 @click.command("doctor", short_help="Check the database of a cluster.")
-@_database_options
+@of_database
 @formatted
-def doctor(url: str | None, config_file: str | None, pairs: tuple[str, ...]) -> Answer:
+def doctor(place: Place) -> Answer:
     """Check the PostgreSQL of a cluster, and the settings. Exit code 1 if no node would start with them.
 
     Nothing is changed. GRANT pg_monitor TO the role lets it see more. A node looks at the same when it starts.
@@ -64,7 +31,7 @@ def doctor(url: str | None, config_file: str | None, pairs: tuple[str, ...]) -> 
     from ottla.cli.database_node import check_sizes
     from ottla.cli.doctor import print_findings
 
-    loaded = _loaded(url, config_file, pairs)
+    loaded = place.loaded()
     findings = [checks.check_settings(loaded)]
     try:
         check_sizes(loaded.settings)
@@ -92,12 +59,12 @@ async def _examined(loaded: Loaded) -> list[Finding]:
 
 
 @click.command("migrate", short_help="Make the tables of a cluster, or bring them up to date.")
-@_database_options
+@of_database
 @click.option(
     "--grant-to", "roles", metavar="ROLE", multiple=True, help="Let this role read and write rows, as nodes have to."
 )
 @formatted
-def migrate(url: str | None, config_file: str | None, pairs: tuple[str, ...], roles: tuple[str, ...]) -> Answer:
+def migrate(place: Place, roles: tuple[str, ...]) -> Answer:
     """Make the tables of a cluster, or bring them up to date, by the URL of a role that may.
 
     A node does the same when it starts, if its role may. Nodes may run meanwhile: they can live with what is changed.
@@ -106,7 +73,7 @@ def migrate(url: str | None, config_file: str | None, pairs: tuple[str, ...], ro
     from ottla.broker.engine import EngineError
     from ottla.cli.database_node import database_of
 
-    settings = _loaded(url, config_file, pairs).settings
+    settings = place.loaded().settings
     try:
         document = asyncio.run(_migrated(database_of(settings), roles))
     except (EngineError, BadSetting) as error:

@@ -8,15 +8,17 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ottla.broker.settings import BadSetting, Settings
+from ottla.cli.cluster_options import Place, of_database
 from ottla.cli.common import Answer, formatted
 from ottla.cli.damage import refuse_a_part
-from ottla.cli.output import Refused, count_of, note, say, warn
+from ottla.cli.output import Refused, count_of, note, say
 from ottla.protocol.records import BatchError, TopicPartition, check_crc, iter_batches
 from ottla.protocol.stored.cluster_file import NODES_NAME, node_directories
 from ottla.protocol.stored.names import META_NAME
@@ -34,22 +36,17 @@ READ_BYTES = 4 << 20
 
 
 def of_cluster(function: Callable[..., Answer]) -> Callable[..., None]:
-    """``--cluster`` and the settings beside it, for a command whose function gets them as ``settings``."""
+    """A command that goes to a database of which no node runs; its function gets ``settings``."""
 
-    def command(url: str | None, config_file: str | None, pairs: tuple[str, ...], **options: Any) -> Answer:
+    @of_database
+    @wraps(function)
+    def command(place: Place, **options: Any) -> Answer:
         from ottla.broker.core.topics.catalog import BadCatalog
         from ottla.broker.engine import EngineError
         from ottla.broker.storage.local.files import SyncFailed
-        from ottla.cli.doubts import password_in
-        from ottla.cli.serve import settings_of
 
-        if url and (seen := password_in(url)):
-            warn(seen)
         try:
-            settings = settings_of(config_file, (*pairs, *([f"ottla.cluster.url={url}"] if url else [])))
-            if not settings.settings.ottla_cluster_url:
-                raise click.UsageError("name the database: --cluster URL, or OTTLA_CLUSTER_URL")
-            return function(settings=settings.settings, **options)
+            return function(settings=place.loaded().settings, **options)
         except BadSetting as error:
             raise click.UsageError(str(error)) from None
         except (EngineError, BadCatalog, BatchError, SyncFailed) as error:
@@ -59,19 +56,6 @@ def of_cluster(function: Callable[..., Answer]) -> Callable[..., None]:
         except OSError as error:
             raise Refused(f"{error.filename or 'The directory'}: {error.strerror or error}.") from None
 
-    for option in (
-        click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="One setting, as for `ottla serve`."),
-        click.option(
-            "--config",
-            "config_file",
-            metavar="FILE",
-            type=click.Path(exists=True, dir_okay=False),
-            help="A properties file with ottla.cluster.url.",
-        ),
-        click.option("--cluster", "url", metavar="URL", help="The database, as for `ottla serve`. [OTTLA_CLUSTER_URL]"),
-    ):
-        command = option(command)
-    command.__name__, command.__doc__ = function.__name__, function.__doc__
     return formatted(command)
 
 

@@ -125,18 +125,21 @@ class Handler(NamedTuple):
     failed: Callable[[Any, int], Any] | None
     repeat: Callable[[Any, Any, Any], Any] | None
     names: Callable[[Any, Any], Iterable[str | UUID]] | None
+    looks_first: bool
+    """Whether a node that is not alone looks first where others may know more; see `ottla.broker.handlers.missing`."""
 
 
 @cache
 def handler(key: ApiKey) -> Handler:
     """The handler of an API; its module is imported when first asked for."""
     module = import_module(f"ottla.broker.handlers.{key.module}")
-    handle = module.handle
+    handle, names = module.handle, getattr(module, "names", None)
     return Handler(
         versions=HANDLERS[key],
         handle=handle,
         is_async=iscoroutinefunction(handle),
         failed=getattr(module, "failed", None),
         repeat=getattr(module, "repeat", None),
-        names=getattr(module, "names", None),
+        names=names,
+        looks_first=names is not None or key in OF_THE_CATALOG or key in OF_WHAT_IS_LED,
     )

@@ -71,6 +71,7 @@ class World:
             open=None, client_id="", client_id_bytes=b"", repeat=None, prepared=None, client_host="/h"
         )
         services = SimpleNamespace(
+            cluster=SimpleNamespace(has_others=False),
             host=SimpleNamespace(enter=enter, turns=SimpleNamespace(serve=lambda serve, ctx, failed: serve())),
             groups=self.groups,
             clock=SimpleNamespace(monotonic_ms=lambda: 0),

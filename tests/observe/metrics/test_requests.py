@@ -71,6 +71,7 @@ class Served:
         self.groups = Groups(self.clock)
         self.requests = Requests(self.clock)
         services = SimpleNamespace(
+            cluster=SimpleNamespace(has_others=False),
             host=SimpleNamespace(enter=lambda entry, request, ctx: entry(request, ctx)),
             groups=self.groups,
             members=SimpleNamespace(joined=lambda request, ctx, answer: None),
