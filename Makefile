@@ -14,7 +14,7 @@ PROTOCOL ?= classic
 NODES ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help lock audit demo demo-why demo-migrate demo-nodes demo-pipeline test test-spark long pipeline-long unit e2e sim chaos chaos-cluster hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
+.PHONY: help lock audit demo demo-why demo-migrate demo-nodes demo-cluster demo-pipeline test test-spark long pipeline-long unit e2e sim chaos chaos-cluster hostile fuzz differential client-on-kafka interop interop-java-churn interop-kgo-848 types lint format bench bench-more image-check compose-check docs dist clean
 
 help: ## show the targets
 	@grep -E '^[a-z0-9%-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ demo-migrate: $(VENV)/.demo ## a group changes to the protocol consumer while it
 
 demo-nodes: $(VENV)/.demo ## three nodes and five clients; one node is killed, another restarted, with a verdict (under a minute)
 	@$(BIN)/python -m examples.nodes $(DEMO)
+
+demo-cluster: $(VENV)/.demo ## three nodes over PostgreSQL; a node is killed, one stands still, the database crashes, its standby takes over (a minute)
+	@$(BIN)/python -m examples.cluster $(DEMO)
 
 demo-pipeline: $(VENV)/.demo-pipeline ## groups in trouble, and whether `ottla pipeline` tells it as it was (under three minutes)
 	@$(BIN)/python -m examples.pipeline $(DEMO)

@@ -61,12 +61,13 @@ def show(play: Play, corpus: Corpus, python: str, found: list[str]) -> None:
     ledger = play.ledger
     repeated = ledger.repeated.total()
     at_end = sum(1 for p, end in play.log_ends.items() if play.committed.get(p) == end)
-    lost = len(ledger.lost())
+    lost, doubled = len(ledger.lost()), max(sum(play.log_ends.values()) - ledger.lines_sent, 0)
     counts: list[tuple[Cell, Cell, Cell]] = [
         ("lines in", f"{len(corpus.lines):,}", f"of {corpus.files:,} files of {corpus.origin} ({python})"),
         ("lines seen", f"{ledger.lines_seen:,}", f"{ledger.sightings.total():,} sightings"),
         ("repeated", f"{repeated:,}", _who(play)),
         ("lost", Styled(f"{lost:,}", "red" if lost else "green"), ""),
+        ("doubled", Styled(f"{doubled:,}", "red" if doubled else "green"), "in the log"),
         ("committed", f"{at_end} of {play.plan.partitions}", "partitions, at their log ends"),
     ]
     width = max(len(_text(count)) for _, count, _ in counts)

@@ -23,12 +23,12 @@ class Interruption:
     """What was done to a node.
 
     Attributes:
-        away_s: until it served clients again.
+        lasted_s: what `NodesPlay.lasted` says.
         before, after: the generation of the group.
     """
 
     what: str
-    away_s: float
+    lasted_s: tuple[float, ...]
     before: int | None
     after: int | None
 
@@ -37,27 +37,35 @@ class NodesPlay(Play):
     """One run with three nodes. See `Play`.
 
     Attributes:
+        count: of interruptions.
+        lasted: what is measured of each: until a node served clients again.
+        patience_s: how long a node is waited for that is asked about the group.
         interruptions: in their order.
+        last_generation: of the group, when all was seen and committed.
         way: None before the group has formed.
     """
+
+    count = 2
+    lasted: tuple[str, ...] = ("away",)
+    patience_s = 2.0
 
     def __init__(self, plan: Plan, view: View) -> None:
         super().__init__(plan, view)
         self.interruptions: list[Interruption] = []
+        self.last_generation: int | None = None
         self.way: Way | None = None
-        self._stages_left = 3
+        self._stages_left = self.count + 1
 
     async def _script(self) -> None:
         note = self.view.note
-        await self.broker.start()
-        self.bootstrap = await self.broker.first_line(30)
+        await self._open()
         note(f"{NODES} nodes at {self.bootstrap}, topic {TOPIC!r} with {self.plan.partitions} partitions")
         self._producer = await self._start("producer", "producer", "--lines", str(self.plan.lines))
         for name, kind in FIRST:
             await self._join(name, kind)
         note("a producer and four members start: " + ", ".join(name for name, _ in FIRST))
         await self._settled("the group to form")
-        watching = asyncio.create_task(self._find_the_way())
+        watching = asyncio.create_task(self._look())
         try:
             await self._interrupt_all()
         finally:
@@ -68,10 +76,17 @@ class NodesPlay(Play):
         await self._until("every line to be sent", self._producer_done)
         await self._until("every line to be seen", lambda: self.ledger.lines_seen >= self.plan.lines)
         await self._all_committed()
-        self.finished_at = time.time()
+        self.finished_at, self.last_generation = time.time(), self.generation
         note("every line is seen and committed; the members leave")
         await asyncio.gather(*(self._end(name, "stayed to the end") for name in self._present()))
         await self._ask_offsets()
+        await self._close()
+
+    async def _open(self) -> None:
+        await self.broker.start()
+        self.bootstrap = await self.broker.first_line(30)
+
+    async def _close(self) -> None:
         await self.broker.stop()
 
     async def _interrupt_all(self) -> None:
@@ -102,10 +117,11 @@ class NodesPlay(Play):
         self.view.note(f"node {node_id} is back after {away_s:.1f} s: its supervisor has started it again")
         await self._settled("the members to go on")
         told = f"node {node_id} {what.partition(':')[0]}"
-        self.interruptions.append(Interruption(told, away_s, generation, self.generation))
+        self.interruptions.append(Interruption(told, (away_s,), generation, self.generation))
 
-    async def _find_the_way(self) -> None:
-        self.way = Way(GROUP, {one: self._address(one) for one in self._nodes()}, self.view.note)
+    async def _look(self) -> None:
+        addresses = {one: self._address(one) for one in self._nodes()}
+        self.way = Way(GROUP, addresses, self.view.note, self.patience_s)
         await self.way.watch()
 
     # -- nodes
@@ -128,9 +144,11 @@ class NodesPlay(Play):
         return host, int(port)
 
     def _broker(self, listen: str) -> Process:
+        return self._serve("the nodes", "--nodes", str(NODES), "--listen", listen, "--data-dir", str(self._directory))
+
+    def _serve(self, name: str, *arguments: str) -> Process:
         return Process(
-            "the nodes", self._log_file("nodes"),
-            "ottla.cli", "serve", "--nodes", str(NODES), "--listen", listen, "--data-dir", str(self._directory),
+            name, self._log_file("nodes"), "ottla.cli", "serve", *arguments,
             "--create-topic", f"{TOPIC}:{self.plan.partitions}", "--log-format", "json",
             *(argument for setting in self.plan.settings for argument in ("--set", setting)),
         )  # fmt: skip

@@ -25,18 +25,20 @@ class Way:
     Args:
         nodes: where each node is.
         note: is told of what is not as it was.
+        timeout_s: how long a node is waited for.
 
     Attributes:
         coordinator: the node that was named last.
         steps: all that was told.
     """
 
-    def __init__(self, group: str, nodes: Mapping[int, Address], note: Callable[[str], None]) -> None:
+    def __init__(self, group: str, nodes: Mapping[int, Address], note: Callable[[str], None], timeout_s: float) -> None:
         self.group = group
         self.coordinator: int | None = None
         self.steps: list[str] = []
         self._nodes = nodes
         self._note = note
+        self._timeout_s = timeout_s
 
     async def watch(self) -> None:
         """Ask the nodes in turn, until cancelled."""
@@ -51,7 +53,7 @@ class Way:
         """What a client hears on its way; empty where the node that it asks first is not there."""
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group])
         try:
-            answer = await ask(self._nodes[node_id], ApiKey.FIND_COORDINATOR, 4, request)
+            answer = await ask(self._nodes[node_id], ApiKey.FIND_COORDINATOR, 4, request, self._timeout_s)
         except (OSError, EOFError, TimeoutError):
             return ""
         (found,) = answer.coordinators
@@ -63,7 +65,8 @@ class Way:
     async def state_at(self, where: Address) -> str:
         """What a node says when it is asked for the group."""
         try:
-            answer = await ask(where, ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=[self.group]))
+            request = DescribeGroupsRequest(groups=[self.group])
+            answer = await ask(where, ApiKey.DESCRIBE_GROUPS, 5, request, self._timeout_s)
         except (OSError, EOFError, TimeoutError):
             return "nobody answers"
         (group,) = answer.groups
@@ -74,7 +77,7 @@ class Way:
         )
 
 
-async def ask(where: Address, key: ApiKey, version: int, request: Message) -> Any:
+async def ask(where: Address, key: ApiKey, version: int, request: Message, timeout_s: float = TIMEOUT_S) -> Any:
     """Send one request on a connection of its own, and give its answer.
 
     Raises:
@@ -83,7 +86,7 @@ async def ask(where: Address, key: ApiKey, version: int, request: Message) -> An
     row = api(key)
     flexible = row.request_header_version(version) == 2
     body = row.request.layout(version).encode(request)
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(*where)
         try:
             writer.write(frame_request(key, version, 1, "the-way", body, flexible=flexible))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
+from examples.cluster.postgresql import USER, PostgresServer, new_directory, programs
 from ottla.testing.process import BrokerProcess
 from tests.cli.commands import Ottla
-from tests.support.postgresql import USER, PostgresServer, new_directory, programs
 from tests.support.waiting import wait_for
 
 pytestmark = [

@@ -17,8 +17,8 @@ import asyncpg
 import pytest
 from kafka import KafkaAdminClient
 
+from examples.cluster.postgresql import USER, PostgresServer, new_directory, programs
 from ottla.testing.process import BrokerProcess
-from tests.support.postgresql import USER, PostgresServer, new_directory, programs
 from tests.support.waiting import until, wait_for
 
 pytestmark = [

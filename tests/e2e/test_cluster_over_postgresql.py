@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import pytest
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
 
+from examples.cluster.postgresql import USER, PostgresServer, new_directory, programs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing.process import BrokerProcess
 from tests.support.client import Client
-from tests.support.postgresql import USER, PostgresServer, new_directory, programs
 from tests.support.requests import list_offsets_fields, request
 from tests.support.waiting import wait_for
 

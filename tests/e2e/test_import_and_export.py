@@ -28,6 +28,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from examples.cluster.postgresql import USER, PostgresServer, new_directory, programs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import iter_batches
@@ -35,7 +36,6 @@ from ottla.testing.process import BrokerProcess
 from tests.cli.commands import Ottla
 from tests.support.client import Client, batch
 from tests.support.clients import confluent
-from tests.support.postgresql import USER, PostgresServer, new_directory, programs
 from tests.support.rules import WITH_RULES
 from tests.support.waiting import wait_for
 

@@ -7,6 +7,7 @@ import uuid
 import pytest
 import pytest_asyncio
 
+from examples.cluster.postgresql import programs
 from ottla.broker.engine import LogConfig
 from ottla.broker.storage.local.engine import LocalEngine
 from ottla.broker.storage.local.sizes import Sizes
@@ -18,7 +19,6 @@ from tests.storage.simulated_database import SimBench
 from tests.storage.simulated_disk import SimulatedDisk
 from tests.storage.simulated_engine import SMALL, Simulated
 from tests.support.batches import build_batch
-from tests.support.postgresql import programs
 
 TOPIC_ID = uuid.UUID(int=7)
 

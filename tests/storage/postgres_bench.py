@@ -15,6 +15,7 @@ from typing import Any
 
 import asyncpg
 
+from examples.cluster.postgresql import USER, PostgresServer, new_directory
 from ottla.broker.cluster.plan import LogRow
 from ottla.broker.engine import Unavailable
 from ottla.broker.storage.postgres import database as port
@@ -22,7 +23,6 @@ from ottla.broker.storage.postgres.asyncpg_database import AsyncpgDatabase
 from ottla.broker.storage.postgres.database import Session, Statement
 from ottla.broker.storage.postgres.statements import LOCK_TIMEOUT_MS
 from tests.storage.simulated_database import Pending
-from tests.support.postgresql import USER, PostgresServer, new_directory
 from tests.support.tcp_proxy import Carried, TcpProxy
 from tests.support.waiting import until
 

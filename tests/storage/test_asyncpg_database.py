@@ -11,6 +11,7 @@ import pytest
 
 asyncpg = pytest.importorskip("asyncpg", reason="asyncpg is not installed: pip install 'ottla[cluster]'")
 
+from examples.cluster.postgresql import USER, free_port  # noqa: E402
 from ottla.broker.cluster.plan import LogRow  # noqa: E402
 from ottla.broker.engine import Unavailable  # noqa: E402
 from ottla.broker.storage.postgres import database as port  # noqa: E402
@@ -18,7 +19,6 @@ from ottla.broker.storage.postgres import schema  # noqa: E402
 from ottla.broker.storage.postgres.asyncpg_database import Address, AsyncpgDatabase, Unsuitable  # noqa: E402
 from ottla.broker.storage.postgres.database import Answer  # noqa: E402
 from tests.storage.postgres_bench import Pair, connected, database_of, opened  # noqa: E402
-from tests.support.postgresql import USER, free_port  # noqa: E402
 from tests.support.tcp_proxy import TcpProxy  # noqa: E402
 
 # The URL

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from examples.cluster.postgresql import USER, PostgresServer, new_directory
 from ottla.testing import BrokerProcess
 from tests.chaos.postgres.servers import Servers
-from tests.support.postgresql import USER, PostgresServer, new_directory
 from tests.support.tcp_proxy import TcpProxy
 
 NODES = (1, 2, 3)

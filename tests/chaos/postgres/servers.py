@@ -1,4 +1,4 @@
-"""A PostgreSQL with a synchronous standby, which can take over: then the old primary is rebuilt as the standby."""
+"""A PostgreSQL with a synchronous standby, as chaos has it: asked by SQL, and rebuilt after a promotion."""
 
 from __future__ import annotations
 
@@ -11,33 +11,22 @@ from typing import Any
 
 import asyncpg
 
-from tests.support.postgresql import USER, PostgresServer
+from examples.cluster import postgresql
+from examples.cluster.postgresql import USER, PostgresServer
 from tests.support.waiting import wait_for
 
-STANDBY = "ANY 1 (standby)"
-SETTINGS = {"wal_keep_size": "512MB", "synchronous_standby_names": STANDBY}
 FOLLOWS = "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'quorum'"
 
 
-class Servers:
-    """See the module. Use with ``with``.
-
-    Attributes:
-        primary: the one that can be written to. standby: the other.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self.primary, self.standby = (PostgresServer(directory / name) for name in ("a", "b"))
+class Servers(postgresql.Servers):
+    """See the module. Use with ``with``."""
 
     def __enter__(self) -> Servers:
-        self.primary.create()
-        self.primary.start()
-        self._follow()
+        self.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        for server in (self.primary, self.standby):
-            server.stop()
+        self.stop()
 
     def ask(self, query: str, *arguments: object, of: PostgresServer | None = None) -> list[Any]:
         """The rows of an answer, of the primary unless told otherwise."""
@@ -62,28 +51,19 @@ class Servers:
         )
         return "\n".join(" ".join(map(str, row))[:300].replace("\n", " ") for row in self.ask(query))
 
-    def _follow(self) -> None:
-        """Make a standby of the primary, and from now on wait for it with each commit."""
-        self.standby.clone_of(self.primary, self.primary.port)
-        self.standby.start()
-        self.primary.configure(SETTINGS)
-        self.primary.reload()
+    def follow(self) -> None:
+        super().follow()
         self.wait()
 
     def wait(self) -> None:
         """Wait until the standby follows."""
         wait_for(lambda: self.ask(FOLLOWS), "the standby to follow", pause_s=0.05)
 
-    def promote(self) -> None:
-        """Let the standby take over. The old primary goes on, alone, and commits nothing any more."""
-        self.standby.promote()
-        self.primary, self.standby = self.standby, self.primary
-
     def rebuild(self) -> None:
         """Make the old primary a standby of the new one."""
         self.standby.stop()
         shutil.rmtree(self.standby.data)
-        self._follow()
+        self.follow()
 
     def signal_receiver(self, number: signal.Signals) -> None:
         """Send a signal to the process of the standby that receives what the primary writes."""

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.support.postgresql import programs
+from examples.cluster.postgresql import programs
 
 pytest.importorskip("asyncpg", reason="asyncpg is not installed: pip install 'ottla[cluster]'")
 

@@ -1,16 +1,20 @@
-"""Servers of PostgreSQL for tests: the programs that are installed, a directory for each, as an ordinary user."""
+"""Servers of PostgreSQL: the programs that are installed, a directory for each, as an ordinary user."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+
+from examples.demo.processes import Failed
 
 USER = "ottla"
 SETTINGS = {
@@ -21,6 +25,7 @@ SETTINGS = {
     "wal_retrieve_retry_interval": "50ms",
     "log_min_messages": "warning",
 }
+SYNCHRONOUS = {"wal_keep_size": "512MB", "synchronous_standby_names": "ANY 1 (standby)"}
 
 
 def programs() -> Path | None:
@@ -31,7 +36,7 @@ def programs() -> Path | None:
 
 
 def _ordinary_user() -> str | None:
-    """As whom a server runs: it refuses to be root. None for whoever runs the tests."""
+    """As whom a server runs: it refuses to be root. None for whoever runs this."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}
@@ -39,10 +44,12 @@ def _ordinary_user() -> str | None:
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """A port that is free, and below those that the system gives to connections: it stays free for a restart."""
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 class PostgresServer:
@@ -70,7 +77,8 @@ class PostgresServer:
                 timeout=120,
             )
             said.seek(0)
-            assert done.returncode == 0, f"{' '.join(command)}\n{said.read().decode()}"
+            if done.returncode:
+                raise Failed(f"{' '.join(command)} ended with exit code {done.returncode}: {said.read().decode()}")
 
     def create(self) -> None:
         """Make an empty one."""
@@ -112,6 +120,38 @@ class PostgresServer:
     @property
     def pid(self) -> int:
         return int((self.data / "postmaster.pid").read_text().split()[0])
+
+
+class Servers:
+    """A server with a synchronous standby, which can take over.
+
+    Attributes:
+        primary: the one that can be written to. standby: the other.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.primary, self.standby = (PostgresServer(directory / name) for name in ("a", "b"))
+
+    def start(self) -> None:
+        self.primary.create()
+        self.primary.start()
+        self.follow()
+
+    def stop(self) -> None:
+        for server in (self.primary, self.standby):
+            server.stop()
+
+    def follow(self) -> None:
+        """Make a standby of the primary, and from now on wait for it with each commit."""
+        self.standby.clone_of(self.primary, self.primary.port)
+        self.standby.start()
+        self.primary.configure(SYNCHRONOUS)
+        self.primary.reload()
+
+    def promote(self) -> None:
+        """Let the standby take over. The old primary goes on, alone, and commits nothing any more."""
+        self.standby.promote()
+        self.primary, self.standby = self.standby, self.primary
 
 
 def _group(user: str) -> int:
