@@ -281,7 +281,9 @@ def import_command(data_dir: Path, settings: Settings) -> Answer:
 
     def print_text() -> None:
         say(f"Imported and compared: {moved.text}.", "Start nodes with this, each at an address of its own:")
-        say(f"  ottla serve --cluster {shown} --listen HOST:9092")
+        schema = settings.ottla_cluster_schema
+        more = "" if schema == Settings().ottla_cluster_schema else f" --set ottla.cluster.schema={schema}"
+        say(f"  ottla serve --cluster {shown}{more} --listen HOST:9092")
 
     return Answer(moved._asdict(), print_text)
 

@@ -131,7 +131,9 @@ class Cluster:
         connection = ctx.connection
         listener = connection.session.listener
         if node.node_id == self.placement.view.me:
-            host, port = self._advertised.get(listener) or ("", connection.local_port)
+            # As the other nodes say it: librdkafka takes a node with another name for another node.
+            host, _ = node.endpoints.get(listener, ("", 0))
+            host, port = self._advertised.get(listener) or (host, connection.local_port)
         elif listener in node.endpoints:
             host, port = node.endpoints[listener]
         else:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from ottla.broker.cluster.placement import Alone
+from ottla.broker.cluster.placement import Alone, Shared
+from ottla.broker.cluster.view import ClusterView, NodeInfo, NodeState
 from ottla.broker.core.topics.catalog import NewTopic
 from ottla.broker.handlers.services import Cluster
 from ottla.protocol.apis import ApiKey
@@ -56,6 +57,16 @@ async def test_the_advertised_address(world):
     world.services.cluster = Cluster(Alone(1), "cluster", world.topics, told)
     response = await world.ask(MetadataRequest(topics=[]), 12)
     assert (response.brokers[0].host, response.brokers[0].port) == ("broker.example", 19092)
+
+
+async def test_a_node_names_itself_as_the_others_name_it(world):
+    """To librdkafka a node that has another name, depending on who is asked, is a new one each time."""
+    placement = Shared(1, lambda topic_id: [])
+    placement.look(ClusterView(1, {1: NodeInfo(1, NodeState.UP, {"PLAINTEXT": ("localhost", 1)})}))
+    world.services.cluster = Cluster(placement, "cluster", world.topics)
+    response = await world.ask(MetadataRequest(topics=[]), 12)
+    assert response.brokers[0].host == "localhost"
+    assert response.brokers[0].port != 1, "a listener may have another port in each life"
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 12])
