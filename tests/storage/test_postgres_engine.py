@@ -18,7 +18,7 @@ import pytest_asyncio
 from ottla.broker.clock import LoopClock
 from ottla.broker.cluster.plan import LogRow
 from ottla.broker.cluster.view import NOBODY
-from ottla.broker.engine import Fenced, LogConfig, Outdated
+from ottla.broker.engine import Fenced, LogConfig, Outdated, Unavailable
 from ottla.broker.runtime.reading import read_when_here
 from ottla.broker.storage.postgres import database as port
 from ottla.broker.storage.postgres.catalog import PostgresCatalog
@@ -189,6 +189,21 @@ async def test_a_connection_that_ends_costs_no_append(opened: Led, log: Postgres
     log = await opened.log()
     assert len(await read_when_here(log, 0, max_bytes=10**6)) == log.size_bytes
     assert log.high_watermark == 20
+
+
+async def test_nothing_can_be_written_while_the_database_is_away(opened: Led, log: PostgresLog) -> None:
+    """Whoever asks whether the node is ready is told so."""
+
+    async def until(kind: type) -> None:
+        async with asyncio.timeout(10):
+            while not isinstance(opened.engine.refusal, kind):  # noqa: ASYNC110 - connections end, and come, one by one
+                await asyncio.sleep(0.01)
+
+    assert opened.engine.refusal is None
+    opened.database.crash()
+    await until(Unavailable)
+    opened.database.start()
+    await until(type(None))
 
 
 def state(**topics: list[int]) -> dict[str, Any]:

@@ -110,7 +110,8 @@ class PostgresEngine:
 
     @property
     def refusal(self) -> EngineError | None:
-        return None
+        is_reached = all(link.session is not None for link in self._lanes)
+        return None if is_reached else Unavailable("the database does not answer")
 
     @property
     def is_at_rest(self) -> bool:
