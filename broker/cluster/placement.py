@@ -29,6 +29,7 @@ class Alone:
 
     dealt_to: Sequence[int] = ()
     when_sure = staticmethod(_is_sure)
+    has_lease = True
     call_home: CallHome | None = None
 
     def __init__(self, node_id: int) -> None:
@@ -56,6 +57,7 @@ class Static:
     """
 
     when_sure = staticmethod(_is_sure)
+    has_lease = True
     call_home: CallHome | None = None
 
     def __init__(self, me: int, document: Mapping[str, Any]) -> None:
@@ -104,12 +106,13 @@ class Shared:
     Attributes:
         rows: the logs, as they were read or claimed last.
         incarnation: which life of this node it is; 0 before it is registered.
-        when_sure: see `ottla.broker.cluster.view.Placement`; the node knows it, which has the lease.
+        when_sure, lease: see `ottla.broker.cluster.view.Placement`; the node knows, which has the lease.
     """
 
     def __init__(self, node_id: int, logs: Callable[[UUID], Sequence[int]]) -> None:
         self.on_changed: Callable[[ClusterView, ClusterView], None] = _unheard
         self.when_sure: Callable[[Callable[[], None]], bool] = _is_sure
+        self.lease: Callable[[], bool] = lambda: True
         self.call_home: CallHome | None = None
         self.view = ClusterView(node_id, {})
         self.rows: dict[int, LogRow] = {}
@@ -129,6 +132,10 @@ class Shared:
         is_mine = row.leader_id == self.view.me
         serves = self.epoch_of(row.log_id) is not None if is_mine else is_led(row, self.view)
         return Leader(row.leader_id if serves else NOBODY, row.epoch)
+
+    @property
+    def has_lease(self) -> bool:
+        return self.lease()
 
     def opened(self, epoch: int) -> None:
         """The epochs of its logs are not those of an engine."""

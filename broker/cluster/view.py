@@ -104,6 +104,7 @@ class Placement(Protocol):
             have no homes.
         on_changed: told of the view before and the one after, when it was replaced. The leaders of partitions may be
             others since.
+        has_lease: whether this node may lead anything now: not while its database is away for too long.
         call_home: lets logs, given by topic and partition, be led by their homes, and returns once they are, or after
             so many seconds. None where logs do not move while nodes run.
     """
@@ -112,6 +113,9 @@ class Placement(Protocol):
     dealt_to: Sequence[int]
     on_changed: Callable[[ClusterView, ClusterView], None]
     call_home: CallHome | None
+
+    @property
+    def has_lease(self) -> bool: ...
 
     def leader(self, entry: TopicEntry, partition: int) -> Leader:
         """The leader of a partition of a topic of the catalog."""

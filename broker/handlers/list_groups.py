@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.broker.context import RequestContext
 from ottla.broker.core.security.acls import AclOperation, Resource
 from ottla.broker.handlers.services import Services
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.steps import Steps, finished
 
@@ -15,6 +16,8 @@ AT_ONCE = 500
 def handle(
     request: ListGroupsRequest, ctx: RequestContext, services: Services
 ) -> ListGroupsResponse | Steps[ListGroupsResponse]:
+    if not services.cluster.placement.has_lease:  # it has let go of all groups, and others may not have them yet
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answer = services.host.enter(services.groups.list_groups, request, ctx)
     if services.permits_on_cluster(ctx, AclOperation.DESCRIBE, silently=True):
         return answer

@@ -93,7 +93,7 @@ class Node:
         self._stands_at_ms: int | None = None
         self._tidied_ms = 0
         self._unsure: list[Callable[[], None]] = []
-        self.placement.when_sure = self._when_sure
+        self.placement.when_sure, self.placement.lease = self._when_sure, self.may_answer
 
     # Life
 

@@ -177,6 +177,11 @@ async def test_lists_are_of_what_is_coordinated_here(world):
     assert (await world.call(K.LIST_TRANSACTIONS, 2)).error_code == LOADING
 
 
+async def test_a_node_without_a_lease_does_not_say_that_there_are_no_groups(world, monkeypatch):
+    monkeypatch.setattr(type(world.services.cluster.placement), "has_lease", False)
+    assert (await world.call(K.LIST_GROUPS, 5)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
 async def test_a_member_that_waits_hears_that_the_coordinator_moves(world):
     name = name_in(0)
     first = await world.call(K.JOIN_GROUP, 4, **join_fields(name))

@@ -36,7 +36,7 @@ class World:
         self.ns = 0
         self.parked: list[RequestContext] = []
         self.services = SimpleNamespace(
-            cluster=SimpleNamespace(has_others=False),
+            cluster=SimpleNamespace(has_others=False, placement=SimpleNamespace(has_lease=True)),
             host=SimpleNamespace(enter=lambda entry, request, ctx: entry(request, ctx)),
             groups=SimpleNamespace(heartbeat=lambda request, now_ms: 0, list_groups=self.list_groups),
             clock=self.clock,
