@@ -20,7 +20,7 @@ def node_states(view: ClusterView, why_down: Callable[[int], str]) -> list[NodeS
     return [
         NodeState(
             node_id,
-            node.state.name.lower(),
+            node.state.name.lower() if node.is_up else "down",
             next((f"{host or 'localhost'}:{port}" for host, port in _of_clients(node.endpoints)), None),
             None if node.http is None else f"{node.http[0]}:{node.http[1]}",
             why_down(node_id) if node.is_silent or not node.is_up else "",
