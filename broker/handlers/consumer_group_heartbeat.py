@@ -6,6 +6,7 @@ turn: thousands may come at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from ottla.broker.context import RequestContext
@@ -16,6 +17,13 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+
+
+def names(request: ConsumerGroupHeartbeatRequest, ctx: RequestContext) -> Iterator[str]:
+    """The topics that a member wants. A regular expression may want a new one: no topic has the empty name."""
+    yield from request.subscribed_topic_names or ()
+    if request.subscribed_topic_regex:
+        yield ""
 
 
 def repeat(
