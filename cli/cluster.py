@@ -55,12 +55,8 @@ def command() -> None:
 
 for _one in (cluster_database.drain, cluster_database.resume, cluster_database.remove, cluster_database.history):
     command.add_command(_one)
-for _one in (cluster_moves.move, cluster_moves.balance):
+for _one in (cluster_moves.move, cluster_moves.balance, doctor, migrate, import_command, export_command):
     command.add_command(_one)
-
-
-command.add_command(import_command)
-command.add_command(export_command)
 command.add_command(restored_command)
 
 
@@ -340,7 +336,3 @@ def _move_snapshots(data_dir: Path, moves: list[tuple[str, str, str]]) -> None:
             there, file = data_dir / target / PRODUCERS, f"{name}{SUFFIX}"
             there.mkdir(mode=0o700, exist_ok=True)
             (data_dir / source / PRODUCERS / file).replace(there / file)
-
-
-command.add_command(doctor)
-command.add_command(migrate)

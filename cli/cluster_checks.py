@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.broker.storage.postgres import schema
+from ottla.broker.storage.postgres.connections import DEADLINES_MS
 from ottla.broker.storage.postgres.facts import Facts
 from ottla.cli.doctor_checks import FAIL, OK, WARN, Finding
 from ottla.cli.output import count_of, duration
 
-CONNECTIONS = 6
+CONNECTIONS = len(DEADLINES_MS)
 """Those of one node."""
 MOST_WAL_MIB = 1024
 LONGEST_CHECKPOINT_S = 300
@@ -108,7 +109,7 @@ def connections(facts: Facts) -> Finding:
     free = facts.connections - facts.taken
     found = f"{free} of {facts.connections} for {count_of(max(1, len(facts.nodes)), 'node')}, which need {wanted}"
     if free < wanted:
-        return Finding("connections", WARN, found, "Raise max_connections: a node has six.")
+        return Finding("connections", WARN, found, f"Raise max_connections: a node has {CONNECTIONS}.")
     return Finding("connections", OK, found)
 
 
