@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +16,9 @@ import asyncpg
 import pytest
 from kafka import KafkaAdminClient
 
-from examples.cluster.postgresql import USER, PostgresServer, new_directory, programs
+from examples.cluster.postgresql import USER, PostgresServer, programs
 from ottla.testing.process import BrokerProcess
+from tests.support.postgresql import running_server
 from tests.support.waiting import until, wait_for
 
 pytestmark = [
@@ -50,15 +50,8 @@ class Node(BrokerProcess):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    directory = new_directory()
-    server = PostgresServer(directory / "server")
-    server.create()
-    server.start()
-    try:
+    with running_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(directory)
 
 
 async def ask(server: PostgresServer, query: str) -> list[tuple[Any, ...]]:

@@ -1,7 +1,6 @@
 """`ottla serve --cluster` as processes over a real PostgreSQL: nodes without state, which take over from each other."""
 
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -11,12 +10,13 @@ from collections.abc import Iterator
 import pytest
 from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from examples.cluster.postgresql import USER, PostgresServer, new_directory, programs
+from examples.cluster.postgresql import USER, PostgresServer, programs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.groups import coordinator_partition
 from ottla.testing.process import BrokerProcess
 from tests.support.client import Client
+from tests.support.postgresql import running_server
 from tests.support.requests import list_offsets_fields, request
 from tests.support.waiting import wait_for
 
@@ -85,15 +85,8 @@ class Orders:
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    directory = new_directory()
-    server = PostgresServer(directory / "server")
-    server.create()
-    server.start()
-    try:
+    with running_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(directory)
 
 
 def url_of(server: PostgresServer) -> str:

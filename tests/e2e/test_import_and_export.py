@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from examples.cluster.postgresql import USER, PostgresServer, new_directory, programs
+from examples.cluster.postgresql import USER, PostgresServer, programs
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.records import iter_batches
@@ -36,6 +35,7 @@ from ottla.testing.process import BrokerProcess
 from tests.cli.commands import Ottla
 from tests.support.client import Client, batch
 from tests.support.clients import confluent
+from tests.support.postgresql import running_server
 from tests.support.rules import WITH_RULES
 from tests.support.waiting import wait_for
 
@@ -77,15 +77,8 @@ class Node(BrokerProcess):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    directory = new_directory()
-    server = PostgresServer(directory / "server")
-    server.create()
-    server.start()
-    try:
+    with running_server() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="module")
